@@ -1,0 +1,45 @@
+# `make run` sets everything up and runs the default study; `make test` sets up and passes the tests.
+# PYTHON=python3.12 picks another interpreter, STUDY=examples/branin/config.yaml another study.
+
+PYTHON ?= python3
+STUDY ?= config.yaml
+VENV := .venv
+READY := $(VENV)/ready
+# One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
+export OMP_NUM_THREADS ?= 1
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: run test lint setup lock clean
+
+run: $(READY)
+	snakemake --configfile $(STUDY)
+
+test: $(READY) lint
+	python -m pytest
+
+lint: $(READY)
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check Snakefile rules
+	snakemake --lint
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'dngo needs Python 3.11 or newer; try: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo 'Python has no venv module; on Debian: apt install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[slurm,examples,exchange,test]'
+	touch $@
+
+lock: $(READY)
+	{ sed -n 1p constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
+	  | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) .snakemake

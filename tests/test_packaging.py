@@ -1,0 +1,111 @@
+"""What must not drift apart: dependencies, constraints, conda environments, start-up cost."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+CONDA_NAMES = {"pytorch": "torch"}
+ENVIRONMENTS = sorted(ROOT.glob("envs/*.yaml"))
+
+
+def constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return dict(line.lower().replace("_", "-").split("==") for line in lines if "==" in line)
+
+
+def declared() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    words = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    return {re.split(r"[<>=\[ ]", word)[0].lower() for word in words}
+
+
+def test_every_dependency_is_pinned_and_installed() -> None:
+    pinned = constraints()
+    assert declared() <= set(pinned)
+    from importlib.metadata import version
+
+    for name in declared():
+        assert version(name).split("+")[0] == pinned[name], name
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda p: p.name)
+def test_conda_environments_have_the_pinned_versions(path: Path) -> None:
+    environment = yaml.safe_load(path.read_text())
+    pinned = constraints()
+    for word in environment["dependencies"]:
+        name, _, version = word.partition("=")
+        if name == "python":
+            continue
+        name = CONDA_NAMES.get(name, name)
+        assert name in declared(), f"{name} is not in pyproject.toml"
+        assert version == pinned[name], f"{path.name}: {name} should be {pinned[name]}"
+
+
+def test_every_environment_is_some_rules() -> None:
+    used = {
+        m for p in ROOT.glob("rules/*.smk") for m in re.findall(r"envs/(\w+\.yaml)", p.read_text())
+    }
+    assert used == {p.name for p in ENVIRONMENTS}
+
+
+# What a stage of its environment imports must be there: tried by importing with nothing else.
+@pytest.mark.parametrize(
+    ("environment", "modules"),
+    [
+        ("model.yaml", "dngo.job, dngo.surrogates, dngo.acquisition"),
+        ("study.yaml", "dngo.job, dngo.report, matplotlib.pyplot"),
+        ("evaluate.yaml", "dngo.job, dngo.evaluation"),
+    ],
+)
+def test_conda_environments_have_what_their_stage_imports(environment: str, modules: str) -> None:
+    words = yaml.safe_load((ROOT / "envs" / environment).read_text())["dependencies"]
+    there = {CONDA_NAMES.get(w.split("=")[0], w.split("=")[0]) for w in words}
+    code = (
+        f"import sys\nimport {modules}\nprint(' '.join({{m.split('.')[0] for m in sys.modules}}))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    names = {n.lower() for n in loaded.stdout.split()}
+    modules_of = {"pyyaml": "yaml", "scikit-learn": "sklearn"}
+    needed = {d for d in declared() if modules_of.get(d, d.replace("-", "_")) in names}
+    assert needed <= there
+
+
+def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
+    code = (
+        "import resource, sys\nimport dngo.job\n"
+        "assert not {'torch', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
+    )
+    seconds = min(
+        float(
+            subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for _ in range(3)
+    )
+    assert seconds < 0.8
+
+
+def test_the_snakefile_imports_nothing_heavy() -> None:
+    code = "import sys, dngo.dag; assert not {'torch', 'scipy', 'matplotlib', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_help_answers() -> None:
+    for words in (["--help"], ["check", "--help"], ["status", "--help"], ["verify", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "dngo.cli", *words], capture_output=True, text=True, check=True
+        )
+        assert "usage: dngo" in done.stdout

@@ -1,0 +1,157 @@
+"""The configuration: the schema does not drift, and every mistake is one line that helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dngo.cli import main
+from dngo.config import load, schema
+from dngo.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = "study: a\nobjective: {command: run}\n"
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def mistake(tmp_path: Path, text: str) -> str:
+    """The message for a wrong configuration; every line of it names file and line."""
+    path = write(tmp_path, text)
+    with pytest.raises(UserError) as error:
+        load([path])
+    lines = str(error.value).splitlines()
+    assert all(line.startswith(str(path)) for line in lines)
+    assert all(len(line) < 500 for line in lines)
+    return "\n".join(lines)
+
+
+def test_schema_is_that_of_the_model() -> None:
+    stored = (ROOT / "dngo" / "config.schema.json").read_text()
+    assert stored == schema(), "mend it: dngo check --schema > dngo/config.schema.json"
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "config.yaml", *sorted(ROOT.glob("examples/*/config.yaml"))]
+)
+def test_shipped_configurations_are_valid(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(path)]) == 0
+    assert "valid" in capsys.readouterr().out
+
+
+def test_defaults_are_filled_in_and_numbers_read_as_people_write_them(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        HEAD + "space:\n  rate: {type: float, low: 1e-5, high: 1e0, log: true}\n"
+        "  mode: {type: categorical, choices: [on, off, no]}\n",
+    )
+    config = load([path])
+    assert config.space["rate"].low == 1e-5  # type: ignore[union-attr]
+    assert config.space["mode"].choices == ["on", "off", "no"]  # type: ignore[union-attr]
+    assert config.batches_in_flight == 1
+    assert config.objective.working_directory == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ("x: {type: flaot, low: 0, high: 1}", ["space.x", "did you mean 'float'"]),
+        ("x: {low: 0, high: 1}", ["space.x", "needs a type"]),
+        ("x: {type: float, low: 0, hgih: 1}", ["space.x.hgih", "did you mean 'high'"]),
+        ("x: {type: float, low: 1, high: 1}", ["space.x", "must be below high"]),
+        ("x: {type: float, low: 2, high: 1}", ["space.x", "must be below high"]),
+        ("x: {type: float, low: 0, high: 1, log: true}", ["space.x", "above zero"]),
+        ("x: {type: float, low: .nan, high: 1}", ["space.x.low", "finite"]),
+        ("x: {type: float, low: 0, high: .inf}", ["space.x.high", "finite"]),
+        ("x: {type: float, low: 0, high: 1, default: 2}", ["space.x", "outside the range"]),
+        ("x: {type: float, low: zero, high: 1}", ["space.x.low", "number", "zero"]),
+        ("x: {type: float, low: 0, high: 1, step: 2}", ["space.x", "wider than the range"]),
+        ("x: {type: float, low: 0, high: 1, step: .25, default: .3}", ["not on the grid"]),
+        ("x: {type: int, low: 0.5, high: 3}", ["space.x.low", "integer"]),
+        ("x: {type: int, values: [1, 2, 2]}", ["space.x", "twice"]),
+        ("x: {type: categorical, choices: [a]}", ["space.x.choices", "at least 2"]),
+        ("x: {type: categorical, choices: [a, a]}", ["space.x", "twice"]),
+        ("x: {type: categorical, choices: [a, b], default: c}", ["not one of"]),
+        ("x: {type: categorical, choices: [a, [b]]}", ["space.x.choices.1", "must be text"]),
+        (f"x: {{type: categorical, choices: [a, {'b' * 1_000_000}]}}", ["1 to 200", "1000000"]),
+        (f"{'x' * 1000}: {{type: boolean}}", ["letters, digits"]),
+        ("x y: {type: boolean}", ["letters, digits"]),
+        ("seed: {type: boolean}", ["placeholder"]),
+        ("x: {type: fixed, value: 1}", ["nothing to search"]),
+        ("x: {type: boolean, active_if: {z: 1}}", ["space.x.active_if.z", "no parameter 'z'"]),
+        ("x: {type: boolean, active_if: {x: true}}", ["depend on itself"]),
+        (
+            "x: {type: boolean, active_if: {y: true}}\n  y: {type: boolean, active_if: {x: true}}",
+            ["circle", "x -> y -> x"],
+        ),
+        (
+            "x: {type: boolean, active_if: {y: c}}\n  y: {type: categorical, choices: [a, b]}",
+            ["never has the value c", "['a', 'b']"],
+        ),
+        ("x: {type: boolean}\n  x: {type: boolean}", ["space.x", "given twice"]),
+    ],
+)
+def test_mistakes_in_the_space(tmp_path: Path, space: str, words: list[str]) -> None:
+    message = mistake(tmp_path, HEAD + f"space:\n  {space}\n")
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["must be a mapping", "empty"]),
+        ("- a\n- b\n", ["must be a mapping", "list"]),
+        ("just text", ["must be a mapping", "str"]),
+        ("a: [1,\n", [":2:", "not valid YAML"]),
+        ("a: !!python/object/apply:os.system [ls]\n", [":1:", "not valid YAML"]),
+        ("study: a\nstudy: b\n", [":2:", "study", "given twice"]),
+        (HEAD, ["space", "is missing"]),
+        ("study: a/b\n", ["study", "letters"]),
+        (HEAD + "space: {x: {type: boolean}}\nitertions: 3\n", [":4:", "'iterations'"]),
+        (
+            HEAD + "space: {x: {type: boolean}}\niterations: many\n",
+            ["iterations", "integer", "many"],
+        ),
+        (HEAD + "space: {x: {type: boolean}}\nbatch_size: 0\n", ["batch_size", "greater"]),
+        (HEAD + "space: {x: {type: boolean}}\nconstraints: [a, a]\n", ["twice"]),
+        (HEAD + "space: {x: {type: boolean}}\nconstraints: [completed]\n", ["always there"]),
+        ("study: a\nobjective: {}\nspace: {x: {type: boolean}}\n", ["command or callable"]),
+        ("study: a\nobjective: {command: 'run {y}'}\nspace: {x: {type: boolean}}\n", ["{y}"]),
+        ("study: a\nobjective: {callable: nonsense}\nspace: {x: {type: boolean}}\n", ["module:"]),
+    ],
+)
+def test_mistakes_elsewhere(tmp_path: Path, text: str, words: list[str]) -> None:
+    message = mistake(tmp_path, text)
+    for word in words:
+        assert word in message
+
+
+def test_a_flood_of_aliases_is_refused(tmp_path: Path) -> None:
+    levels = ["a0: &a0 [x, x]"] + [
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)
+    ]
+    assert "nodes" in mistake(tmp_path, "\n".join(levels))
+
+
+def test_missing_file_and_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "/nowhere/config.yaml"]) == 1
+    assert capsys.readouterr().err.startswith("/nowhere/config.yaml: there is no such file")
+
+
+def test_later_files_and_the_command_line_win(tmp_path: Path) -> None:
+    first = write(tmp_path, HEAD + "space: {x: {type: boolean}}\niterations: 3\n")
+    second = tmp_path / "site.yaml"
+    second.write_text("resources: {evaluate: {slurm_partition: long}}\niterations: 4\n")
+    config = load([first, second], {"batch_size": 7})
+    assert (config.iterations, config.batch_size) == (4, 7)
+    assert config.resources.evaluate == {"slurm_partition": "long"}
+    with pytest.raises(
+        UserError, match=r"^--config: bach_size: unknown key; did you mean 'batch_size'"
+    ):
+        load([first], {"bach_size": 7})

@@ -1,0 +1,56 @@
+"""Digests of values, not of bytes on disk: a copied or repacked archive keeps its digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256, in hex, of a canonical form of values: text, numbers, arrays, lists and mappings."""
+    state = hashlib.sha256()
+    for part in parts:
+        _feed(state, part)
+    return state.hexdigest()
+
+
+def digest_parameters(parameters: Mapping[str, Any]) -> str:
+    """The identity of a point: which parameters, with which values."""
+    return digest(json.dumps(parameters, sort_keys=True))
+
+
+def _feed(state: Any, value: Any) -> None:
+    if isinstance(value, str):
+        data = value.encode()
+        state.update(b"s%d:" % len(data) + data)
+    elif isinstance(value, bytes):
+        state.update(b"b%d:" % len(value) + value)
+    elif isinstance(value, Mapping):
+        state.update(b"m%d:" % len(value))
+        for key in sorted(value):
+            _feed(state, key)
+            _feed(state, value[key])
+    elif isinstance(value, list | tuple):
+        state.update(b"l%d:" % len(value))
+        for item in value:
+            _feed(state, item)
+    elif value is None:
+        state.update(b"n")
+    else:
+        array = np.asarray(value)
+        shape = json.dumps(array.shape).encode()
+        if array.dtype.kind in "OSU":
+            state.update(b"t" + shape)
+            for item in array.ravel().tolist():
+                _feed(state, item.decode() if isinstance(item, bytes) else str(item))
+        elif array.dtype.kind in "biu":
+            state.update(b"i" + shape + array.astype("<i8").tobytes())
+        else:
+            floats = array.astype("<f8")
+            if np.isnan(floats).any():
+                floats = np.where(np.isnan(floats), np.nan, floats)  # one NaN, whatever its bits
+            state.update(b"f" + shape + floats.tobytes())

@@ -1,0 +1,198 @@
+"""One owner at a time, across processes, hosts and crashes.
+
+A claim is a small file that names its owner. It is made with `link`, which is atomic on local and
+network file systems alike; it is released by its owner, or taken over once the owner is known dead:
+on the same host when its process is gone, elsewhere when its heartbeat has stood still for a minute
+of the observer's own clock (the clocks of two hosts are never compared).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+
+BEAT = 10.0  # seconds between heartbeats
+SILENCE = 60.0  # seconds without one after which an owner on another host is dead
+
+
+def _host() -> dict[str, str]:
+    """What makes a process number meaningful: the machine, its boot, its PID namespace."""
+    found = {"host": socket.gethostname(), "boot": "", "namespace": ""}
+    with contextlib.suppress(OSError):
+        found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        found["namespace"] = os.readlink("/proc/self/ns/pid")
+    return found
+
+
+def _started(pid: int) -> float | None:
+    """When a process started, in seconds; with the number it identifies a process for good."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return process.create_time()
+    except psutil.Error:
+        return None
+
+
+class Claim:
+    """A claim on whatever `path` stands for.
+
+    The folder of `path` must exist: a claim in a folder that was removed raises FileNotFoundError.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.token = ""
+        self._beat: tuple[str, int, float] = ("", 0, 0.0)
+
+    def acquire(self) -> bool:
+        """Take the claim if nobody alive holds it; a dead owner's claim is taken over."""
+        if self._make():
+            return True
+        owner = self.owner()
+        if owner is None:
+            return self._make()
+        if self._alive(owner):
+            return False
+        return self._take_over(owner)
+
+    def owner(self) -> dict[str, Any] | None:
+        """Who holds the claim, or None."""
+        try:
+            return json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            return {}
+
+    def release(self) -> None:
+        """Give the claim back; a claim that was taken over is left alone."""
+        _Heart.remove(self.path)
+        owner = self.owner()
+        if owner is not None and owner.get("token") == self.token:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def wait(self, seconds: float, what: str) -> None:
+        """Take the claim, waiting up to `seconds` for its owner.
+
+        Raises TimeoutError that names the owner.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.acquire():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what} is held by {describe(self.owner())}")
+            time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def held(self, *, wait: float, what: str) -> Iterator[None]:
+        """Hold the claim for a block; raises TimeoutError as `wait` does."""
+        self.wait(wait, what)
+        try:
+            yield
+        finally:
+            self.release()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the owner is on another host, where only its silence tells that it is dead."""
+        here = _host()
+        owner = self.owner() or here
+        return any(owner.get(k) != here[k] for k in here)
+
+    def _make(self) -> bool:
+        self.token = secrets.token_hex(8)
+        pid = os.getpid()
+        owner = {**_host(), "pid": pid, "started": _started(pid), "token": self.token}
+        job = os.environ.get("SLURM_JOB_ID")
+        if job:
+            owner["job"] = job
+        temporary = self.path.with_name(f".{self.path.name}.{self.token}")
+        temporary.write_text(json.dumps(owner))
+        try:
+            os.link(temporary, self.path)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        _Heart.add(self.path)
+        return True
+
+    def _alive(self, owner: dict[str, Any]) -> bool:
+        here = _host()
+        if all(owner.get(k) == here[k] for k in here):
+            started = _started(int(owner["pid"]))
+            return started is not None and abs(started - (owner.get("started") or 0)) < 1.0
+        # Opening the file makes a network file system fetch its attributes afresh.
+        try:
+            with open(self.path) as stream:
+                modified = os.fstat(stream.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            return False
+        seen = (str(owner.get("token")), modified)
+        if seen != self._beat[:2]:
+            self._beat = (*seen, time.monotonic())
+        return time.monotonic() - self._beat[2] < SILENCE
+
+    def _take_over(self, dead: dict[str, Any]) -> bool:
+        # Two heirs must not both remove "the dead claim", the second one the first one's new claim.
+        with open(self.path.with_name(".takeover"), "w") as lock:
+            with contextlib.suppress(OSError):  # a file system without locks: the check below only
+                fcntl.lockf(lock, fcntl.LOCK_EX)
+            now = self.owner()
+            if now is not None and now.get("token") != dead.get("token"):
+                return False
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+            return self._make()
+
+
+def describe(owner: dict[str, Any] | None) -> str:
+    """An owner in words."""
+    if not owner:
+        return "an unknown process"
+    job = f", job {owner['job']}" if owner.get("job") else ""
+    return f"process {owner.get('pid')} on {owner.get('host')}{job}"
+
+
+class _Heart:
+    """One thread a process that keeps the claims it holds fresh."""
+
+    _paths: ClassVar[set[Path]] = set()
+    _lock = threading.Lock()
+    _thread: threading.Thread | None = None
+
+    @classmethod
+    def add(cls, path: Path) -> None:
+        with cls._lock:
+            cls._paths.add(path)
+            if cls._thread is None:
+                cls._thread = threading.Thread(target=cls._run, daemon=True)
+                cls._thread.start()
+
+    @classmethod
+    def remove(cls, path: Path) -> None:
+        with cls._lock:
+            cls._paths.discard(path)
+
+    @classmethod
+    def _run(cls) -> None:
+        while True:
+            time.sleep(BEAT)
+            with cls._lock:
+                paths = list(cls._paths)
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    os.utime(path)

@@ -1,0 +1,107 @@
+"""A claim has one owner, and outlives no one."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dngo import claim as module
+from dngo.claim import Claim
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from dngo.claim import Claim
+assert Claim(Path(sys.argv[1])).acquire()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_one_owner_until_it_is_released(tmp_path: Path) -> None:
+    first, second = Claim(tmp_path / "c"), Claim(tmp_path / "c")
+    assert first.acquire()
+    assert not second.acquire()
+    with pytest.raises(TimeoutError, match=f"process {os.getpid()} on"):
+        second.wait(0.3, "it")
+    first.release()
+    assert second.acquire()
+    first.release()  # not its claim any more
+    assert not first.acquire()
+    second.release()
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / ".takeover"])
+
+
+def test_a_dead_owner_on_this_host_is_succeeded_at_once(tmp_path: Path) -> None:
+    process = holder(tmp_path / "c")
+    claim = Claim(tmp_path / "c")
+    assert not claim.acquire()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    started = time.monotonic()
+    assert claim.acquire()
+    assert time.monotonic() - started < 1.0
+
+
+def _contend(path: str, start: float, queue) -> None:
+    time.sleep(max(0.0, start - time.time()))
+    claim = Claim(Path(path))
+    won = claim.acquire()
+    queue.put(won)
+    time.sleep(1.0)  # alive until all have tried
+
+
+def test_many_heirs_one_successor(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for i in range(5):
+        path = tmp_path / f"c{i}"
+        dead = holder(path)
+        dead.kill()
+        dead.wait()
+        queue = context.Queue()
+        start = time.time() + 0.3
+        heirs = [context.Process(target=_contend, args=(str(path), start, queue)) for _ in range(8)]
+        for heir in heirs:
+            heir.start()
+        assert sum(queue.get(timeout=10) for _ in heirs) == 1
+        for heir in heirs:
+            heir.join()
+
+
+def test_a_silent_owner_elsewhere_is_succeeded_and_a_beating_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    monkeypatch.setattr(module, "SILENCE", 0.5)
+    owner = {"host": "elsewhere", "boot": "b", "namespace": "n", "pid": 1, "token": "t"}
+    path.write_text(json.dumps(owner))
+    claim = Claim(path)
+    assert claim.elsewhere
+    for _ in range(8):  # its heart beats: however long we wait, it is alive
+        os.utime(path)
+        assert not claim.acquire()
+        time.sleep(0.1)
+    time.sleep(0.6)
+    assert claim.acquire()
+
+
+def test_a_claim_needs_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Claim(tmp_path / "gone" / "c").acquire()

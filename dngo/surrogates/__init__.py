@@ -1,0 +1,28 @@
+"""Surrogates: models of the objective and of the constraints.
+
+`fit_model` fits a `Model` to `TrainingData`. Importing this package is cheap; the numerical
+modules are loaded when a name is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dngo.surrogates.data import TrainingData
+    from dngo.surrogates.model import Model, fit_model
+
+_HOMES = {
+    "TrainingData": "dngo.surrogates.data",
+    "Model": "dngo.surrogates.model",
+    "fit_model": "dngo.surrogates.model",
+}
+
+__all__ = ["Model", "TrainingData", "fit_model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

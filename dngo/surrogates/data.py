@@ -1,0 +1,156 @@
+"""What a surrogate is fitted to, and the scale on which it sees the objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Tails beyond these many robust standard deviations are compressed. The upper one, which a
+# minimiser need not resolve, is compressed early and cut off; the lower one holds the optimum.
+UPPER_LINEAR = 5.0
+UPPER_LIMIT = 20.0
+LOWER_LINEAR = 20.0
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Every outcome that a fit may learn from, one row each.
+
+    x: (n, d) encoded inputs in the unit cube.
+    y: (n,) objective, minimised; NaN unless the outcome is ok.
+    constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
+    log_duration: (n,) ln seconds, NaN unknown. Carried for a duration model, not yet used.
+    noise: (n,) the standard deviation the objective reported, or NaN. Carried, not yet used.
+    batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
+    """
+
+    x: Array
+    y: Array
+    constraints: dict[str, Array] = field(default_factory=dict)
+    log_duration: Array | None = None
+    noise: Array | None = None
+    batch: Array | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.x)
+        if self.x.ndim != 2:
+            raise ValueError(
+                f"x must be a matrix of n rows and d columns, not of shape {self.x.shape}"
+            )
+        columns = {
+            "y": self.y,
+            "log_duration": self.log_duration,
+            "noise": self.noise,
+            "batch": self.batch,
+        }
+        for name, column in {**columns, **self.constraints}.items():
+            if column is not None and column.shape != (n,):
+                raise ValueError(f"{name} must have shape ({n},), not {column.shape}")
+        if not np.isfinite(self.x).all():
+            raise ValueError("x must be finite")
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """A strictly increasing map (up to the cut-off) from the objective to the model's targets.
+
+    First the distance from the median in robust standard deviations, logarithmic beyond a few of
+    them: one value of 1e12 must not flatten all the others. Then a power transform (Yeo and
+    Johnson 2000), for objectives that are skewed: under 1 `power` spreads the low values and draws
+    the high ones together. Last, standardisation. With a power of 1 all of that is plain
+    standardisation for everything that lies within a few robust standard deviations.
+
+    lowest, highest: no expectation needs to look beyond these objective values: the highest seen,
+    and as far below the lowest seen as that is below the median.
+    """
+
+    centre: float
+    spread: float
+    shift: float
+    scale: float
+    power: float = 1.0
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+    @classmethod
+    def fit(cls, y: Array, power: float = 1.0) -> TargetScale:
+        """From the finite objective values y: (n,), n >= 1."""
+        centre = float(np.median(y))
+        lower, upper = np.quantile(y, [0.25, 0.75])
+        spread = float(upper / 1.349 - lower / 1.349)
+        resolution = 1e-12 * max(abs(centre), float(np.finfo(float).tiny) * 1e12)
+        if spread <= resolution:  # over half the values agree: fall back on the mean deviation
+            spread = float(np.mean(np.abs(y - centre)))
+        if not np.isfinite(spread) or spread <= resolution:
+            spread = 1.0
+        z = _bend(_compress((y - centre) / spread), power)
+        scale = float(np.std(z))
+        scale = scale if scale > 1e-9 else 1.0
+        lowest = float(np.min(y))
+        with np.errstate(over="ignore"):
+            lowest -= centre - lowest
+        return cls(centre, spread, float(np.mean(z)), scale, power, lowest, float(np.max(y)))
+
+    def to_model(self, y: Array) -> Array:
+        """Objective values to model targets, elementwise."""
+        with np.errstate(over="ignore"):
+            z = _bend(_compress((y - self.centre) / self.spread), self.power)
+        return (z - self.shift) / self.scale
+
+    def to_objective(self, t: Array) -> Array:
+        """Model targets to objective values, elementwise; inverse of `to_model` under the cut-off."""
+        z = _unbend(t * self.scale + self.shift, self.power)
+        return _expand(z) * self.spread + self.centre
+
+    def log_slope(self, y: Array) -> Array:
+        """Log derivative of `to_model`, elementwise: what a density of targets lacks to be one of
+        objectives. Past the cut-off, where the map is flat, that of the cut-off."""
+        with np.errstate(over="ignore"):
+            z = (y - self.centre) / self.spread
+        z = np.minimum(z, UPPER_LINEAR + np.expm1(UPPER_LIMIT - UPPER_LINEAR))
+        beyond = np.maximum(np.maximum(z - UPPER_LINEAR, -z - LOWER_LINEAR), 0.0)
+        c = _compress(z)
+        bent = (self.power - 1.0) * np.sign(c) * np.log1p(np.abs(c))
+        constant = np.log(self.spread) + np.log(self.scale)
+        return np.asarray(bent - np.log1p(beyond) - constant)
+
+
+def _bend(z: Array, power: float) -> Array:
+    if power == 1.0:
+        return z
+    return np.where(z >= 0, _box_cox(np.abs(z), power), -_box_cox(np.abs(z), 2.0 - power))
+
+
+def _box_cox(z: Array, power: float) -> Array:
+    return np.log1p(z) if power == 0.0 else np.expm1(power * np.log1p(z)) / power
+
+
+def _unbend(b: Array, power: float) -> Array:
+    if power == 1.0:
+        return b
+    size = np.abs(b)
+    return np.where(b >= 0, _inverse_box_cox(size, power), -_inverse_box_cox(size, 2.0 - power))
+
+
+def _inverse_box_cox(b: Array, power: float) -> Array:
+    if power == 0.0:
+        return np.expm1(np.minimum(b, 300.0))
+    # A negative power has an upper bound, which nothing observed reaches.
+    return np.expm1(np.log(np.maximum(1.0 + power * b, 1e-6)) / power)
+
+
+def _compress(z: Array) -> Array:
+    high = UPPER_LINEAR + np.log1p(np.maximum(z - UPPER_LINEAR, 0.0))
+    low = -LOWER_LINEAR - np.log1p(np.maximum(-z - LOWER_LINEAR, 0.0))
+    tails = np.where(z > 0, np.minimum(high, UPPER_LIMIT), low)
+    return np.where((z > UPPER_LINEAR) | (z < -LOWER_LINEAR), tails, z)
+
+
+def _expand(c: Array) -> Array:
+    high = UPPER_LINEAR + np.expm1(np.clip(c - UPPER_LINEAR, 0.0, UPPER_LIMIT))
+    low = -LOWER_LINEAR - np.expm1(np.clip(-c - LOWER_LINEAR, 0.0, 300.0))
+    return np.where(c > UPPER_LINEAR, high, np.where(c < -LOWER_LINEAR, low, c))

@@ -1,0 +1,334 @@
+"""Exact Gaussian process regression, hyperparameters integrated by slice sampling.
+
+The model of Snoek, Larochelle and Adams (2012, section 3): a stationary kernel with automatic
+relevance determination, a constant mean, Gaussian noise. It is the better surrogate while
+observations are few, and its cost is cubic in their number.
+
+Written out here rather than taken from GPyTorch: one kernel matrix and its Cholesky factor is all
+that a few hundred observations need, torch's start-up costs more than the fit, and the sampler's
+random stream stays ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+
+Array = NDArray[np.float64]
+
+# Log-normal priors. A lengthscale's median grows with the root of the number of inputs, as
+# distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a function of twenty inputs
+# looks like noise before its first hundred observations.
+LENGTHSCALE, LENGTHSCALE_DEVIATION = 0.5, 1.0
+NOISE, NOISE_DEVIATION = 1e-3, 3.0  # variance, as a share of the signal's
+SIGNAL, SIGNAL_DEVIATION = 1.0, 2.0  # variance, of standardised targets
+LOWEST_NOISE = 1e-8  # share that keeps nearly coincident points apart in float64
+CONSTANT = 1.0  # variance of the constant mean, as a share of the signal's
+LOG_LIMIT = 18.0
+SKETCH = 120  # observations that the mode is first searched with
+BURN_IN = 5  # sweeps; the chain starts at the mode
+# Sweeps between kept samples: five, which measurably helps, while a sweep costs next to nothing.
+THIN, THIN_FROM = 5, 80
+
+
+def correlation(kernel: str, squares: Array) -> Array:
+    """Correlation at squared scaled distances, elementwise; 1 at 0."""
+    if kernel == "squared_exponential":
+        return np.exp(-0.5 * squares)
+    if kernel == "matern32":
+        r = np.sqrt(3.0 * squares)
+        return (1.0 + r) * np.exp(-r)
+    r = np.sqrt(5.0 * squares)
+    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+
+
+def _slope(kernel: str, squares: Array) -> Array:
+    """-2 times the derivative of `correlation` by the squared distance."""
+    if kernel == "squared_exponential":
+        return np.exp(-0.5 * squares)
+    if kernel == "matern32":
+        return 3.0 * np.exp(-np.sqrt(3.0 * squares))
+    r = np.sqrt(5.0 * squares)
+    return 5.0 / 3.0 * (1.0 + r) * np.exp(-r)
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """One component of a posterior over functions: a Gaussian process, H times over.
+
+    x: (n, d) unit cube, targets: (n,): what it is conditioned on; no targets if sparse.
+    log_lengthscales: (H, d); signal: (H,) variance; noise: (H,) variance of an observation.
+    weight: of the component in the mixture that is the posterior.
+    reduction: (H, n, n) and readout: (H, n), such that with v = reduction k(X, x) the posterior
+    mean is readout^T v and the variance is short of the prior's by v^T v. Computed from the above
+    if not given: the inverse Cholesky factor, and that times the targets. A sparse process is one
+    whose x are inducing inputs and whose reduction and readout come from more observations.
+
+    The constant mean is integrated out: it is a constant, CONSTANT x signal, in the kernel.
+    """
+
+    x: Array
+    targets: Array
+    log_lengthscales: Array
+    signal: Array
+    noise: Array
+    kernel: str = "matern52"
+    weight: float = 1.0
+    reduction: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    readout: Array = field(default_factory=lambda: np.empty(0), repr=False)
+
+    def __post_init__(self) -> None:
+        if self.is_sparse:
+            return
+        n = len(self.x)
+        factors = np.empty((len(self.noise), n, n))
+        for h, covariance in enumerate(self.covariance(self.x, self.x)):
+            covariance[np.diag_indices(n)] += self.noise[h]
+            factors[h] = inverse_cholesky(covariance)
+        object.__setattr__(self, "reduction", factors)
+        object.__setattr__(self, "readout", factors @ self.targets)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it stands for more observations than it holds."""
+        return len(self.targets) < len(self.x)
+
+    def covariance(self, a: Array, b: Array) -> Array:
+        """Prior covariance of the function: a (n, d), b (m, d) -> (H, n, m)."""
+        scales = np.exp(-self.log_lengthscales)[:, None]
+        a, b = a * scales, b * scales
+        squares = (a * a).sum(-1)[:, :, None] + (b * b).sum(-1)[:, None]
+        squares -= 2.0 * (a @ b.transpose(0, 2, 1))
+        np.maximum(squares, 0.0, out=squares)
+        return self.signal[:, None, None] * (correlation(self.kernel, squares) + CONSTANT)
+
+    @property
+    def prior_variance(self) -> Array:
+        """Of the function anywhere, before any observation: (H,)."""
+        return self.signal * (1.0 + CONSTANT)
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) -> z: (n, d + H x N): the inputs, and L^-1 k(X, x) for each sample."""
+        whitened = self.covariance(x, self.x) @ self.reduction.transpose(0, 2, 1)
+        return np.concatenate([x, whitened.transpose(1, 0, 2).reshape(len(x), -1)], axis=1)
+
+    def split(self, z: Array) -> tuple[Array, Array]:
+        """Features apart: inputs (n, d), whitened covariances with the observations (H, n, N)."""
+        d = self.x.shape[1]
+        return z[:, :d], z[:, d:].reshape(len(z), len(self.noise), -1).transpose(1, 0, 2)
+
+    def latent(self, z: Array) -> tuple[Array, Array]:
+        """Mean and variance of the function, without noise: two (H, n)."""
+        _, whitened = self.split(z)
+        mean = np.einsum("hnk,hk->hn", whitened, self.readout)
+        variance = self.prior_variance[:, None] - np.einsum("hnk,hnk->hn", whitened, whitened)
+        return mean, np.maximum(variance, 0.0)
+
+    def posterior_covariance(self, a: Array, b: Array) -> Array:
+        """Of the function, between features a (n, .) and b (m, .): (H, n, m)."""
+        (xa, va), (xb, vb) = self.split(a), self.split(b)
+        return self.covariance(xa, xb) - va @ vb.transpose(0, 2, 1)
+
+    def predict(self, z: Array) -> tuple[Array, Array]:
+        """Predictive mean and variance, noise included: z (n, .) -> two (n, H)."""
+        mean, variance = self.latent(z)
+        return mean.T, (variance + self.noise[:, None]).T
+
+    def left_out(self, fold: NDArray[np.intp]) -> tuple[Array, Array]:
+        """What each fold's rows are predicted to be from the other folds: two (n, H).
+
+        Exact and without refitting, from blocks of the inverse covariance; the hyperparameters
+        have seen everything. fold: (n,) labels. Noise included.
+        """
+        mean = np.empty((len(self.x), len(self.noise)))
+        variance = np.empty_like(mean)
+        for h, factor in enumerate(self.reduction):
+            pull = factor.T @ self.readout[h]
+            for k in np.unique(fold):
+                rows = np.flatnonzero(fold == k)
+                block = factor[:, rows].T @ factor[:, rows]
+                covariance = np.linalg.inv(block)
+                mean[rows, h] = self.targets[rows] - covariance @ pull[rows]
+                variance[rows, h] = np.diag(covariance)
+        return mean, np.maximum(variance, 1e-300)
+
+
+class Evidence:
+    """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
+
+    Coordinates: log lengthscales (d, or 1 if they are shared), log of the noise's share of the
+    signal, log signal. Given the others the signal scales the whole covariance, so that its
+    density costs nothing.
+    """
+
+    def __init__(self, x: Array, targets: Array, kernel: str, ard: bool) -> None:
+        self.n, self.d = x.shape
+        self.kernel, self.ard = kernel, ard
+        differences = (x.T[:, :, None] - x.T[:, None, :]) ** 2
+        self.squares = differences.reshape(self.d, -1)
+        if not ard:
+            self.squares = self.squares.sum(axis=0, keepdims=True)
+        self.targets = targets
+        self.size = len(self.squares) + 2
+        median = np.log(LENGTHSCALE) + 0.5 * np.log(max(self.d, 1))
+        self.prior_mean = np.r_[np.full(self.size - 2, median), np.log(NOISE), np.log(SIGNAL)]
+        self.prior_deviation = np.r_[
+            np.full(self.size - 2, LENGTHSCALE_DEVIATION), NOISE_DEVIATION, SIGNAL_DEVIATION
+        ]
+        self._key: bytes | None = None
+        self._value = (0.0, 0.0)
+
+    def log_prior(self, log: Array) -> float:
+        if log[-2] < np.log(LOWEST_NOISE) or np.any(np.abs(log - self.prior_mean) > LOG_LIMIT):
+            return -np.inf
+        return -0.5 * float(np.sum(((log - self.prior_mean) / self.prior_deviation) ** 2))
+
+    def __call__(self, log: Array) -> float:
+        prior = self.log_prior(log)
+        if not np.isfinite(prior):
+            return -np.inf
+        key = log[:-1].tobytes()
+        if key != self._key:
+            factor, info = lapack.dpotrf(self._matrix(log)[0], lower=1, overwrite_a=1)
+            if info != 0:
+                return -np.inf
+            white, _ = lapack.dtrtrs(factor, self.targets, lower=1)
+            self._value = (float(white @ white), 2.0 * float(np.sum(np.log(np.diag(factor)))))
+            self._key = key
+        misfit, log_det = self._value
+        return prior - 0.5 * (
+            misfit * np.exp(-log[-1]) + log_det + self.n * (log[-1] + np.log(2 * np.pi))
+        )
+
+    def with_gradient(self, log: Array) -> tuple[float, Array]:
+        """The value and its gradient."""
+        prior = self.log_prior(log)
+        matrix, squares = self._matrix(log)
+        factor, info = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
+        if info != 0 or not np.isfinite(prior):
+            return -np.inf, np.zeros_like(log)
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        pull = inverse @ self.targets
+        misfit = float(self.targets @ pull)
+        log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        scale = np.exp(-log[-1])
+        value = prior - 0.5 * (misfit * scale + log_det + self.n * (log[-1] + np.log(2 * np.pi)))
+        weight = 0.5 * (scale * np.outer(pull, pull) - inverse)
+        gradient = -(log - self.prior_mean) / self.prior_deviation**2
+        pushed = (weight * _slope(self.kernel, squares)).ravel()
+        gradient[:-2] += (self.squares @ pushed) * np.exp(-2.0 * log[:-2])
+        gradient[-2] += np.exp(log[-2]) * float(np.trace(weight))
+        gradient[-1] += 0.5 * (misfit * scale - self.n)
+        return value, gradient
+
+    def mode(self, start: Array | None = None, iterations: int = 60) -> tuple[Array, float]:
+        """The highest mode that quasi-Newton finds from `start`, or from two: a smooth function
+        with little noise, and a rough one."""
+        starts = (
+            [start] if start is not None else [self.prior_mean, self.prior_mean - _rougher(self)]
+        )
+        low = np.maximum(self.prior_mean - LOG_LIMIT, -LOG_LIMIT)
+        low[-2] = np.log(LOWEST_NOISE) + 1e-9
+        bounds = list(zip(low, self.prior_mean + LOG_LIMIT - 1e-9, strict=True))
+        best, highest = self.prior_mean, -np.inf
+        for first in starts:
+
+            def descend(log: Array) -> tuple[float, Array]:
+                value, gradient = self.with_gradient(log)
+                return (-value, -gradient) if np.isfinite(value) else (1e25, gradient)
+
+            found = minimize(
+                descend,
+                first,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": iterations},
+            )
+            if -found.fun > highest:
+                best, highest = found.x, float(-found.fun)
+        return best, highest
+
+    def _matrix(self, log: Array) -> tuple[Array, Array]:
+        """Covariance over signal, and squared scaled distances: both (n, n)."""
+        squares = (np.exp(-2.0 * log[:-2]) @ self.squares).reshape(self.n, self.n)
+        matrix = correlation(self.kernel, squares) + CONSTANT
+        matrix[np.diag_indices(self.n)] += np.exp(log[-2])
+        return matrix, squares
+
+
+def fit_process(
+    x: Array,
+    targets: Array,
+    settings: SurrogateSettings,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> tuple[GaussianProcess, dict[str, float]]:
+    """x: (n, d) unit cube, targets: (n,) standardised, n >= 1. The fit and its diagnostics."""
+    rng = child(rng)
+    evidence = Evidence(x, targets, settings.kernel, settings.ard)
+    if len(x) > 1.5 * SKETCH:  # cubic steps are few where a sketch has come close already
+        rows = np.sort(rng.permutation(len(x))[:SKETCH])
+        near, _ = Evidence(x[rows], targets[rows], settings.kernel, settings.ard).mode()
+        start, highest = evidence.mode(near, iterations=12)
+    else:
+        start, highest = evidence.mode()
+    if progress is not None:
+        progress(0.3, "sampling the hyperparameters of a Gaussian process")
+    if not np.isfinite(evidence(start)):
+        start = evidence.prior_mean
+    chain = slice_sample(
+        evidence,
+        start,
+        width=1.0,
+        samples=settings.hyperparameter_samples,
+        burn_in=BURN_IN,
+        thin=int(np.clip(THIN * THIN_FROM // len(x), 1, THIN)),
+        rng=rng,
+    )
+    signal = np.exp(chain[:, -1])
+    process = GaussianProcess(
+        x,
+        targets,
+        chain[:, :-2] if settings.ard else np.repeat(chain[:, :1], x.shape[1], axis=1),
+        signal,
+        signal * np.exp(chain[:, -2]),
+        settings.kernel,
+    )
+    return process, {
+        "gp_log_evidence": highest,
+        "gp_log_noise": float(np.mean(np.log(process.noise))),
+        "gp_log_signal": float(np.mean(chain[:, -1])),
+        **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
+    }
+
+
+def _rougher(evidence: Evidence) -> Array:
+    return np.r_[np.full(evidence.size - 2, 1.5), -3.0, 0.0]
+
+
+def inverse_cholesky(covariance: Array) -> Array:
+    """L^-1 where covariance = L L^T; a little is added to the diagonal where rounding asks for it."""
+    n = len(covariance)
+    if n == 0:
+        return covariance
+    jitter = 0.0
+    while True:
+        factor, info = lapack.dpotrf(covariance, lower=1)
+        if info == 0:
+            break
+        more = max(10 * jitter, 1e-12 * float(np.trace(covariance)) / n)
+        covariance = covariance + (more - jitter) * np.eye(n)
+        jitter = more
+    inverse, _ = lapack.dtrtri(np.tril(factor), lower=1)
+    return np.tril(inverse)

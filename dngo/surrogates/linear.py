@@ -1,0 +1,97 @@
+"""Bayesian linear regression on fixed features: equations (4) to (8), diagonalised.
+
+With Phi^T Phi = U diag(lambda) U^T, one eigendecomposition makes K = beta Phi^T Phi + alpha I
+diagonal for every alpha and beta, so that each evaluation of the evidence costs O(D).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.surrogates.network import Network
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Sufficient statistics of (Phi, y) in the eigenbasis of Phi^T Phi.
+
+    rotation: (D, D) eigenvectors U; eigenvalues: (D,); projection: (D,) U^T Phi^T y;
+    residual: squared norm of the part of y that no weights reach; n: observations.
+    """
+
+    rotation: Array
+    eigenvalues: Array
+    projection: Array
+    residual: float
+    n: int
+
+    @classmethod
+    def fit(cls, phi: Array, y: Array) -> Regression:
+        """phi: (n, D) features, y: (n,) targets; n may be smaller than D, or zero."""
+        eigenvalues, rotation = np.linalg.eigh(phi.T @ phi)
+        floor = eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+        present = eigenvalues > max(floor, np.finfo(float).tiny)
+        eigenvalues = np.where(present, eigenvalues, 0.0)
+        projection = np.where(present, rotation.T @ (phi.T @ y), 0.0)
+        least_squares = projection / np.where(present, eigenvalues, 1.0)
+        residual = float(np.sum((y - phi @ (rotation @ least_squares)) ** 2))
+        return cls(rotation, eigenvalues, projection, residual, len(y))
+
+    def log_evidence(self, alpha: float, beta: float) -> float:
+        """log p(y | X, alpha, beta), equation (8).
+
+        beta ||y - Phi m||^2 + alpha m^T m is written as the unreachable residual plus a sum of
+        positive terms: the textbook y^T y - m^T Phi^T y cancels to nothing for a network that
+        interpolates its data.
+        """
+        precision = beta * self.eigenvalues + alpha
+        reachable = self.projection**2 / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
+        misfit = beta * self.residual + beta * alpha * float(np.sum(reachable / precision))
+        return 0.5 * (
+            len(precision) * np.log(alpha)
+            + self.n * np.log(beta / (2 * np.pi))
+            - misfit
+            - float(np.sum(np.log(precision)))
+        )
+
+    def posterior(self, alpha: Array, beta: Array) -> tuple[Array, Array]:
+        """Weights in the eigenbasis, equations (6) and (7): means and variances, both (H, D).
+
+        alpha, beta: (H,). The covariance is diagonal there: 1 / (beta lambda + alpha).
+        """
+        variance = 1.0 / (beta[:, None] * self.eigenvalues + alpha[:, None])
+        return beta[:, None] * self.projection * variance, variance
+
+
+@dataclass(frozen=True)
+class FiniteBasis:
+    """One component of a posterior over functions: f(x) = w^T z(x), w Gaussian, H times over.
+
+    network, rotation: the feature map z(x) = U^T phi(x); with `quadratic`, 1, x and x^2 after it,
+    whose weights, known in each sample, are the prior mean (9).
+    mean, variance: (H, D) of the weights, uncorrelated, for each hyperparameter sample.
+    noise: (H,) variance of an observation of f, on the model's scale.
+    weight: of the component in the mixture that is the posterior.
+    """
+
+    network: Network
+    rotation: Array
+    mean: Array
+    variance: Array
+    noise: Array
+    weight: float = 1.0
+    quadratic: bool = False
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) unit cube -> z: (n, D)."""
+        z = self.network.features(x) @ self.rotation
+        return np.hstack([z, np.ones((len(x), 1)), x, x * x]) if self.quadratic else z
+
+    def predict(self, z: Array) -> tuple[Array, Array]:
+        """Predictive mean and variance, (4) and (5), noise included: z (n, D) -> two (n, H)."""
+        return z @ self.mean.T, (z * z) @ self.variance.T + self.noise

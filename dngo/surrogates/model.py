@@ -1,0 +1,294 @@
+"""The fitted model of a study: objective and constraints, with its form in HDF5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, ndtr
+
+from dngo.surrogates.classifier import Classifier, Laplace, fit_classifier
+from dngo.surrogates.data import TargetScale, TrainingData
+from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
+from dngo.surrogates.linear import FiniteBasis
+from dngo.surrogates.mixture import fit_mixture
+from dngo.surrogates.network import Network
+from dngo.surrogates.numerics import Progress, child, one_thread
+from dngo.surrogates.regression import fit_regression
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.warping import choose_scale
+
+if TYPE_CHECKING:
+    import h5py
+
+Array = NDArray[np.float64]
+Component = FiniteBasis | GaussianProcess
+FORMAT = 2  # 2: Gaussian processes and weights among the components
+SCALE = ("centre", "spread", "shift", "scale", "power", "lowest", "highest")
+BASIS = ("rotation", "mean", "variance", "noise")
+# The factors of a process's covariances are computed again on loading: the same bits, n times less
+# to store.
+SPARSE = ("reduction", "readout")
+PROCESS = ("x", "targets", "log_lengthscales", "signal", "noise")
+
+# Gauss-Hermite quadrature over a normal.
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is believed about the objective and the constraints.
+
+    objective: components whose mixture, by their weights, is the posterior; empty when no row was
+    ok.
+    scale: the map between the objective and the components' targets.
+    classifiers: one for each constraint, by name; constraints are taken to be independent.
+    diagnostics: numbers that describe the fit.
+    """
+
+    objective: tuple[Component, ...]
+    scale: TargetScale
+    classifiers: dict[str, Classifier]
+    diagnostics: dict[str, float | int | str] = field(default_factory=dict)
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of an outcome, in units of the objective: two (n,).
+
+        x: (n, d) encoded. The mixture's moments on the model's scale, noise included, taken to the
+        objective's; exact wherever the scale is linear, by quadrature where it is bent. NaN
+        without an objective model.
+        """
+        if not self.objective:
+            return np.full(len(x), np.nan), np.full(len(x), np.nan)
+        with one_thread():
+            means, variances, weight = self._mixture(x)
+        mean = means @ weight
+        deviation = np.sqrt((variances + (means - mean[:, None]) ** 2) @ weight)
+        if self.scale.power == 1.0:
+            high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
+            return self.scale.to_objective(mean), 0.5 * (high - low)
+        # The mixture as one normal. A tail far beyond what was seen is bent back to anything.
+        targets = mean[:, None] + deviation[:, None] * NODES
+        values = np.clip(self.scale.to_objective(targets), self.scale.lowest, self.scale.highest)
+        first = values @ NODE_WEIGHTS
+        return first, np.sqrt((values - first[:, None]) ** 2 @ NODE_WEIGHTS)
+
+    def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """What an outcome was believed to be worth, before: two (n,).
+
+        x: (n, d) encoded, y: (n,) objective. Its log predictive density in units of the objective,
+        and the probability that was given to a lower value: uniform if the model is calibrated,
+        and beyond .025 and .975 as often as the 95 % interval misses.
+        """
+        with one_thread():
+            means, variances, weight = self._mixture(x)
+        t = self.scale.to_model(y)[:, None]
+        each = -0.5 * ((t - means) ** 2 / variances + np.log(2 * np.pi * variances))
+        density = np.asarray(logsumexp(each, b=weight, axis=1))
+        return density + self.scale.log_slope(y), ndtr((t - means) / np.sqrt(variances)) @ weight
+
+    def _mixture(self, x: Array) -> tuple[Array, Array, Array]:
+        """Means and variances of the normals that the posterior mixes, (n, m); weights (m,)."""
+        parts = [c.predict(c.features(x)) for c in self.objective]
+        weight = np.concatenate(
+            [np.full(len(c.noise), c.weight / len(c.noise)) for c in self.objective]
+        )
+        return (
+            np.concatenate([mean for mean, _ in parts], axis=1),
+            np.concatenate([variance for _, variance in parts], axis=1),
+            weight / weight.sum(),
+        )
+
+    def feasibility(self, x: Array) -> Array:
+        """P(every constraint holds): x (n, d) encoded -> (n,)."""
+        with one_thread():
+            p = np.ones(len(x))
+            for name in sorted(self.classifiers):
+                p = p * self.classifiers[name].probability(x)
+        return p
+
+    @property
+    def heeds_constraints(self) -> bool:
+        """Whether any constraint has been seen both satisfied and violated."""
+        return any(not c.is_constant for c in self.classifiers.values())
+
+    def summary(self) -> dict[str, float | int | str]:
+        """Diagnostics of the fit, for logs and reports."""
+        return dict(self.diagnostics)
+
+    def save(self, group: h5py.Group) -> None:
+        """Everything as datasets and attributes of an empty group; `load` gives the same bits."""
+        group.attrs["format"] = FORMAT
+        for name in SCALE:
+            group.attrs[f"scale_{name}"] = getattr(self.scale, name)
+        diagnostics = group.create_group("diagnostics")
+        for key, value in self.diagnostics.items():
+            diagnostics.attrs[key] = value
+        group.attrs["components"] = len(self.objective)
+        for i, component in enumerate(self.objective):
+            part = group.create_group(f"objective/{i}")
+            part.attrs["weight"] = component.weight
+            if isinstance(component, GaussianProcess):
+                part.attrs["kernel"] = component.kernel
+                names: tuple[str, ...] = PROCESS
+                if component.is_sparse:
+                    names += SPARSE
+            else:
+                _save_network(component.network, part)
+                part.attrs["quadratic"] = component.quadratic
+                names = BASIS
+            for name in names:
+                part.create_dataset(name, data=getattr(component, name))
+        constraints = group.create_group("constraints")
+        for i, name in enumerate(sorted(self.classifiers)):
+            classifier = self.classifiers[name]
+            part = constraints.create_group(str(i))
+            part.attrs["name"] = name
+            part.attrs["constant"] = classifier.constant
+            part.attrs["log_density"] = classifier.log_density
+            part.attrs["members"] = len(classifier.members)
+            for j, (network, head) in enumerate(classifier.members):
+                member = part.create_group(str(j))
+                _save_network(network, member)
+                member.create_dataset("mean", data=head.mean)
+                member.create_dataset("covariance", data=head.covariance)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> Model:
+        """The model that `save` wrote.
+
+        Raises ValueError when the group holds no model, or one of a newer format.
+        """
+        found = group.attrs.get("format")
+        if found is None or int(found) > FORMAT:
+            raise ValueError(f"not a model that this version reads (format {found}, not {FORMAT})")
+        known = [name for name in SCALE if f"scale_{name}" in group.attrs]
+        scale = TargetScale(**{name: float(group.attrs[f"scale_{name}"]) for name in known})
+        objective: list[Component] = []
+        for i in range(int(group.attrs["components"])):
+            part = group[f"objective/{i}"]
+            weight = float(part.attrs.get("weight", 1.0))
+            if "kernel" in part.attrs:
+                arrays = {name: part[name][()] for name in (*PROCESS, *SPARSE) if name in part}
+                kernel = str(part.attrs["kernel"])
+                objective.append(GaussianProcess(**arrays, kernel=kernel, weight=weight))
+            else:
+                arrays = {name: part[name][()] for name in BASIS}
+                quadratic = bool(part.attrs.get("quadratic", False))
+                network = _load_network(part)
+                objective.append(FiniteBasis(network, **arrays, weight=weight, quadratic=quadratic))
+        classifiers = {}
+        for i in range(len(group["constraints"])):
+            part = group[f"constraints/{i}"]
+            members = tuple(
+                (
+                    _load_network(part[str(j)]),
+                    Laplace(part[f"{j}/mean"][()], part[f"{j}/covariance"][()]),
+                )
+                for j in range(int(part.attrs["members"]))
+            )
+            classifiers[str(part.attrs["name"])] = Classifier(
+                members, float(part.attrs["constant"]), float(part.attrs["log_density"])
+            )
+        diagnostics = {
+            key: value.item() if isinstance(value, np.generic) else value
+            for key, value in group["diagnostics"].attrs.items()
+        }
+        return cls(tuple(objective), scale, classifiers, diagnostics)
+
+
+def fit_model(
+    data: TrainingData,
+    settings: SurrogateSettings,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Model:
+    """Fit the objective to the ok rows and a classifier to each constraint.
+
+    The result depends on the data, the settings and the state of `rng` alone: neither the order
+    of the constraints nor the number of threads changes a bit.
+    """
+    ok = np.isfinite(data.y)
+    names = sorted(data.constraints)
+    streams = {name: child(rng) for name in ["", *names]}
+    stages = 1 + len(names)
+    diagnostics: dict[str, float | int | str] = {
+        "observations": len(data.y),
+        "ok": int(ok.sum()),
+    }
+    with one_thread():
+        components: list[Component] = []
+        scale = TargetScale(0.0, 1.0, 0.0, 1.0)
+        if ok.any():
+            scale, found = choose_scale(data.x[ok], data.y[ok], settings, rng=child(streams[""]))
+            diagnostics |= found
+            components, found = _fit_objective(
+                data.x[ok],
+                scale.to_model(data.y[ok]),
+                settings,
+                rng=streams[""],
+                progress=_stage(progress, 0, stages, "objective"),
+                batch=None if data.batch is None else data.batch[ok],
+            )
+            diagnostics |= found
+        classifiers = {}
+        for i, name in enumerate(names):
+            classifier = fit_classifier(
+                data.x,
+                data.constraints[name],
+                settings,
+                rng=streams[name],
+                progress=_stage(progress, 1 + i, stages, name),
+            )
+            classifiers[name] = classifier
+            if not classifier.is_constant:
+                diagnostics[f"log_density:{name}"] = classifier.log_density
+    if progress is not None:
+        progress(1.0, "fitted")
+    return Model(tuple(components), scale, classifiers, diagnostics)
+
+
+def _fit_objective(
+    x: Array,
+    targets: Array,
+    settings: SurrogateSettings,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+    batch: Array | None,
+) -> tuple[list[Component], dict[str, float]]:
+    """The components that the settings ask for, and the fit's diagnostics."""
+    if settings.kind == "gp":
+        process, found = fit_process(x, targets, settings, rng=rng, progress=progress)
+        return [process], found
+    if settings.kind == "auto":
+        return fit_mixture(x, targets, settings, rng=rng, progress=progress, batch=batch)
+    bases, found, _ = fit_regression(x, targets, settings, rng=rng, progress=progress)
+    return [*bases], found
+
+
+def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda fraction, message: progress((i + fraction) / stages, f"{name}: {message}")
+
+
+def _save_network(network: Network, group: h5py.Group) -> None:
+    group.attrs["activation"] = network.activation
+    group.attrs["layers"] = len(network.weights)
+    for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
+        group.create_dataset(f"weights{layer}", data=w)
+        group.create_dataset(f"biases{layer}", data=b)
+
+
+def _load_network(group: h5py.Group) -> Network:
+    layers = range(int(group.attrs["layers"]))
+    return Network(
+        tuple(group[f"weights{layer}"][()] for layer in layers),
+        tuple(group[f"biases{layer}"][()] for layer in layers),
+        str(group.attrs["activation"]),
+    )

@@ -1,0 +1,25 @@
+"""Small numerical helpers shared by the surrogates and the acquisition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+Progress = Callable[[float, str], None]
+
+
+def one_thread():
+    """Context in which BLAS runs on one thread.
+
+    The order of a threaded sum depends on the number of threads: on one thread the same inputs
+    give the same bits whatever OMP_NUM_THREADS says. The matrices here are too small to gain from
+    a second thread anyway.
+    """
+    return ThreadpoolController().limit(limits=1)
+
+
+def child(rng: np.random.Generator) -> np.random.Generator:
+    """An independent stream drawn from `rng`; what it is used for cannot disturb its siblings."""
+    return np.random.default_rng(rng.integers(0, 2**63, size=4))

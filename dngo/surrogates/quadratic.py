@@ -1,0 +1,96 @@
+"""The quadratic prior mean, equation (9), integrated over by slice sampling.
+
+eta(x) = lambda + (x - c)^T Lambda (x - c), Lambda diagonal and positive, is linear in the features
+q(x) = (1, x, x^2): eta(x) = theta^T q(x). What the evidence (8) of y - eta needs of the data then
+are products of Phi, q and y, and each evaluation costs the same whatever the observations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import exp1
+
+from dngo.surrogates.linear import Regression
+
+Array = NDArray[np.float64]
+
+CENTRE, CENTRE_DEVIATION = 0.5, 0.25  # of c: Gaussian around the middle of the cube
+OFFSET_DEVIATION = 1.0  # of lambda, in deviations of the targets
+HORSESHOE_SCALE = 1.0  # of Lambda
+
+
+def quadratic_features(x: Array) -> Array:
+    """x: (n, d) -> (n, 1 + 2 d): 1, x and x^2."""
+    return np.hstack([np.ones((len(x), 1)), x, x * x])
+
+
+def coefficients(hyper: Array) -> Array:
+    """theta (1 + 2 d,) of hyper = (lambda, c (d), log Lambda (d))."""
+    d = (len(hyper) - 1) // 2
+    centre, curvature = hyper[1 : 1 + d], np.exp(hyper[1 + d :])
+    offset = hyper[0] + float(np.sum(curvature * centre**2))
+    return np.concatenate([[offset], -2.0 * curvature * centre, curvature])
+
+
+def log_horseshoe(value: Array) -> Array:
+    """Log density of the half-horseshoe (Carvalho, Polson and Scott 2009), elementwise.
+
+    Exactly: exp(z) E1(z) sqrt(2 / pi^3) / scale at z = (value / scale)^2 / 2. The horseshoe itself
+    would allow negative curvature; its positive half is what keeps Lambda positive.
+    """
+    z = 0.5 * (value / HORSESHOE_SCALE) ** 2
+    near = np.minimum(np.maximum(z, 1e-300), 50.0)
+    far = np.maximum(z, 50.0)
+    log_scaled = np.where(
+        z <= 50.0, near + np.log(exp1(near)), -np.log(far) + np.log1p(-1 / far + 2 / far**2)
+    )
+    return np.asarray(log_scaled + 0.5 * np.log(2.0 / np.pi**3) - np.log(HORSESHOE_SCALE))
+
+
+def log_prior(hyper: Array) -> float:
+    """Of (lambda, c, log Lambda), unnormalised; the last with the slope of its logarithm."""
+    d = (len(hyper) - 1) // 2
+    if np.max(np.abs(hyper)) > 30.0:
+        return -np.inf
+    offset = (hyper[0] / OFFSET_DEVIATION) ** 2
+    centre = float(np.sum(((hyper[1 : 1 + d] - CENTRE) / CENTRE_DEVIATION) ** 2))
+    log_curvature = hyper[1 + d :]
+    shrink = float(np.sum(log_horseshoe(np.exp(log_curvature)) + log_curvature))
+    return -0.5 * (offset + centre) + shrink
+
+
+@dataclass(frozen=True)
+class QuadraticStatistics:
+    """Sufficient statistics of (Phi, q, y) for the evidence of y - q theta.
+
+    head: regression of y on Phi. across: (D, p) U^T Phi^T q. unreached: (p + 1, p + 1) triangle R
+    such that ||R (theta, -1)|| is the norm of what no weights reach of q theta - y.
+    """
+
+    head: Regression
+    across: Array
+    unreached: Array
+
+    @classmethod
+    def fit(cls, phi: Array, q: Array, y: Array) -> QuadraticStatistics:
+        head = Regression.fit(phi, y)
+        present = head.eigenvalues > 0
+        across = np.where(present[:, None], head.rotation.T @ (phi.T @ q), 0.0)
+        inverse = np.where(present, 1.0 / np.where(present, head.eigenvalues, 1.0), 0.0)
+        reach = phi @ head.rotation * inverse
+        both = np.hstack([q - reach @ across, (y - reach @ head.projection)[:, None]])
+        return cls(head, across, np.asarray(np.linalg.qr(both, mode="r")))
+
+    def given(self, theta: Array) -> Regression:
+        """The regression of y - q theta on Phi."""
+        missed = self.unreached @ np.append(theta, -1.0)
+        return Regression(
+            self.head.rotation,
+            self.head.eigenvalues,
+            self.head.projection - self.across @ theta,
+            float(missed @ missed),
+            self.head.n,
+        )

@@ -1,0 +1,294 @@
+"""Adaptive basis regression of the objective: an ensemble of networks with Bayesian heads.
+
+Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near
+zero: the evidence (8) then chooses a noise near zero, and the model is certain of what it has
+not seen. So by default network k leaves out fold k, and the hyperparameters are sampled from
+the predictive likelihood of what each network has left out. The paper's recipe, one network and
+the evidence of its own training data, is `calibration: in_sample` with `networks: 1`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dngo.surrogates.evidence_training import train_on_evidence
+from dngo.surrogates.linear import FiniteBasis, Regression
+from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.quadratic import (
+    CENTRE,
+    QuadraticStatistics,
+    coefficients,
+    quadratic_features,
+)
+from dngo.surrogates.quadratic import log_prior as log_hyperprior
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+
+Array = NDArray[np.float64]
+
+# log alpha, log beta and log inflation have N(0, PRIOR_DEVIATION^2) priors, cut off at
+# +-LOG_LIMIT: wide, but a constant objective must not drive a variance to zero.
+PRIOR_DEVIATION = 4.0
+LOG_LIMIT = 18.0
+# The out-of-fold likelihood is a sum over observations; this many random ones determine three
+# numbers, and keep the cost of the sampler from growing with the data.
+MAX_LEFT_OUT = 1000
+MIDPOINTS = 256
+LEAST_AGREEMENT = 0.4
+BURN_IN = 30
+THIN = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well a surrogate predicted what it had not seen.
+
+    rows: (m,) which observations; log_density: (m,) that it gave them before.
+    """
+
+    rows: NDArray[np.intp]
+    log_density: Array
+
+
+def folds(n: int, networks: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The fold that each of n rows belongs to, of sizes that differ by one at most: (n,)."""
+    return rng.permutation(np.arange(n) % networks)
+
+
+def fit_regression(
+    x: Array,
+    targets: Array,
+    settings: SurrogateSettings,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    fold: NDArray[np.intp] | None = None,
+) -> tuple[list[FiniteBasis], dict[str, float], Trial]:
+    """Components of the posterior, one for each network, the fit's diagnostics, and its trial.
+
+    x: (n, d) unit cube, targets: (n,) standardised, n >= 1. fold: (n,) the network that leaves
+    each row out; drawn if None.
+    """
+    if fold is None:
+        fold = folds(len(x), settings.networks, child(rng))
+    if settings.calibration == "out_of_fold":
+        training = [np.flatnonzero(fold != k) for k in range(settings.networks)]
+    else:
+        training = [np.arange(len(x))] * settings.networks
+    networks = train_networks(
+        x, targets, training, settings, loss="squared", rng=child(rng), progress=progress
+    )
+    if settings.training == "evidence":
+        networks = [
+            train_on_evidence(network, x[rows], targets[rows], settings)
+            for network, rows in zip(networks, training, strict=True)
+        ]
+    rng = child(rng)
+    if settings.calibration == "in_sample":
+        return _in_sample(x, targets, networks, settings, rng)
+    left_out = _LeftOut.fit(x, targets, networks, fold, child(rng))
+    chain = slice_sample(
+        left_out.log_posterior,
+        np.zeros(3),
+        width=2.0,
+        samples=settings.hyperparameter_samples,
+        burn_in=BURN_IN,
+        thin=THIN,
+        rng=rng,
+    )
+    log_ridge, log_inflation, log_noise = chain.T
+    beta = np.exp(-log_noise)
+    alpha = np.exp(log_ridge) * beta
+    components = []
+    for network in networks:
+        # Every head is conditioned on all the data, the fold its network has not seen included.
+        head = Regression.fit(network.features(x), targets)
+        mean, variance = head.posterior(alpha, beta)
+        components.append(
+            FiniteBasis(
+                network, head.rotation, mean, variance * np.exp(log_inflation)[:, None], 1 / beta
+            )
+        )
+    agreement = _agreement(components, x, child(rng))
+    components = [
+        replace(c, variance=c.variance * agreement, noise=c.noise * agreement) for c in components
+    ]
+    found = {
+        "log_alpha": float(np.mean(np.log(alpha))),
+        "log_beta": float(np.mean(np.log(beta))),
+        "agreement": agreement,
+        "log_inflation": float(np.mean(log_inflation)),
+        "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
+        **chain_diagnostics(chain),
+    }
+    return components, found, Trial(left_out.rows, left_out.log_density(chain))
+
+
+def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator) -> float:
+    """What is left of a network's variance when it speaks as one of an ensemble, as a factor.
+
+    Left-out errors calibrate one network by itself. Averaged, K of them err less: of what B they
+    differ by among each other, the average is rid of (1 - 1/K) B, and the mixture of their
+    predictions, whose variance holds B already, is too wide by (2 - 1/K) B. Measured half-way
+    between observations and their nearest neighbours: every network is on new ground there, and
+    yet where the data are.
+    """
+    k = len(components)
+    if k < 2 or len(x) < 2 * k:
+        return 1.0
+    some = x[rng.permutation(len(x))[:MIDPOINTS]]
+    others = x[rng.permutation(len(x))[:MAX_LEFT_OUT]]
+    squares = np.sum((some[:, None] - others) ** 2, axis=2)
+    squares[squares < 1e-12] = np.inf  # the row itself, and its duplicates
+    new = 0.5 * (some + others[np.argmin(squares, axis=1)])
+    found = [c.predict(c.features(new)) for c in components]
+    between = np.var([mean for mean, _ in found], axis=0, ddof=1)
+    own = np.mean([variance for _, variance in found], axis=0)
+    excess = (2.0 - 1.0 / k) * np.mean(between / own)
+    return float(max(1.0 - excess, LEAST_AGREEMENT))
+
+
+def _in_sample(
+    x: Array,
+    targets: Array,
+    networks: list[Network],
+    settings: SurrogateSettings,
+    rng: np.random.Generator,
+) -> tuple[list[FiniteBasis], dict[str, float], Trial]:
+    """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
+    components, chains = [], []
+    quadratic = settings.prior_mean == "quadratic"
+    q = quadratic_features(x)[:, : None if quadratic else 0]
+    # Where the chain starts: no curvature to speak of, in the middle of the cube.
+    hyper = np.repeat([0.0, CENTRE, -3.0], [1, x.shape[1], x.shape[1]])[: None if quadratic else 0]
+    for network in networks:
+        statistics = QuadraticStatistics.fit(network.features(x), q, targets)
+
+        def log_posterior(log: Array, statistics: QuadraticStatistics = statistics) -> float:
+            prior = _log_prior(log[:2]) + (log_hyperprior(log[2:]) if quadratic else 0.0)
+            if not np.isfinite(prior):
+                return -np.inf
+            head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
+            return prior + head.log_evidence(np.exp(log[0]), np.exp(log[1]))
+
+        chain = slice_sample(
+            log_posterior,
+            np.concatenate([np.zeros(2), hyper]),
+            width=2.0,
+            samples=settings.hyperparameter_samples,
+            burn_in=BURN_IN,
+            thin=THIN,
+            rng=rng,
+        )
+        alpha, beta = np.exp(chain[:, :2]).T
+        means, variances = [], []
+        for h, log in enumerate(chain):
+            theta = coefficients(log[2:]) if quadratic else log[2:]
+            mean, variance = statistics.given(theta).posterior(alpha[[h]], beta[[h]])
+            means.append(np.concatenate([mean[0], theta]))
+            variances.append(np.concatenate([variance[0], np.zeros_like(theta)]))
+        components.append(
+            FiniteBasis(
+                network,
+                statistics.head.rotation,
+                np.array(means),
+                np.array(variances),
+                1 / beta,
+                quadratic=quadratic,
+            )
+        )
+        chains.append(chain)
+    log_alpha, log_beta = np.mean(np.concatenate(chains), axis=0)[:2]
+    found = {"log_alpha": float(log_alpha), "log_beta": float(log_beta)}
+    mixing = [chain_diagnostics(chain) for chain in chains]
+    if mixing[0]:
+        found["lag1"] = max(m["lag1"] for m in mixing)
+        found["effective_samples"] = min(m["effective_samples"] for m in mixing)
+    return components, found, Trial(np.empty(0, dtype=np.intp), np.empty(0))
+
+
+@dataclass
+class _LeftOut:
+    """What each network predicts of the fold it has left out, as a function of three numbers.
+
+    The coordinates are the logarithms of the ridge alpha / beta, on which alone the means
+    depend, of the inflation, and of the noise 1 / beta: nearly independent in the posterior,
+    where alpha, beta and the inflation are tightly correlated and mix slowly.
+    """
+
+    features: list[Array]
+    targets: list[Array]
+    heads: list[Regression]
+    rows: NDArray[np.intp]
+    _last: tuple[float, Array, Array] | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        x: Array,
+        targets: Array,
+        networks: list[Network],
+        fold: NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> _LeftOut:
+        kept = np.zeros(len(x), dtype=bool)
+        kept[rng.permutation(len(x))[:MAX_LEFT_OUT]] = True
+        features, ys, heads, rows = [], [], [], []
+        for k, network in enumerate(networks):
+            seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)
+            head = Regression.fit(network.features(x[seen]), targets[seen])
+            features.append(network.features(x[unseen]) @ head.rotation)
+            ys.append(targets[unseen])
+            heads.append(head)
+            rows.append(unseen)
+        return cls(features, ys, heads, np.concatenate(rows))
+
+    def log_posterior(self, log: Array) -> float:
+        if not _inside(log):
+            return -np.inf
+        error, spread = self._at(float(log[0]))
+        log_ridge, log_inflation, log_noise = log
+        variance = np.exp(log_noise) * (np.exp(log_inflation) * spread + 1.0)
+        fit = -0.5 * float(np.sum(error / variance + np.log(2 * np.pi * variance)))
+        # alpha = ridge / noise, beta = 1 / noise
+        return fit + _log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
+
+    def mean_log_density(self, log: Array) -> float:
+        return float(np.mean(self._log_density(log)))
+
+    def log_density(self, chain: Array) -> Array:
+        """Of each left-out target, averaged over the samples (H, 3) of a chain: (m,)."""
+        each = np.array([self._log_density(log) for log in chain])
+        return np.asarray(logsumexp(each, axis=0) - np.log(len(chain)))
+
+    def _log_density(self, log: Array) -> Array:
+        error, spread = self._at(float(log[0]))
+        variance = np.exp(log[2]) * (np.exp(log[1]) * spread + 1.0)
+        return -0.5 * (error / variance + np.log(2 * np.pi * variance))
+
+    def _at(self, log_ridge: float) -> tuple[Array, Array]:
+        """Squared errors and z^T (Lambda + ridge)^-1 z of everything left out."""
+        if self._last is None or self._last[0] != log_ridge:
+            ridge = np.exp(log_ridge)
+            errors, spreads = [], []
+            for z, y, head in zip(self.features, self.targets, self.heads, strict=True):
+                shrink = 1.0 / (head.eigenvalues + ridge)
+                errors.append((y - z @ (head.projection * shrink)) ** 2)
+                spreads.append((z * z) @ shrink)
+            self._last = (log_ridge, np.concatenate(errors), np.concatenate(spreads))
+        return self._last[1], self._last[2]
+
+
+def _inside(log: Array) -> bool:
+    return bool(np.all(np.abs(log) < LOG_LIMIT))
+
+
+def _log_prior(log: Array) -> float:
+    if not _inside(log):
+        return -np.inf
+    return -0.5 * float(np.sum(log**2)) / PRIOR_DEVIATION**2

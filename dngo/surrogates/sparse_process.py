@@ -1,0 +1,134 @@
+"""A Gaussian process on inducing inputs, of a cost linear in the observations.
+
+Lengthscales are sampled with a random part of the observations; signal and noise, and the
+posterior itself, come from all of them, by Bayesian linear regression on the kernel's features.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.surrogates.gaussian_process import (
+    CONSTANT,
+    NOISE,
+    NOISE_DEVIATION,
+    SIGNAL_DEVIATION,
+    GaussianProcess,
+    fit_process,
+    inverse_cholesky,
+)
+from dngo.surrogates.linear import Regression
+from dngo.surrogates.numerics import child
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.slice_sampling import slice_sample
+
+Array = NDArray[np.float64]
+
+JITTER = 1e-7  # share of the signal: resolution of the inducing inputs
+NEAR_OPTIMUM = 4  # one in so many inducing inputs is among the best observations
+JUDGED_BY = 3  # hyperparameter samples whose left-out predictions are worth computing
+BURN_IN = 5
+
+
+def fit_sparse_process(
+    x: Array,
+    targets: Array,
+    settings: SurrogateSettings,
+    fold: NDArray[np.intp],
+    rows: NDArray[np.intp],
+    *,
+    rng: np.random.Generator,
+) -> tuple[GaussianProcess, dict[str, float], Array]:
+    """The process, the fit's diagnostics, and the log density it gives to left-out rows (m,).
+
+    x: (n, d) unit cube, targets: (n,) standardised. fold: (n,) labels; rows: (m,) which to predict
+    from the other folds. The prior variance at a point is the exact one, so that far from the
+    inducing inputs the process is uncertain (Titsias 2009).
+    """
+    streams = [child(rng) for _ in range(3)]
+    size = settings.inducing
+    some = np.sort(streams[0].permutation(len(x))[:size])
+    exact, found = fit_process(x[some], targets[some], settings, rng=streams[1])
+    best = np.argsort(targets, kind="stable")[: size // NEAR_OPTIMUM]
+    others = np.setdiff1d(some, best)
+    others = streams[0].permutation(others)[: size - len(best)]
+    inducing = x[np.sort(np.concatenate([best, others]))]
+    samples = len(exact.noise)
+    signal, noise = np.empty(samples), np.empty(samples)
+    reduction = np.empty((samples, len(inducing), len(inducing)))
+    readout = np.empty((samples, len(inducing)))
+    densities = []
+    for h in range(samples):
+        unit = GaussianProcess(
+            inducing[:0],
+            targets[:0],
+            exact.log_lengthscales[h : h + 1],
+            np.ones(1),
+            np.ones(1),
+            exact.kernel,
+        )
+        covariance = unit.covariance(inducing, inducing)[0]
+        whitening = inverse_cholesky(covariance + JITTER * np.eye(len(inducing)))
+        phi = unit.covariance(x, inducing)[0] @ whitening.T
+        head = Regression.fit(phi, targets)
+
+        def log_posterior(log: Array, head: Regression = head) -> float:
+            share = (log[1] - log[0] - np.log(NOISE)) / NOISE_DEVIATION
+            if np.max(np.abs(log)) > 20.0 or abs(share) > 6.0:
+                return -np.inf
+            prior = -0.5 * ((log[0] / SIGNAL_DEVIATION) ** 2 + share**2)
+            return prior + head.log_evidence(np.exp(-log[0]), np.exp(-log[1]))
+
+        start = np.log([exact.signal[h], exact.noise[h]])
+        if not np.isfinite(log_posterior(start)):
+            start = np.array([0.0, np.log(NOISE)])
+        chain = slice_sample(
+            log_posterior, start, width=1.0, samples=1, burn_in=BURN_IN, thin=1, rng=streams[2]
+        )
+        signal[h], noise[h] = np.exp(chain[0])
+        mean, variance = (part[0] for part in head.posterior(1 / signal[[h]], 1 / noise[[h]]))
+        gained = np.sqrt(np.maximum(signal[h] - variance, 1e-12 * signal[h]))
+        reduction[h] = (gained / signal[h])[:, None] * (head.rotation.T @ whitening)
+        readout[h] = mean / gained
+        if h < JUDGED_BY:
+            densities.append(_left_out(phi, targets, fold, rows, signal[h], noise[h]))
+    process = GaussianProcess(
+        inducing,
+        np.empty(0),
+        exact.log_lengthscales,
+        signal,
+        noise,
+        exact.kernel,
+        reduction=reduction,
+        readout=readout,
+    )
+    found |= {
+        "gp_log_noise": float(np.mean(np.log(noise))),
+        "gp_log_signal": float(np.mean(np.log(signal))),
+    }
+    return process, found, np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+
+
+def _left_out(
+    phi: Array,
+    targets: Array,
+    fold: NDArray[np.intp],
+    rows: NDArray[np.intp],
+    signal: float,
+    noise: float,
+) -> Array:
+    """Log density of each of `rows` given the other folds: (m,)."""
+    density = np.empty(len(rows))
+    gram, projection = phi.T @ phi, phi.T @ targets
+    for k in np.unique(fold):
+        out, here = phi[fold == k], fold[rows] == k
+        precision = (gram - out.T @ out) / noise + np.eye(len(gram)) / signal
+        factor = inverse_cholesky(precision)
+        new = phi[rows[here]]
+        mean = new @ (factor.T @ (factor @ (projection - out.T @ targets[fold == k]))) / noise
+        variance = np.sum((new @ factor.T) ** 2, axis=1) + noise
+        variance += signal * np.maximum(1.0 + CONSTANT - np.sum(new * new, axis=1), 0.0)
+        error = (targets[rows[here]] - mean) ** 2 / variance
+        density[here] = -0.5 * (error + np.log(2 * np.pi * variance))
+    return density

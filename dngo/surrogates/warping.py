@@ -1,0 +1,49 @@
+"""The scale on which the objective is modelled, chosen by evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.gaussian_process import Evidence
+from dngo.surrogates.settings import SurrogateSettings
+
+Array = NDArray[np.float64]
+
+POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
+PRIOR_DEVIATION = 1.0  # of the power about 1, so that a handful of observations stays unbent
+FEWEST, MOST = 8, 120  # observations that the powers are judged by
+
+
+def choose_scale(
+    x: Array, y: Array, settings: SurrogateSettings, *, rng: np.random.Generator
+) -> tuple[TargetScale, dict[str, float]]:
+    """The scale under which a Gaussian process finds the objective likeliest.
+
+    x: (n, d) unit cube, y: (n,) objective, finite. What counts is whether the function is smooth
+    and evenly scaled over the cube, which the values by themselves (as in the usual maximum
+    likelihood of a normal distribution) do not tell. Evidences of different scales are compared as
+    densities of y, with the slope of the map. At most MOST random observations have a say, so that
+    the cost does not grow with n.
+    """
+    plain = TargetScale.fit(y)
+    if not settings.warp or len(y) < FEWEST:
+        return plain, {}
+    rows = np.sort(rng.permutation(len(y))[:MOST])
+    best, highest, start = plain, -np.inf, None
+    modes: dict[float, Array] = {}
+    # The plain scale first: each search starts from the mode of its neighbour.
+    for power in sorted(POWERS, key=lambda p: abs(p - 1.0)):
+        if power > settings.highest_power:
+            continue
+        scale = TargetScale.fit(y, power)
+        evidence = Evidence(x[rows], scale.to_model(y[rows]), settings.kernel, settings.ard)
+        near = min(modes, key=lambda p: abs(p - power), default=None)
+        start = None if near is None else modes[near]
+        modes[power], value = evidence.mode(start, iterations=60 if start is None else 15)
+        value += float(np.sum(scale.log_slope(y[rows])))
+        value -= 0.5 * ((power - 1.0) / PRIOR_DEVIATION) ** 2
+        if value > highest:
+            best, highest = scale, value
+    return best, {"power": best.power}

@@ -1,0 +1,513 @@
+"""Laws of the surrogates: evidence, posterior, samplers, classifiers, storage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import expit
+
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates import network as network_module
+from dngo.surrogates.classifier import Laplace, fit_classifier
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.linear import Regression
+from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.numerics import one_thread
+from dngo.surrogates.regression import _LeftOut, fit_regression, folds
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.slice_sampling import slice_sample
+
+QUICK = SurrogateSettings(networks=3, width=8, steps=30, epochs=0, hyperparameter_samples=3)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def _data(n: int, d: int = 2, seed: int = 0) -> TrainingData:
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, d))
+    completed = (x.sum(axis=1) < 0.6 * d).astype(float)
+    y = np.where(completed == 1, np.sin(5 * x[:, 0]) + x[:, -1] ** 2, np.nan)
+    return TrainingData(x=x, y=y, constraints={"completed": completed})
+
+
+def _bits(model: Model) -> bytes:
+    """Every number in a model, in the order in which HDF5 visits them."""
+    parts: list[bytes] = []
+    with h5py.File("model.h5", "w", driver="core", backing_store=False) as file:
+        model.save(file)
+        for name in _names(file):
+            item = file[name]
+            parts += [name.encode(), repr(sorted(item.attrs.items())).encode()]
+            if isinstance(item, h5py.Dataset):
+                parts.append(item[()].tobytes())
+    return b"".join(parts)
+
+
+def _names(file: h5py.File) -> list[str]:
+    names: list[str] = ["/"]
+    file.visit(names.append)
+    return names
+
+
+# ---- Bayesian linear regression ------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=seeds,
+    n=st.integers(1, 12),
+    size=st.integers(1, 8),
+    log_alpha=st.floats(-6, 6),
+    log_beta=st.floats(-6, 6),
+)
+def test_evidence_is_the_dense_gaussian_density(seed, n, size, log_alpha, log_beta):
+    rng = np.random.default_rng(seed)
+    phi, y = rng.standard_normal((n, size)), rng.standard_normal(n)
+    alpha, beta = np.exp(log_alpha), np.exp(log_beta)
+    dense = stats.multivariate_normal.logpdf(
+        y, np.zeros(n), np.eye(n) / beta + phi @ phi.T / alpha, allow_singular=False
+    )
+    assert Regression.fit(phi, y).log_evidence(alpha, beta) == pytest.approx(dense, rel=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, n=st.integers(0, 12), size=st.integers(1, 8))
+def test_posterior_solves_the_normal_equations(seed, n, size):
+    rng = np.random.default_rng(seed)
+    phi, y = rng.standard_normal((n, size)), rng.standard_normal(n)
+    alpha, beta = np.array([0.3, 2.0]), np.array([5.0, 0.1])
+    head = Regression.fit(phi, y)
+    means, variances = head.posterior(alpha, beta)
+    for a, b, mean, variance in zip(alpha, beta, means, variances, strict=True):
+        k = b * phi.T @ phi + a * np.eye(size)
+        expected = b * np.linalg.solve(k, phi.T @ y)
+        np.testing.assert_allclose(head.rotation @ mean, expected, rtol=1e-8, atol=1e-10)
+        covariance = (head.rotation * variance) @ head.rotation.T
+        np.testing.assert_allclose(covariance, np.linalg.inv(k), rtol=1e-8, atol=1e-10)
+
+
+def test_evidence_survives_a_network_that_interpolates():
+    rng = np.random.default_rng(0)
+    phi = rng.standard_normal((60, 8))
+    y = phi @ rng.standard_normal(8)
+    alpha, beta = 1.0, 1e12
+    # Determinant and quadratic form by the matrix inversion lemma: no cancellation for exact fits.
+    gram = phi.T @ phi
+    k = alpha * np.eye(8) + beta * gram
+    w = np.linalg.solve(gram, phi.T @ y)
+    log_det = np.linalg.slogdet(k)[1] - 8 * np.log(alpha) - 60 * np.log(beta)
+    misfit = alpha * beta * w @ gram @ np.linalg.solve(k, w)
+    expected = -0.5 * (60 * np.log(2 * np.pi) + log_det + misfit)
+    assert Regression.fit(phi, y).log_evidence(alpha, beta) == pytest.approx(expected, rel=1e-9)
+
+
+# ---- sampling ------------------------------------------------------------------------------------
+
+
+def test_slice_sampler_samples_a_known_density():
+    # Asymmetric and correlated: x0 ~ Gamma(3), x1 | x0 ~ N(x0, 0.5).
+    def log_density(x):
+        if x[0] <= 0:
+            return -np.inf
+        return 2 * np.log(x[0]) - x[0] - 0.5 * ((x[1] - x[0]) / 0.5) ** 2
+
+    chain = slice_sample(
+        log_density,
+        np.array([1.0, 1.0]),
+        width=2.0,
+        samples=3000,
+        burn_in=50,
+        thin=8,
+        rng=np.random.default_rng(0),
+    )
+    assert stats.kstest(chain[:, 0], stats.gamma(3).cdf).pvalue > 0.01
+    assert stats.kstest((chain[:, 1] - chain[:, 0]) / 0.5, stats.norm.cdf).pvalue > 0.01
+
+
+def test_slice_sampler_refuses_an_impossible_start():
+    with pytest.raises(ValueError, match="positive"):
+        slice_sample(
+            lambda x: -np.inf,
+            np.zeros(1),
+            width=1.0,
+            samples=1,
+            burn_in=0,
+            thin=1,
+            rng=np.random.default_rng(0),
+        )
+
+
+def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
+    data = _data(30, seed=3)
+    x, y = data.x, np.nan_to_num(data.y)
+    rng = np.random.default_rng(1)
+    fold = folds(30, 3, rng)
+    rows = [np.flatnonzero(fold != k) for k in range(3)]
+    networks = train_networks(x, y, rows, QUICK, loss="squared", rng=rng)
+    left_out = _LeftOut.fit(x, y, networks, fold, rng)
+    log_ridge, log_inflation, log_noise = -1.0, 0.7, -2.0
+    beta = np.exp(-log_noise)
+    alpha = np.exp(log_ridge) * beta
+    expected = []
+    for k, network in enumerate(networks):
+        phi = network.features(x)
+        kernel = beta * phi[rows[k]].T @ phi[rows[k]] + alpha * np.eye(phi.shape[1])
+        mean = phi @ (beta * np.linalg.solve(kernel, phi[rows[k]].T @ y[rows[k]]))
+        spread = np.einsum("nd,nd->n", phi, np.linalg.solve(kernel, phi.T).T)
+        deviation = np.sqrt(np.exp(log_inflation) * spread + 1 / beta)
+        expected += list(stats.norm.logpdf(y, mean, deviation)[fold == k])
+    found = left_out.mean_log_density(np.array([log_ridge, log_inflation, log_noise]))
+    assert found == pytest.approx(np.mean(expected), rel=1e-9)
+
+
+# ---- networks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh"])
+def test_backpropagation_is_the_gradient_of_the_loss(loss, activation):
+    s = SurrogateSettings(networks=2, width=4, layers=2, activation=activation)
+    rng = np.random.default_rng(0)
+    shapes = [(2, 3, 4), (2, 1, 4), (2, 4, 4), (2, 1, 4), (2, 4, 1), (2, 1, 1)]
+    params = [rng.standard_normal(shape) for shape in shapes]
+    grads = [np.zeros(shape) for shape in shapes]
+    x = rng.standard_normal((2, 6, 3))
+    t = (rng.random((2, 6, 1)) < 0.5).astype(float)
+
+    def value():
+        h = x
+        for layer in range(2):
+            h = h @ params[2 * layer] + params[2 * layer + 1]
+            relu = activation == "relu_tanh" and layer == 0
+            h = np.maximum(h, 0) if relu else np.tanh(h)
+        out = h @ params[4] + params[5]
+        each = 0.5 * (out - t) ** 2 if loss == "squared" else np.logaddexp(0, out) - t * out
+        return each.mean(axis=1).sum()
+
+    network_module._gradient(params, grads, x, t, s, loss)
+    for p, g in zip(params, grads, strict=True):
+        for i in np.ndindex(*p.shape):
+            kept = p[i]
+            p[i] = kept + 1e-6
+            up = value()
+            p[i] = kept - 1e-6
+            down = value()
+            p[i] = kept
+            assert g[i] == pytest.approx((up - down) / 2e-6, abs=1e-6)
+
+
+def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():
+    rng = np.random.default_rng(0)
+    x = rng.random((200, 2))
+    y = np.sin(6 * x[:, 0])
+    s = SurrogateSettings(networks=2, width=20, steps=300, epochs=0)
+    rows = [np.arange(200), np.arange(0)]
+    trained = train_networks(x, y, rows, s, loss="squared", rng=np.random.default_rng(1))
+    start = train_networks(
+        x,
+        y,
+        rows,
+        s.model_copy(update={"steps": 0}),
+        loss="squared",
+        rng=np.random.default_rng(1),
+    )
+
+    def residual(network: Network) -> float:
+        return Regression.fit(network.features(x), y).residual
+
+    assert residual(trained[0]) < 0.05 * residual(start[0])
+    for a, b in zip(trained[1].weights, start[1].weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- calibration ---------------------------------------------------------------------------------
+
+
+def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
+    """On points it has not seen, the default's 95 % interval holds most; the paper's does not."""
+    rng = np.random.default_rng(0)
+    x, new = rng.random((60, 5)), rng.random((500, 5))
+
+    def f(v):
+        return np.sin(7 * v[:, 0]) * np.cos(5 * v[:, 1]) + np.sin(6 * v[:, 2] * v[:, 3])
+
+    coverage = {}
+    for name, s in {
+        "default": SurrogateSettings(steps=300),
+        "basis": SurrogateSettings(kind="adaptive_basis", steps=300),
+        "literal": SurrogateSettings(
+            kind="adaptive_basis", steps=300, calibration="in_sample", networks=1
+        ),
+    }.items():
+        data = TrainingData(x=x, y=f(x), constraints={"completed": np.ones(60)})
+        mean, std = fit_model(data, s, rng=np.random.default_rng(1)).predict(new)
+        coverage[name] = np.mean(np.abs(f(new) - mean) < 1.96 * std)
+    assert coverage["default"] > 0.88
+    assert coverage["basis"] > 0.88
+    assert coverage["literal"] < 0.7
+
+
+# ---- the classifier ------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds, n=st.integers(1, 40), log_precision=st.floats(-5, 5))
+def test_laplace_mode_is_a_stationary_point_with_the_hessian_there(seed, n, log_precision):
+    rng = np.random.default_rng(seed)
+    phi = rng.standard_normal((n, 5))
+    labels = (rng.random(n) < 0.5).astype(float)
+    precision = np.full(5, np.exp(log_precision))
+    head = Laplace.fit(phi, labels, precision)
+    p = expit(phi @ head.mean)
+    gradient = phi.T @ (p - labels) + precision * head.mean
+    assert np.abs(gradient).max() < 1e-6
+    hessian = (phi * (p * (1 - p))[:, None]).T @ phi + np.diag(precision)
+    np.testing.assert_allclose(head.covariance @ hessian, np.eye(5), atol=1e-8)
+
+
+def test_probability_is_close_to_the_integral_over_the_posterior():
+    rng = np.random.default_rng(0)
+    phi = rng.standard_normal((30, 4))
+    head = Laplace.fit(phi, (phi[:, 0] > 0).astype(float), np.ones(4))
+    new = rng.standard_normal((10, 4))
+    w = rng.multivariate_normal(head.mean, head.covariance, size=200_000)
+    integral = expit(new @ w.T).mean(axis=1)
+    # MacKay's approximation is good to about a hundredth, the Monte Carlo error is a tenth of it.
+    np.testing.assert_allclose(head.probability(new), integral, atol=0.015)
+    assert np.abs(expit(new @ head.mean) - integral).max() > 0.02  # the mode alone is not enough
+
+
+def test_classifier_learns_a_boundary_and_ignores_the_unknown():
+    rng = np.random.default_rng(0)
+    x, new = rng.random((150, 2)), rng.random((500, 2))
+    labels = (x.sum(axis=1) < 1).astype(float)
+    found = fit_classifier(x, labels, SurrogateSettings(steps=300), rng=np.random.default_rng(1))
+    p = found.probability(new)
+    assert np.mean((p > 0.5) == (new.sum(axis=1) < 1)) > 0.93
+    more = np.concatenate([x, rng.random((50, 2))])
+    unknown = np.concatenate([labels, np.full(50, np.nan)])
+    again = fit_classifier(
+        more, unknown, SurrogateSettings(steps=300), rng=np.random.default_rng(1)
+    )
+    np.testing.assert_array_equal(again.probability(new), p)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [([1.0, 1.0, np.nan], 0.75), ([0.0, 0.0], 0.25), ([np.nan], 0.5), ([], 0.5)],
+)
+def test_classifier_of_one_class_is_a_constant(labels, expected):
+    x = np.random.default_rng(0).random((len(labels), 2))
+    found = fit_classifier(x, np.array(labels), QUICK, rng=np.random.default_rng(0))
+    assert found.is_constant
+    np.testing.assert_allclose(found.probability(np.zeros((3, 2))), expected)
+
+
+def test_classifier_takes_a_single_dissenter():
+    labels = np.r_[0.0, np.ones(20)]
+    x = np.random.default_rng(0).random((21, 2))
+    found = fit_classifier(x, labels, SurrogateSettings(), rng=np.random.default_rng(0))
+    p = found.probability(x)
+    assert np.all((p > 0) & (p < 1))
+    assert p[0] < np.quantile(p, 0.25)
+
+
+# ---- targets -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    y=st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=30),
+    outlier=st.sampled_from([None, 1e12, -1e12, 1e300]),
+)
+def test_target_scale_keeps_the_order_and_is_bounded(y, outlier):
+    y = np.array(y if outlier is None else [*y, outlier])
+    scale = TargetScale.fit(y)
+    t = scale.to_model(y)
+    assert np.isfinite(t).all()
+    order = np.argsort(y)
+    assert np.all(np.diff(t[order]) >= 0)
+
+
+def test_target_scale_standardises_the_ordinary_and_is_undone():
+    y = np.random.default_rng(0).normal(40.0, 7.0, 200)
+    scale = TargetScale.fit(y)
+    np.testing.assert_allclose(scale.to_model(y), (y - y.mean()) / y.std(), atol=1e-10)
+    np.testing.assert_allclose(scale.to_objective(scale.to_model(y)), y)
+    far = np.array([-1e4, 1e4])
+    np.testing.assert_allclose(scale.to_objective(scale.to_model(far)), far)
+
+
+def test_an_outlier_leaves_the_others_apart():
+    y = np.r_[np.random.default_rng(0).normal(size=50), 1e12]
+    assert TargetScale.fit(y).to_model(y)[:50].std() > 0.1
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_model_has_the_same_bits(tmp_path):
+    model = fit_model(_data(40), QUICK, rng=np.random.default_rng(0))
+    with h5py.File(tmp_path / "surrogate.h5", "w") as file:
+        model.save(file.create_group("model"))
+    with h5py.File(tmp_path / "surrogate.h5", "r") as file:
+        loaded = Model.load(file["model"])
+    assert _bits(loaded) == _bits(model)
+    assert loaded.summary() == model.summary()
+    x = np.random.default_rng(1).random((20, 2))
+    for a, b in zip(model.predict(x), loaded.predict(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(model.feasibility(x), loaded.feasibility(x))
+
+
+def test_load_refuses_a_newer_format_and_a_foreign_group():
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+        with pytest.raises(ValueError, match="format"):
+            Model.load(file)
+        file.attrs["format"] = 99
+        with pytest.raises(ValueError, match="format"):
+            Model.load(file)
+
+
+def test_same_stream_same_bits_and_another_stream_others():
+    one, two, three = (
+        _bits(fit_model(_data(40), QUICK, rng=np.random.default_rng(s))) for s in (0, 0, 1)
+    )
+    assert one == two
+    assert one != three
+
+
+def test_order_of_the_constraints_does_not_matter():
+    data = _data(30)
+    extra = {"b": data.constraints["completed"], "a": (data.x[:, 0] > 0.5).astype(float)}
+    forth = TrainingData(x=data.x, y=data.y, constraints=extra)
+    back = TrainingData(x=data.x, y=data.y, constraints=dict(reversed(extra.items())))
+    models = [fit_model(d, QUICK, rng=np.random.default_rng(0)) for d in (forth, back)]
+    assert _bits(models[0]) == _bits(models[1])
+
+
+DIGEST = """
+import hashlib, numpy as np
+from dngo.parameters import Float
+from dngo.space import Space
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.acquisition import propose_batch
+from dngo.acquisition.settings import AcquisitionSettings
+rng = np.random.default_rng(0)
+x = rng.random((700, 3))
+c = (x.sum(axis=1) < 2).astype(float)
+y = np.where(c == 1, np.sin(5 * x[:, 0]) + x[:, 1], np.nan)
+data = TrainingData(x=x, y=y, constraints={"completed": c})
+model = fit_model(data, SurrogateSettings(steps=100, epochs=0), rng=rng)
+space = Space({n: Float(type="float", low=0, high=1) for n in "abc"})
+batch = propose_batch(model, space, evaluated=x, y=y, pending=np.zeros((1, 3)), size=5,
+                      settings=AcquisitionSettings(), rng=rng)
+parts = [*model.predict(x), model.feasibility(x), batch.v, batch.value]
+print(hashlib.sha256(b"".join(p.tobytes() for p in parts)).hexdigest())
+"""
+
+
+def test_the_number_of_threads_changes_no_bit():
+    digests = set()
+    for threads in ("1", "2", "4"):
+        environment = os.environ | {
+            name: threads for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        }
+        digests.add(
+            subprocess.run(
+                [sys.executable, "-c", DIGEST],
+                env=environment,
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive_basis"])
+@pytest.mark.parametrize("calibration", ["out_of_fold", "in_sample"])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.3],
+        [1.0, 1.0],
+        [2.0] * 30,
+        [0.0] * 30,
+        [*np.linspace(0, 1, 20), 1e12],
+        [*np.linspace(0, 1, 20), -1e12],
+        [1e-300, 2e-300, 3e-300],
+        [1e300, -1e300, 0.0, 1.0],
+        [np.nan, 5.0, np.nan],
+    ],
+    ids=str,
+)
+def test_fit_survives(y, calibration, kind):
+    y = np.array(y)
+    data = TrainingData(
+        x=np.random.default_rng(0).random((len(y), 3)),
+        y=y,
+        constraints={"completed": np.isfinite(y).astype(float)},
+    )
+    s = QUICK.model_copy(update={"calibration": calibration, "kind": kind})
+    model = fit_model(data, s, rng=np.random.default_rng(0))
+    new = np.random.default_rng(1).random((50, 3))
+    mean, std = model.predict(new)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std >= 0).all()
+    p = model.feasibility(new)
+    assert ((p > 0) & (p < 1)).all()
+
+
+def test_duplicates_that_disagree_are_noise():
+    x = np.repeat(np.random.default_rng(0).random((10, 2)), 2, axis=0)
+    y = np.tile([-1.0, 1.0], 10)
+    components, _, _ = fit_regression(x, y, QUICK, rng=np.random.default_rng(0))
+    for c in components:
+        mean, variance = c.predict(c.features(x))
+        assert np.abs(mean).max() < 0.5
+        assert variance.min() > 0.3
+
+
+def test_a_model_without_an_ok_row_still_knows_the_constraints():
+    x = np.random.default_rng(0).random((10, 2))
+    data = TrainingData(x=x, y=np.full(10, np.nan), constraints={"completed": np.zeros(10)})
+    model = fit_model(data, QUICK, rng=np.random.default_rng(0))
+    assert model.objective == ()
+    assert np.isnan(model.predict(x)[0]).all()
+    np.testing.assert_allclose(model.feasibility(x), 1 / 12)
+
+
+def test_training_data_of_unequal_lengths_is_refused():
+    with pytest.raises(ValueError, match="completed"):
+        TrainingData(x=np.zeros((3, 2)), y=np.zeros(3), constraints={"completed": np.ones(2)})
+    with pytest.raises(ValueError, match="finite"):
+        TrainingData(x=np.full((1, 1), np.nan), y=np.zeros(1))
+
+
+def test_one_thread_puts_the_number_of_threads_back():
+    from threadpoolctl import threadpool_info
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+def test_importing_the_packages_and_settings_is_light():
+    code = (
+        "import sys, dngo.surrogates, dngo.acquisition, dngo.surrogates.settings,"
+        " dngo.acquisition.settings; print([m for m in ('torch', 'h5py', 'scipy') if m in"
+        " sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"

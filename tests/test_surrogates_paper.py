@@ -1,0 +1,170 @@
+"""Laws of the paper's own recipe: training, the quadratic prior mean, in-sample sampling."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy import integrate, stats
+
+from dngo.acquisition.improvement import Fantasies
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.evidence_training import evidence_gradient, train_on_evidence
+from dngo.surrogates.linear import Regression
+from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.quadratic import (
+    QuadraticStatistics,
+    coefficients,
+    log_horseshoe,
+    quadratic_features,
+)
+from dngo.surrogates.regression import fit_regression
+from dngo.surrogates.settings import SurrogateSettings
+
+PAPER = SurrogateSettings(
+    kind="adaptive_basis",
+    calibration="in_sample",
+    networks=1,
+    optimizer="sgd",
+    prior_mean="quadratic",
+    warp=False,
+    width=20,
+    steps=300,
+    epochs=0,
+)
+
+
+def _network(d: int, sizes: tuple[int, ...], activation: str, seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    shapes = list(zip((d, *sizes), sizes, strict=False))
+    return Network(
+        tuple(rng.standard_normal(s) for s in shapes),
+        tuple(rng.standard_normal(s[1]) for s in shapes),
+        activation,
+    )
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh"])
+def test_gradient_of_the_evidence_is_that_of_equation_8(activation):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((9, 2)), rng.standard_normal(9)
+    network = _network(2, (4, 3), activation)
+
+    def evidence(flat: np.ndarray) -> float:
+        w1, w2, b1, b2, tail = np.split(flat, np.cumsum([8, 12, 4, 3]))
+        moved = Network((w1.reshape(2, 4), w2.reshape(4, 3)), (b1, b2), activation)
+        head = Regression.fit(moved.features(x), y)
+        return head.log_evidence(np.exp(tail[0]), np.exp(tail[1]))
+
+    parts = [*(w.ravel() for w in network.weights), *network.biases, [0.3, 1.2]]
+    flat = np.concatenate(parts)
+    value, gradient = evidence_gradient(network, x, y, 0.3, 1.2)
+    assert value == pytest.approx(evidence(flat), rel=1e-9)
+    for i in range(len(flat)):
+        step = 1e-5 * np.eye(len(flat))[i]
+        slope = (evidence(flat + step) - evidence(flat - step)) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_training_on_the_evidence_raises_it():
+    rng = np.random.default_rng(0)
+    x = rng.random((40, 2))
+    y = np.sin(6 * x[:, 0]) + 0.1 * rng.standard_normal(40)
+    start = _network(2, (10, 10), "tanh")
+    trained = train_on_evidence(start, x, y, PAPER.model_copy(update={"steps": 200}))
+
+    def best(network: Network) -> float:
+        head = Regression.fit(network.features(x), y)
+        return max(head.log_evidence(a, b) for a in (0.1, 1.0, 10.0) for b in (1.0, 10.0, 100.0))
+
+    assert best(trained) > best(start) + 10
+
+
+def test_sgd_with_momentum_lowers_the_error():
+    rng = np.random.default_rng(0)
+    x = rng.random((100, 2))
+    y = np.sin(6 * x[:, 0])
+    residual = {}
+    for steps in (0, 600):
+        s = PAPER.model_copy(update={"steps": steps})
+        (network,) = train_networks(
+            x, y, [np.arange(100)], s, loss="squared", rng=np.random.default_rng(1)
+        )
+        residual[steps] = Regression.fit(network.features(x), y).residual
+    assert residual[600] < 0.5 * residual[0]
+
+
+def test_half_horseshoe_is_a_density_with_a_spike_and_a_heavy_tail():
+    total, _ = integrate.quad(lambda v: float(np.exp(log_horseshoe(np.array(v)))), 0, np.inf)
+    assert total == pytest.approx(1.0, abs=1e-3)
+    # The scale mixture that defines it, at a point: half-normal by a half-Cauchy deviation.
+    mixture, _ = integrate.quad(
+        lambda s: 2 * stats.norm.pdf(0.7, 0, s) * stats.halfcauchy.pdf(s), 1e-9, np.inf
+    )
+    assert np.exp(log_horseshoe(np.array(0.7))) == pytest.approx(mixture, rel=1e-5)
+    values = log_horseshoe(np.array([1e-8, 1e-2, 1.0, 9.99, 10.01, 1e3]))
+    assert np.all(np.diff(values) < 0)
+    assert values[-1] - values[2] > -2.5 * np.log(1e3)
+
+
+def test_coefficients_are_those_of_equation_9():
+    rng = np.random.default_rng(0)
+    x, centre, curvature = rng.random((5, 3)), rng.random(3), rng.random(3) + 0.1
+    expected = 0.4 + np.sum(curvature * (x - centre) ** 2, axis=1)
+    theta = coefficients(np.concatenate([[0.4], centre, np.log(curvature)]))
+    np.testing.assert_allclose(quadratic_features(x) @ theta, expected)
+
+
+@pytest.mark.parametrize("n", [3, 8, 30])
+def test_statistics_of_the_quadratic_prior_are_sufficient(n):
+    rng = np.random.default_rng(0)
+    phi, q, y = rng.standard_normal((n, 6)), rng.standard_normal((n, 5)), rng.standard_normal(n)
+    theta = rng.standard_normal(5)
+    found = QuadraticStatistics.fit(phi, q, y).given(theta)
+    expected = Regression.fit(phi, y - q @ theta)
+    for alpha, beta in ((0.3, 2.0), (5.0, 0.1)):
+        assert found.log_evidence(alpha, beta) == pytest.approx(
+            expected.log_evidence(alpha, beta), rel=1e-8
+        )
+        for a, b in zip(
+            found.posterior(np.array([alpha]), np.array([beta])),
+            expected.posterior(np.array([alpha]), np.array([beta])),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10)
+
+
+def test_the_quadratic_prior_finds_the_bowl():
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    y = 8 * (x[:, 0] - 0.3) ** 2 + 8 * (x[:, 1] - 0.7) ** 2 - 1.0
+    components, found, _ = fit_regression(x, (y - y.mean()) / y.std(), PAPER, rng=rng)
+    theta = components[0].mean[:, -5:]
+    assert np.all(theta[:, 3:] > 0)  # convex in every sample
+    mean, _ = components[0].predict(components[0].features(np.array([[0.3, 0.7], [0.95, 0.05]])))
+    assert mean[0].mean() < mean[1].mean() - 1.0
+    assert found["effective_samples"] >= 1
+
+
+def test_the_paper_recipe_is_fitted_stored_and_searched_with():
+    rng = np.random.default_rng(0)
+    x = rng.random((25, 2))
+    data = TrainingData(x=x, y=np.sin(5 * x[:, 0]) + x[:, 1] ** 2)
+    for more in ({}, {"training": "evidence", "steps": 20}, {"activation": "relu_tanh"}):
+        model = fit_model(data, PAPER.model_copy(update=more), rng=np.random.default_rng(1))
+        with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+            model.save(file)
+            loaded = Model.load(file)
+        for a, b in zip(model.predict(x), loaded.predict(x), strict=True):
+            assert np.isfinite(a).all()
+            np.testing.assert_array_equal(a, b)
+        fantasies = Fantasies(loaded.objective, 0.0, 3, rng)
+        z = fantasies.features(x)
+        fantasies.condition(z[:, 0])
+        assert np.isfinite(fantasies.improvement(z)).all()
+
+
+def test_the_quadratic_prior_needs_in_sample_evidence():
+    with pytest.raises(ValidationError, match="in_sample"):
+        SurrogateSettings(prior_mean="quadratic")

@@ -1,0 +1,325 @@
+"""Laws of the exact Gaussian process, and of fantasies over it and over mixtures with it."""
+
+from __future__ import annotations
+
+import itertools
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dngo.acquisition.improvement import Fantasies, expected_improvement
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.gaussian_process import CONSTANT, Evidence, GaussianProcess, fit_process
+from dngo.surrogates.linear import FiniteBasis, Regression
+from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
+from dngo.surrogates.network import Network
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.slice_sampling import chain_diagnostics
+from dngo.surrogates.sparse_process import fit_sparse_process
+from dngo.surrogates.warping import POWERS, choose_scale
+
+GP = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+KERNELS = ["matern52", "matern32", "squared_exponential"]
+seeds = st.integers(0, 2**32 - 1)
+
+
+def _process(seed: int, n: int = 6, d: int = 2, h: int = 2, **more) -> GaussianProcess:
+    rng = np.random.default_rng(seed)
+    return GaussianProcess(
+        rng.random((n, d)),
+        rng.standard_normal(n),
+        rng.uniform(-1.5, 0.5, (h, d)),
+        rng.uniform(0.5, 2.0, h),
+        rng.uniform(0.01, 0.3, h),
+        **more,
+    )
+
+
+def _basis(seed: int, d: int = 2, h: int = 2, weight: float = 1.0) -> FiniteBasis:
+    rng = np.random.default_rng(seed)
+    network = Network((rng.standard_normal((d, 4)) * 2,), (rng.standard_normal(4),), "tanh")
+    head = Regression.fit(network.features(rng.random((6, d))), rng.standard_normal(6))
+    alpha, beta = rng.uniform(0.2, 3, h), rng.uniform(0.5, 50, h)
+    return FiniteBasis(network, head.rotation, *head.posterior(alpha, beta), 1 / beta, weight)
+
+
+def _refit(process: GaussianProcess, x: np.ndarray, y: np.ndarray, h: int) -> GaussianProcess:
+    one = slice(h, h + 1)
+    return GaussianProcess(
+        x, y, process.log_lengthscales[one], process.signal[one], process.noise[one], process.kernel
+    )
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("ard", [True, False])
+def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((9, 3)), rng.standard_normal(9)
+    evidence = Evidence(x, y, kernel, ard)
+    log = np.r_[rng.uniform(-1, 1, evidence.size - 2), -2.0, 0.3]
+    lengthscales = log[:-2] if ard else np.repeat(log[:1], 3)
+    signal = np.exp([log[-1]])
+    process = GaussianProcess(
+        x[:0], y[:0], lengthscales[None], signal, signal * np.exp(log[-2]), kernel
+    )
+    dense = process.covariance(x, x)[0] + process.noise[0] * np.eye(9)
+    expected = stats.multivariate_normal.logpdf(y, np.zeros(9), dense)
+    assert evidence(log) - evidence.log_prior(log) == pytest.approx(expected, rel=1e-9)
+    value, gradient = evidence.with_gradient(log)
+    assert value == pytest.approx(evidence(log), rel=1e-10)
+    for i in range(len(log)):
+        step = 1e-5 * np.eye(len(log))[i]
+        slope = (evidence(log + step) - evidence(log - step)) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_posterior_is_that_of_the_joint_gaussian(kernel):
+    process = _process(0, kernel=kernel)
+    new = np.random.default_rng(1).random((4, 2))
+    mean, variance = process.predict(process.features(new))
+    for h in range(2):
+        data = process.covariance(process.x, process.x)[h] + process.noise[h] * np.eye(6)
+        cross = process.covariance(new, process.x)[h]
+        np.testing.assert_allclose(mean[:, h], cross @ np.linalg.solve(data, process.targets))
+        prior = process.signal[h] * (1 + CONSTANT) + process.noise[h]
+        expected = prior - np.sum(cross * np.linalg.solve(data, cross.T).T, axis=1)
+        np.testing.assert_allclose(variance[:, h], expected)
+
+
+def test_left_out_predictions_are_those_of_the_other_rows():
+    process = _process(3, n=11)
+    fold = np.arange(11) % 3
+    mean, variance = process.left_out(fold)
+    for k, h in itertools.product(range(3), range(2)):
+        other = _refit(process, process.x[fold != k], process.targets[fold != k], h)
+        expected = other.predict(other.features(process.x[fold == k]))
+        np.testing.assert_allclose(mean[fold == k, h], expected[0][:, 0], rtol=1e-8)
+        np.testing.assert_allclose(variance[fold == k, h], expected[1][:, 0], rtol=1e-8)
+
+
+def test_relevant_inputs_get_short_lengthscales_and_the_noise_is_found():
+    rng = np.random.default_rng(0)
+    x = rng.random((80, 3))
+    y = np.sin(6 * x[:, 1]) + 0.3 * rng.standard_normal(80)
+    more = GP.model_copy(update={"hyperparameter_samples": 10})
+    process, found = fit_process(x, y, more, rng=rng)
+    scales = process.log_lengthscales.mean(axis=0)
+    assert scales[1] < min(scales[0], scales[2]) - 0.5
+    assert 0.05 < process.noise.mean() < 0.15
+    assert 1 <= found["gp_effective_samples"] <= 10
+
+
+@pytest.mark.parametrize(
+    "y", [[0.3], [1.0, 1.0], [2.0] * 30, [*np.linspace(0, 1, 20), 1e12], [1e300, -1e300, 0.0, 1.0]]
+)
+def test_fit_survives(y):
+    y = np.array(y)
+    x = np.random.default_rng(0).random((len(y), 3))
+    x[len(y) // 2 :] = x[len(y) // 2]  # duplicates that disagree, or not
+    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(y))})
+    model = fit_model(data, GP, rng=np.random.default_rng(0))
+    mean, std = model.predict(np.random.default_rng(1).random((50, 3)))
+    assert np.isfinite(mean).all() and np.isfinite(std).all() and (std >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"kind": "auto", "gp_limit": 20, "inducing": 12, "steps": 20, "networks": 2}],
+    ids=str,
+)
+def test_saved_and_loaded_process_has_the_same_bits(more):
+    rng = np.random.default_rng(0)
+    x = rng.random((30, 2))
+    data = TrainingData(x=x, y=np.sin(5 * x[:, 0]), constraints={"completed": np.ones(30)})
+    model = fit_model(data, GP.model_copy(update=more), rng=np.random.default_rng(0))
+    assert any(isinstance(c, GaussianProcess) and c.is_sparse for c in model.objective) == bool(
+        more
+    )
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+        model.save(file)
+        loaded = Model.load(file)
+    new = rng.random((20, 2))
+    for a, b in zip(model.predict(new), loaded.predict(new), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert loaded.summary() == model.summary()
+
+
+def test_diagnostics_of_a_chain_tell_independent_samples_from_sticky_ones():
+    rng = np.random.default_rng(0)
+    independent = rng.standard_normal((400, 1))
+    sticky = np.cumsum(rng.standard_normal((400, 1)), axis=0)
+    assert chain_diagnostics(independent)["effective_samples"] > 200
+    assert chain_diagnostics(sticky)["effective_samples"] < 20
+    assert chain_diagnostics(sticky)["lag1"] > 0.9
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_sparse_process_with_every_input_inducing_is_the_exact_one(n):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((n, 2)), rng.standard_normal(n)
+    fold, rows = np.arange(n) % 4, np.arange(n)
+    s = GP.model_copy(update={"inducing": n})
+    sparse, _, density = fit_sparse_process(x, y, s, fold, rows, rng=rng)
+    exact = GaussianProcess(
+        x, y, sparse.log_lengthscales, sparse.signal, sparse.noise, sparse.kernel
+    )
+    new = rng.random((30, 2))
+    for a, b in zip(
+        sparse.latent(sparse.features(new)), exact.latent(exact.features(new)), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=2e-3)
+    cross = sparse.posterior_covariance(sparse.features(new), sparse.features(new[:3]))
+    expected = exact.posterior_covariance(exact.features(new), exact.features(new[:3]))
+    np.testing.assert_allclose(cross, expected, atol=2e-3)
+    np.testing.assert_allclose(density, left_out_density(exact, fold), atol=5e-3)
+
+
+# ---- mixtures ------------------------------------------------------------------------------------
+
+
+def test_shares_are_posterior_probabilities_that_doubt_a_few_rows():
+    rng = np.random.default_rng(0)
+    even = np.zeros((2, 50))
+    np.testing.assert_allclose(shares(even, rng), 0.5)
+    np.testing.assert_array_equal(shares(even[:, :0], rng), 0.5)
+    better = even + np.array([[0.3], [0.0]])  # by 15 in all, on every row
+    assert shares(better, rng)[0] > 0.999
+    lucky = even.copy()
+    lucky[0, 0] = 15.0  # by as much, on one row
+    assert 0.7 < shares(lucky, rng)[0] < 0.99
+    assert shares(np.array([[0.0] * 50, [-800.0] * 50]), rng)[1] < 1e-12
+
+
+def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    y = np.sin(6 * x[:, 0]) + x[:, 1]
+    quick = SurrogateSettings(networks=3, width=8, steps=50, hyperparameter_samples=3)
+    process, bases = [
+        fit_mixture(
+            x,
+            y,
+            quick.model_copy(update=more),
+            rng=np.random.default_rng(0),
+            batch=np.arange(60.0) // 20,
+        )
+        for more in ({}, {"gp_limit": 59, "inducing": 0})
+    ]
+    assert process[1]["gp_out_of_fold_log_density"] > process[1]["basis_out_of_fold_log_density"]
+    assert sum(c.weight for c in process[0]) == pytest.approx(1.0)
+    assert process[1]["gp_share"] > 0.8
+    assert process[1]["gp_newest_log_density"] > process[1]["basis_newest_log_density"]
+    assert all(isinstance(c, FiniteBasis) for c in bases[0])
+
+
+# ---- the scale of the targets --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_bent_scale_is_undone_and_knows_its_slope(power):
+    y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 200.0, -90.0]
+    scale = TargetScale.fit(y, power)
+    t = scale.to_model(y)
+    assert np.all(np.diff(t[np.argsort(y)]) > 0)
+    np.testing.assert_allclose(scale.to_objective(t), y, rtol=1e-7, atol=1e-7)
+    slope = (scale.to_model(y + 1e-5) - scale.to_model(y - 1e-5)) / 2e-5
+    np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-4)
+
+
+def test_a_skewed_objective_is_bent_and_a_straight_one_is_not():
+    rng = np.random.default_rng(0)
+    x = rng.random((80, 2))
+    smooth = np.sin(3 * x[:, 0]) + x[:, 1]
+    for y, low, high in ((np.exp(4 * smooth), -1.0, 0.5), (smooth, 1.0, 1.0)):
+        scale, found = choose_scale(x, y, GP, rng=np.random.default_rng(1))
+        assert low <= scale.power <= high
+        assert found["power"] == scale.power
+    off = GP.model_copy(update={"warp": False})
+    assert choose_scale(x, np.exp(4 * smooth), off, rng=rng)[0].power == 1.0
+
+
+def test_log_density_is_that_of_the_objective_and_predictions_stay_in_its_range():
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    y = np.exp(4 * np.sin(3 * x[:, 0]) + 3 * x[:, 1]) + 4.0
+    model = fit_model(TrainingData(x=x, y=y), GP, rng=rng)
+    assert model.scale.power < 1.0
+    new = np.repeat(rng.random((1, 2)), 40_001, axis=0)
+    grid = np.geomspace(1e-6, 1e5, 40_001) + scale_start(model)
+    density, below = model.log_density(new, grid)
+    assert np.trapezoid(np.exp(density), grid) == pytest.approx(below[-1] - below[0], abs=1e-3)
+    assert np.all(np.diff(below) >= 0)
+    mean, std = model.predict(rng.random((200, 2)))
+    assert mean.max() <= y.max() and np.all(std >= 0) and std.max() < np.ptp(y)
+
+
+def scale_start(model: Model) -> float:
+    return float(model.scale.to_objective(np.array(-30.0)))
+
+
+# ---- fantasies -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, pending=st.integers(1, 5), n=st.integers(1, 8))
+def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pending, n):
+    process = _process(seed, n=n)
+    rng = np.random.default_rng(seed)
+    fantasies = Fantasies([process], 0.0, 3, rng)
+    new, test = rng.random((pending, 2)), rng.random((10, 2))
+    outcomes = []
+    for point in fantasies.features(new).transpose(1, 0, 2):
+        before, latent = fantasies.moments(point[:, None])
+        fantasies.condition(point)
+        after, _ = fantasies.moments(point[:, None])
+        # The outcome that was drawn, read off the update of the mean.
+        gain = latent / (latent + process.noise[None, :, None, None])
+        outcomes.append((before + (after - before) / gain)[0, :, :, 0])
+    mean, variance = fantasies.moments(fantasies.features(test))
+    for h, s in itertools.product(range(2), range(3)):
+        targets = np.r_[process.targets, [o[h, s] for o in outcomes]]
+        full = _refit(process, np.concatenate([process.x, new]), targets, h)
+        expected_mean, expected_variance = full.latent(full.features(test))
+        np.testing.assert_allclose(mean[0, h, s], expected_mean[0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(variance[0, h, 0], expected_variance[0], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_mcei_of_a_mixture_with_nothing_pending_is_the_weighted_expected_improvement(noisy):
+    components = [_process(0, weight=3.0), _basis(1), _basis(2)]
+    fantasies = Fantasies(components, 0.1, 7, np.random.default_rng(0), noisy=noisy)
+    x = np.random.default_rng(2).random((9, 2))
+    expected = np.zeros(9)
+    for c in components:
+        mean, variance = c.predict(c.features(x))
+        variance = variance if noisy else variance - c.noise
+        value = expected_improvement(np.float64(0.1), mean, np.sqrt(variance)).mean(axis=1)
+        expected += c.weight / 5.0 * value
+    np.testing.assert_allclose(fantasies.improvement(fantasies.features(x)), expected, rtol=1e-10)
+
+
+def test_components_of_a_mixture_are_updated_as_each_by_itself():
+    """Side by side in one array or alone: the same variances, whatever the fantasies."""
+    components = [_basis(1), _basis(2), _process(0), _process(5)]
+    new, test = np.random.default_rng(3).random((3, 2)), np.random.default_rng(4).random((6, 2))
+
+    def after(parts):
+        fantasies = Fantasies(parts, 0.1, 4, np.random.default_rng(0))
+        z = fantasies.features(new)
+        for j in range(3):
+            fantasies.condition(z[:, j])
+        return fantasies.moments(fantasies.features(test))
+
+    mean, variance = after(components)
+    assert mean.shape == (4, 2, 4, 6)
+    for i, component in enumerate(components):
+        np.testing.assert_allclose(variance[i], after([component])[1][0], rtol=1e-9)

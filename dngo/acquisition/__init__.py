@@ -1,0 +1,30 @@
+"""Acquisition: which points to evaluate next.
+
+`propose_batch` picks a `Batch` by Monte Carlo expected improvement; `design` spreads the first one
+over the space. Importing this package is cheap; the numerical modules are loaded when a name is
+first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dngo.acquisition.batch import Batch
+    from dngo.acquisition.candidates import design
+    from dngo.acquisition.propose import propose_batch
+
+_HOMES = {
+    "Batch": "dngo.acquisition.batch",
+    "design": "dngo.acquisition.candidates",
+    "propose_batch": "dngo.acquisition.propose",
+}
+
+__all__ = ["Batch", "design", "propose_batch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

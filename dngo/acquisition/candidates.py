@@ -1,0 +1,180 @@
+"""Where the acquisition is evaluated: the whole space, and the neighbourhoods of good points."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from dngo.space import Column, Space
+
+Array = NDArray[np.float64]
+
+ENUMERATE = 20_000  # spaces of at most so many points are listed in full
+SMALLEST, LARGEST = 1e-4, 0.3  # scales of local steps, in units of a parameter's range
+
+
+class Pool:
+    """Distinct candidates, none of them known already, each with its source."""
+
+    def __init__(self, space: Space, known: Iterable[bytes]) -> None:
+        self.space = space
+        self.seen = set(known)
+        self.v = np.empty((0, space.k))
+        self.source: list[str] = []
+
+    def add(self, v: Array, source: str) -> Array:
+        """Add the rows of v that are new; returns those, (m, k)."""
+        new = []
+        for i, key in enumerate(self.space.keys(v)) if len(v) else ():
+            if key not in self.seen:
+                self.seen.add(key)
+                new.append(i)
+        added = v[new]
+        self.v = np.concatenate([self.v, added])
+        self.source += [source] * len(added)
+        return added
+
+
+def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
+    """A space-filling first batch: scrambled Sobol points, distinct after rounding.
+
+    exclude: (m, k) points not to repeat. Returns (q, k) with q <= size; fewer only when the space
+    has no more points, or none that 64 times the size of further Sobol points would hit.
+    """
+    pool = Pool(space, space.keys(exclude) if len(exclude) else ())
+    if space.k == 0:
+        return pool.add(space.defaults(), "design")[:size]
+    engine = qmc.Sobol(space.k, scramble=True, rng=rng)
+    exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
+    pool.add(space.sample(_open(engine.random_base2(exponent))), "design")
+    for _ in range(6):
+        if len(pool.v) >= size:
+            break
+        pool.add(space.sample(_open(engine.random(2**exponent))), "design")
+        exponent += 1
+    if len(pool.v) < size and space.size <= ENUMERATE:
+        pool.add(rng.permutation(everything(space)), "design")
+    return pool.v[:size]
+
+
+def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
+    """At least `size` scrambled Sobol points, or all points of a small discrete space: (n, k)."""
+    if space.size <= ENUMERATE:
+        return everything(space)
+    exponent = int(np.ceil(np.log2(size)))
+    return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
+
+
+def everything(space: Space) -> Array:
+    """Every point of a discrete space, conditional duplicates included: (n, k)."""
+    grids = [_levels(column) for column in space.columns]
+    rows = np.array(list(itertools.product(*grids)), dtype=float).reshape(-1, space.k)
+    return space.round(rows)
+
+
+def around(
+    space: Space,
+    centres: Array,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    smallest: float = SMALLEST,
+    largest: float = LARGEST,
+) -> Array:
+    """Random neighbours of `centres` (m, k): (size, k), rounded.
+
+    Each changes a random subset of the parameters, by normal steps whose scale is drawn
+    log-uniformly between `smallest` and `largest` of the range. A step in a listed parameter is at least
+    to the next value; a category changes to any other with equal probability.
+    """
+    if len(centres) == 0 or size == 0 or space.k == 0:
+        return np.empty((0, space.k))
+    start = centres[np.arange(size) % len(centres)]
+    u = space.unit(start)
+    share = rng.uniform(0.0, 1.0, (size, 1))
+    moves = rng.random(u.shape) < share
+    moves[np.arange(size), rng.integers(0, space.k, size)] = True
+    scale = np.exp(rng.uniform(np.log(smallest), np.log(largest), (size, 1)))
+    steps = scale * rng.standard_normal(u.shape)
+    jumps = rng.random(u.shape)
+    v = space.from_unit(np.clip(np.where(moves, u + steps, u), 0.0, 1.0))
+    for j, column in enumerate(space.columns):
+        if column.levels is None:
+            continue
+        if column.kind == "categorical":
+            by = np.floor(1 + jumps[:, j] * (column.levels - 1))
+            v[:, j] = np.where(moves[:, j], _shift(column, start[:, j], by), start[:, j])
+        else:
+            stuck = moves[:, j] & (v[:, j] == start[:, j])
+            by = np.where(steps[:, j] < 0, -1.0, 1.0)
+            v[:, j] = np.where(stuck, _shift(column, start[:, j], by), v[:, j])
+    return space.round(v)
+
+
+def neighbours(space: Space, centres: Array) -> Array:
+    """Every point that differs from a centre in one category, or by one step of a grid: (n, k)."""
+    rows = []
+    for j, column in enumerate(space.columns):
+        if column.levels is None:
+            continue
+        others = range(1, min(column.levels, 64)) if column.kind == "categorical" else (-1, 1)
+        for by in others:
+            moved = centres.copy()
+            moved[:, j] = _shift(column, centres[:, j], np.full(len(centres), float(by)))
+            rows.append(moved)
+    return space.round(np.concatenate(rows)) if rows else np.empty((0, space.k))
+
+
+def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
+    """Up to `size` good points (m, k): half the very best, half good ones apart from each other."""
+    order = np.argsort(np.where(np.isfinite(y), y, np.inf), kind="stable")
+    order = order[: int(np.isfinite(y).sum())]
+    chosen = list(order[: (size + 1) // 2])
+    u = space.unit(evaluated)
+    for i in order[(size + 1) // 2 :][:1000]:
+        if len(chosen) >= size:
+            break
+        if np.min(distances(u[i : i + 1], u[chosen])) >= 0.1:
+            chosen.append(i)
+    return evaluated[chosen]
+
+
+def distances(a: Array, b: Array) -> Array:
+    """Root mean square distances between coordinates a (n, k) and b (m, k): (n, m)."""
+    if a.shape[1] == 0:
+        return np.zeros((len(a), len(b)))
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * (a @ b.T)
+    return np.sqrt(np.maximum(squares, 0.0) / a.shape[1])
+
+
+def _levels(column: Column) -> Array:
+    if column.values is not None:
+        values: Array = column.values
+        return values
+    if column.choices is not None:
+        return np.arange(len(column.choices), dtype=float)
+    assert column.levels is not None  # it is listed
+    return column.low + np.arange(column.levels, dtype=np.float64) * (column.step or 1.0)
+
+
+def _shift(column: Column, value: Array, by: Array) -> Array:
+    """Values `by` places further in a column's list: around it for categories, else to its ends.
+
+    value: (n,) natural values; NaN, where inactive, stays.
+    """
+    levels = _levels(column)
+    known = np.where(np.isnan(value), levels[0], value)
+    index = np.searchsorted(levels, known - 0.5 * (column.step or 0.0) * (column.values is None))
+    index = np.clip(index, 0, len(levels) - 1) + by.astype(int)
+    if column.kind == "categorical":
+        index %= len(levels)
+    moved: Array = levels[np.clip(index, 0, len(levels) - 1)]
+    return np.where(np.isnan(value), np.nan, moved)
+
+
+def _open(u: Array) -> Array:
+    return np.minimum(u, np.nextafter(1.0, 0.0))

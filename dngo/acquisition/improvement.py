@@ -1,0 +1,233 @@
+"""Monte Carlo expected improvement over fantasies of everything pending (section 3.3, (11), (12)).
+
+Every hyperparameter sample of every component is Gaussian. A pending point is conditioned on by a
+rank-one update; the covariance does not depend on the fantasised outcome, so all fantasies share
+its update and differ in their means alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.linear import FiniteBasis
+
+Array = NDArray[np.float64]
+Component = FiniteBasis | GaussianProcess
+
+
+def expected_improvement(best: Array, mean: Array, deviation: Array) -> Array:
+    """Equation (3), for minimisation; arguments broadcast. A zero deviation is allowed."""
+    improvement = best - mean
+    gamma = improvement / np.maximum(deviation, 1e-150)
+    density = np.exp(-0.5 * np.minimum(gamma * gamma, 1500.0)) * 0.3989422804014327
+    return np.maximum(improvement * ndtr(gamma) + deviation * density, 0.0)
+
+
+class Fantasies:
+    """The posterior given everything pending, over S fantasies of the outcomes.
+
+    components: C of them, all with H hyperparameter samples; finite bases and Gaussian processes
+    in any mixture, by their weights. Finite bases have the same number D of features.
+    best: lowest observed target, the incumbent that fantasies start from.
+    count: S, fantasies for each of the C x H samples.
+    noisy: whether improvement is that of an observation, noise included, as in (5), or that of
+    the function itself.
+
+    The incumbent of each fantasy includes its own fantasised outcomes. With a fixed one the tower
+    property turns the average over fantasies back into plain expected improvement, and a batch
+    piles up on one point.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[Component],
+        best: float,
+        count: int,
+        rng: np.random.Generator,
+        *,
+        noisy: bool = True,
+    ) -> None:
+        bases = [c for c in components if isinstance(c, FiniteBasis)]
+        processes = [c for c in components if isinstance(c, GaussianProcess)]
+        # Bases first: the order along the axis C everywhere below.
+        self.components: tuple[Component, ...] = (*bases, *processes)
+        self.count, self.rng, self.noisy = count, rng, noisy
+        self.noise = np.stack([c.noise for c in self.components])  # (C, H)
+        weight = np.array([c.weight for c in self.components])
+        self.weight = weight / weight.sum()  # (C,)
+        self._parts: list[_Bases | _Process] = [_Bases(bases)] if bases else []
+        self._parts += [_Process(process) for process in processes]
+        self.best = np.full((*self.noise.shape, 1), best)  # (C, H, 1 or S)
+        self.pending = 0
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) -> z, what the other methods take: n points along its second axis.
+
+        (C, n, D) where all components are finite bases; else (1, n, .), the features of all
+        components side by side.
+        """
+        z = [part.features(x) for part in self._parts]
+        return z[0] if len(z) == 1 else np.concatenate([_flat(part) for part in z], axis=2)
+
+    def moments(self, z: Array) -> tuple[Array, Array]:
+        """Means (C, H, S, n) and variances (C, H, 1, n) of the function, without noise.
+
+        The means' third axis has length 1 while nothing is pending.
+        """
+        found = [part.moments(own) for part, own in self._split(z)]
+        mean = np.concatenate([m for m, _ in found])
+        variance = np.concatenate([v for _, v in found])
+        return mean, np.maximum(variance, 0.0)[:, :, None, :]
+
+    def improvement(self, z: Array) -> Array:
+        """Acquisition (12): the average over components, samples and fantasies. z -> (n,)."""
+        mean, variance = self.moments(z)
+        if self.noisy:
+            variance = variance + self.noise[..., None, None]
+        values = expected_improvement(self.best[..., None], mean, np.sqrt(variance))
+        average: Array = self.weight @ values.mean(axis=(1, 2))
+        return average
+
+    def condition(self, z: Array, feasibility: float = 1.0) -> None:
+        """Make a point pending: draw its outcome in every fantasy and update.
+
+        z: (C, D), the point's features: those of `features` without the second axis.
+        feasibility: the probability that the outcome holds all constraints. Only where it is drawn
+        to hold them does the point become the incumbent; as an infeasible outcome has no
+        objective, the means are updated either way with the value that it would have had. The
+        classifiers are not updated with the fantasised constraint outcomes.
+        """
+        parts = self._split(z[:, None])
+        found = [part.moments(own) for part, own in parts]
+        mean = np.concatenate([m[..., 0] for m, _ in found])  # (C, H, 1 or S)
+        latent = np.maximum(np.concatenate([v[..., 0] for _, v in found]), 0.0)  # (C, H)
+        value = mean + np.sqrt(latent)[..., None] * self._normal()
+        outcome = value + np.sqrt(self.noise)[..., None] * self._normal()
+        # In units of its predictive deviation, each outcome's surprise moves the means.
+        deviation = np.sqrt(latent + self.noise)
+        surprise = (outcome - mean) / deviation[..., None]
+        at = 0
+        for part, own in parts:
+            upto = at + part.size
+            part.condition(own, surprise[at:upto], deviation[at:upto])
+            at = upto
+        found_best = outcome if self.noisy else value
+        holds = self.rng.random(outcome.shape) < feasibility
+        self.best = np.where(holds, np.minimum(self.best, found_best), self.best)
+        self.pending += 1
+
+    def _split(self, z: Array) -> list[tuple[_Bases | _Process, Array]]:
+        if len(self._parts) == 1:
+            return [(self._parts[0], z)]
+        ends = np.cumsum([part.width for part in self._parts])[:-1]
+        pieces = np.split(z, ends, axis=2)
+        return [(part, part.unflat(piece)) for part, piece in zip(self._parts, pieces, strict=True)]
+
+    def _normal(self) -> Array:
+        """Standard normals (C, H, S), one in each of S equally likely strata, in random order."""
+        shape = (*self.noise.shape, self.count)
+        strata = self.rng.permuted(np.broadcast_to(np.arange(self.count), shape), axis=-1)
+        uniform = (strata + self.rng.random(shape)) / self.count
+        return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
+
+
+class _Bases:
+    """Finite bases given what is pending: means (S x D) and a covariance (D x D) of the weights.
+
+    The cost of a candidate does not grow with what is pending.
+    """
+
+    def __init__(self, components: Sequence[FiniteBasis]) -> None:
+        self.components = components
+        variance = np.stack([c.variance for c in components])  # (C, H, D)
+        self.size, _, self.features_each = variance.shape
+        self.width = self.size * self.features_each
+        self.diagonal: Array | None = variance  # until the first pending point
+        self.covariance = np.empty(0)  # (C, H, D, D)
+        # One mean serves all fantasies until the first pending point tells them apart.
+        self.means = np.stack([c.mean for c in components])[:, :, None, :]  # (C, H, 1 or S, D)
+
+    def features(self, x: Array) -> Array:
+        return np.stack([c.features(x) for c in self.components])
+
+    def unflat(self, z: Array) -> Array:
+        return z[0].reshape(-1, self.size, self.features_each).transpose(1, 0, 2)
+
+    def moments(self, z: Array) -> tuple[Array, Array]:
+        """z: (C, n, D) -> means (C, H, S, n), variances (C, H, n)."""
+        mean = self.means @ z.transpose(0, 2, 1)[:, None]
+        if self.diagonal is not None:
+            return mean, self.diagonal @ (z * z).transpose(0, 2, 1)
+        return mean, np.sum((z[:, None] @ self.covariance) * z[:, None], axis=-1)
+
+    def condition(self, z: Array, surprise: Array, deviation: Array) -> None:
+        """z: (C, 1, D), surprise: (C, H, S), deviation: (C, H)."""
+        if self.diagonal is not None:
+            self.covariance = self.diagonal[..., None] * np.eye(self.features_each)
+            self.diagonal = None
+        pushed = np.einsum("chde,ce->chd", self.covariance, z[:, 0]) / deviation[..., None]
+        self.means = self.means + surprise[..., None] * pushed[:, :, None, :]
+        self.covariance -= pushed[..., None] * pushed[:, :, None, :]
+
+
+class _Process:
+    """A Gaussian process given what is pending, by its Cholesky factor bordered at each pick.
+
+    What a candidate needs are its mean and variance before, and its covariances with the pending
+    points, which the factor turns into what each of them takes from its variance. The cost of a
+    candidate grows with the square of what is pending.
+    """
+
+    size = 1
+
+    def __init__(self, process: GaussianProcess) -> None:
+        self.process = process
+        h, n = len(process.noise), len(process.x)
+        self.width = process.x.shape[1] + h * n
+        self.pending = np.empty((0, self.width))
+        self.inverse = np.empty((h, 0, 0))  # of the factor of the pending points' covariance
+        self.surprise = np.empty((h, 0, 0))  # (H, J, S)
+
+    def features(self, x: Array) -> Array:
+        return self.process.features(x)[None]
+
+    def unflat(self, z: Array) -> Array:
+        return z
+
+    def moments(self, z: Array) -> tuple[Array, Array]:
+        """z: (1, n, .) -> means (1, H, S, n), variances (1, H, n)."""
+        mean, variance = self.process.latent(z[0])
+        if len(self.pending) == 0:
+            return mean[None, :, None], variance[None]
+        taken = self._taken(z[0])
+        means = mean[:, None] + self.surprise.transpose(0, 2, 1) @ taken
+        return means[None], (variance - np.einsum("hjn,hjn->hn", taken, taken))[None]
+
+    def condition(self, z: Array, surprise: Array, deviation: Array) -> None:
+        """z: (1, 1, .), surprise: (1, H, S), deviation: (1, H)."""
+        h, j = len(self.inverse), len(self.pending)
+        bordered = np.zeros((h, j + 1, j + 1))
+        bordered[:, :j, :j] = self.inverse
+        bordered[:, j, j] = 1.0 / deviation[0]
+        if j:
+            taken = self._taken(z[0])[:, :, 0]  # (H, J)
+            row = np.einsum("hj,hji->hi", taken, self.inverse)
+            bordered[:, j, :j] = -row / deviation[0][:, None]
+        self.inverse = bordered
+        before = self.surprise if j else np.empty((h, 0, surprise.shape[2]))
+        self.surprise = np.concatenate([before, surprise[0][:, None]], axis=1)
+        self.pending = np.concatenate([self.pending, z[0]])
+
+    def _taken(self, z: Array) -> Array:
+        """L^-1 times the covariance of the pending points with z (n, .): (H, J, n)."""
+        return self.inverse @ self.process.posterior_covariance(self.pending, z)
+
+
+def _flat(z: Array) -> Array:
+    """(C, n, D) -> (1, n, C D)."""
+    return z.transpose(1, 0, 2).reshape(1, z.shape[1], -1)

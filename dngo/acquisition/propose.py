@@ -1,0 +1,470 @@
+"""Picking a batch: local picks, then greedy ones, then draws.
+
+A share of the batch goes to trust regions (`endgame`). The next picks each maximise Monte Carlo
+expected improvement given everything pending, which then includes the pick. Only candidates that
+could still be the best are evaluated again after each pick: an old value serves as an upper bound,
+which holds nearly always (an expected improvement over a *fantasised* incumbent is not monotone),
+so REFRESH candidates are evaluated again at every pick, in turn, and no value is ever older than
+(length of the shortlist) / REFRESH picks. Where the expected improvement has vanished, the rest of
+the batch are minima of functions drawn from the same posterior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from dngo.acquisition import candidates as cand
+from dngo.acquisition import endgame
+from dngo.acquisition.batch import Batch
+from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.thompson import CHUNK as DRAWN
+from dngo.acquisition.thompson import Draws
+from dngo.space import Space
+from dngo.surrogates.model import Model
+from dngo.surrogates.numerics import Progress, child, one_thread
+
+Array = NDArray[np.float64]
+
+BLOCK = 16  # candidates evaluated at once while looking for the best
+REFRESH = 16  # candidates evaluated at each pick merely because their value is old
+BOUNDARY_SHARE = 0.25  # of min_feasibility, that a pick on the boundary must have
+CHUNK = 2048  # candidates evaluated at once when all are
+GREEDY_LIMIT = 1000  # picks by MCEI; later ones are draws, whose cost does not grow
+OUT_OF_BOUNDS = 1e6  # penalty, in deviations of the targets, where feasibility is too low
+PARENTS, CHILDREN = 16, 512  # of a refinement: the best so far, and how many new ones near them
+
+
+def propose_batch(
+    model: Model,
+    space: Space,
+    *,
+    evaluated: Array,
+    y: Array,
+    pending: Array,
+    size: int,
+    settings: AcquisitionSettings,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Batch:
+    """Up to `size` points to evaluate next, distinct from each other and from all that is known.
+
+    evaluated: (n, k) natural values of finished points, in the order of the archive; y: (n,) their
+    objective, minimised, NaN unless ok. pending: (p, k) points whose outcome is not known yet.
+    Fewer than `size` points come back only when a discrete space has no more.
+
+    With an ok outcome: a share of picks in trust regions, and constraint-weighted MCEI, (11) and
+    (12), for the others. Weighting alone is not enough: near an optimum on the edge of the feasible
+    region the improvement promised beyond the edge outweighs any probability. So a pick must also
+    have a feasibility of at least `min_feasibility`; one in every `boundary_every` only a quarter
+    of that, so that a boundary drawn too tightly is corrected.
+
+    Without any ok outcome: the probability of holding all constraints times the distance to
+    everything known; with classifiers that know nothing yet that is a space-filling design.
+    """
+    if size < 0:
+        raise ValueError(f"size must not be negative, and is {size}")
+    evaluated = np.asarray(evaluated, dtype=float).reshape(-1, space.k)
+    pending = np.asarray(pending, dtype=float).reshape(-1, space.k)
+    known = [*space.keys(evaluated), *space.keys(pending)]
+    with one_thread():
+        if model.objective and np.isfinite(y).any():
+            picks = _Improve(
+                model, space, evaluated, y, pending, known, size, settings, rng, progress
+            ).run()
+        else:
+            picks = _search(model, space, evaluated, pending, known, size, settings, rng)
+        v = np.array(picks.v).reshape(-1, space.k)
+        x = space.encode(v) if len(v) else np.empty((0, space.d))
+        mean, std = model.predict(x) if len(v) else (np.empty(0), np.empty(0))
+        feasibility = model.feasibility(x) if len(v) else np.empty(0)
+    if progress is not None:
+        progress(1.0, f"proposed {len(v)} points")
+    return Batch(
+        v=v,
+        value=np.array(picks.value),
+        mean=mean,
+        std=std,
+        feasibility=feasibility,
+        num_pending=len(pending) + np.arange(len(v)),
+        runner_up=np.array(picks.runner_up),
+        source=tuple(picks.source),
+    )
+
+
+@dataclass
+class _Picks:
+    """The picks so far."""
+
+    v: list[Array] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    runner_up: list[float] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+
+    def take(self, v: Array, value: float, runner_up: float, source: str) -> None:
+        self.v.append(v)
+        self.value.append(value)
+        self.runner_up.append(runner_up if np.isfinite(runner_up) else float("nan"))
+        self.source.append(source)
+
+
+class _Improve:
+    """The picks of one batch, given that some outcome is ok."""
+
+    def __init__(
+        self,
+        model: Model,
+        space: Space,
+        evaluated: Array,
+        y: Array,
+        pending: Array,
+        known: list[bytes],
+        size: int,
+        settings: AcquisitionSettings,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> None:
+        self.model, self.space, self.settings = model, space, settings
+        self.evaluated, self.y, self.pending, self.size = evaluated, y, pending, size
+        self.progress = progress
+        self.streams = [child(rng) for _ in range(5)]
+        best = float(np.min(model.scale.to_model(y[np.isfinite(y)])))
+        self.fantasies = Fantasies(
+            model.objective,
+            best,
+            settings.fantasies,
+            self.streams[0],
+            noisy=settings.noisy_improvement,
+        )
+        self._condition(pending)
+        self.known = known
+        self.crowd = endgame.Crowd(space, set(known), pending, settings.min_distance)
+        self.picks = _Picks()
+        # Counted over the study, so that picks made one at a time take their turn as well.
+        self.turn = len(evaluated) + len(pending)
+
+    def run(self) -> _Picks:
+        self._local()
+        left = self.size - len(self.picks.v)
+        if left:
+            pool, scores, feasibility = self._candidates(left)
+            if len(pool.v):
+                used = np.zeros(len(pool.v), dtype=bool)
+                if self.settings.kind == "mcei":
+                    self._greedy(pool, scores, feasibility, used, min(left, GREEDY_LIMIT))
+                self._draw(pool, feasibility, used)
+        return self.picks
+
+    def _local(self) -> None:
+        """The share of the batch that goes to trust regions."""
+        share = self.settings.local_share
+        local = int(np.floor((self.turn + self.size) * share) - np.floor(self.turn * share))
+        if local == 0:
+            return
+        least = self._strict
+
+        def penalty(v: Array) -> Array:
+            if not self.model.heeds_constraints:
+                return np.zeros(len(v))
+            p = self.model.feasibility(self.space.encode(v))
+            return np.where(p < least, OUT_OF_BOUNDS * (1.0 + least - p), 0.0)
+
+        v = endgame.pick(
+            self.space,
+            self.evaluated,
+            self.y,
+            local,
+            max(self.size, 2 * self.space.k, 8),
+            self.streams[3],
+            crowd=self.crowd,
+            penalty=penalty,
+        )
+        if len(v):
+            # Their expected improvement is noted, though they were not picked by it.
+            for point, value in zip(v, self._condition(v), strict=True):
+                self.picks.take(point, value, float("nan"), "local:thompson")
+
+    def _condition(self, v: Array) -> list[float]:
+        """Make points pending one after another; each one's value just before."""
+        if len(v) == 0:
+            return []
+        x = self.space.encode(v)
+        probability = self.model.feasibility(x)
+        features = self.fantasies.features(x)
+        values = []
+        for j in range(len(v)):
+            value = self.fantasies.improvement(features[:, [j]])[0] * probability[j]
+            values.append(float(value))
+            self.fantasies.condition(features[:, j], float(probability[j]))
+        return values
+
+    def _candidates(self, left: int) -> tuple[cand.Pool, Array, Array]:
+        """Distinct new candidates, their scores and feasibilities."""
+        space, settings, model = self.space, self.settings, self.model
+        pool = cand.Pool(space, self.crowd.known)
+        centres = cand.incumbents(space, self.evaluated, self.y, settings.incumbents)
+        many = max(settings.uniform_candidates, 2 * left)
+        pool.add(cand.uniform(space, many, self.streams[1]), "uniform")
+        pool.add(cand.neighbours(space, centres), "neighbour")
+        pool.add(cand.around(space, centres, settings.local_candidates, self.streams[1]), "local")
+        feasibility = model.feasibility(space.encode(pool.v)) if len(pool.v) else np.empty(0)
+        if settings.kind != "mcei":
+            return pool, np.zeros(len(pool.v)), feasibility
+        scores = _score_all(self.fantasies, space.encode(pool.v)) * feasibility
+        for round_ in range(settings.refinements if len(pool.v) else 0):
+            # Shrinking steps: the first rounds find the hill, the last ones its top.
+            parents = pool.v[_best(_gate(scores, feasibility, settings), PARENTS)]
+            near = cand.around(space, parents, CHILDREN, self.streams[2], largest=0.1 * 0.3**round_)
+            added = space.encode(pool.add(near, "refined"))
+            if len(added):
+                probability = model.feasibility(added)
+                feasibility = np.concatenate([feasibility, probability])
+                scores = np.concatenate([scores, _score_all(self.fantasies, added) * probability])
+        return pool, scores, feasibility
+
+    def _greedy(
+        self,
+        pool: cand.Pool,
+        scores: Array,
+        feasibility: Array,
+        used: NDArray[np.bool_],
+        count: int,
+    ) -> None:
+        """Up to `count` picks by MCEI; stops where its value has vanished."""
+        space, settings = self.space, self.settings
+        size = max(settings.shortlist, 10 * count)
+        keep = _shortlist(pool, scores, feasibility, size, settings)
+        features = self.fantasies.features(space.encode(pool.v[keep]))
+        lazy = _Lazy(self.fantasies, features, scores[keep], feasibility[keep])
+        u = space.unit(pool.v[keep])
+        crowded = np.zeros(len(keep), dtype=bool)
+        if self.crowd.size:
+            crowded = cand.distances(u, self.crowd.u[: self.crowd.size]).min(axis=1)
+            crowded = crowded < settings.min_distance
+        _, variance = self.fantasies.moments(features[:, :256])
+        vanished = settings.vanishing * float(np.sqrt(variance.max()))
+        first = len(self.picks.v)
+        for i in range(min(count, len(keep))):
+            allowed = ~lazy.taken & ~crowded
+            if not allowed.any():
+                return
+            allowed = self._heed(allowed, lazy.feasibility, self.turn + first + i)
+            if self.fantasies.pending > 0 and lazy.highest(allowed) < vanished:
+                return
+            j, value, runner_up = lazy.pick(allowed)
+            used[keep[j]] = True
+            v = pool.v[keep[j]]
+            self.crowd.add(v[None])
+            self.picks.take(v, value, runner_up, f"candidate:{pool.source[keep[j]]}")
+            crowded |= cand.distances(u, u[j : j + 1])[:, 0] < settings.min_distance
+            if self.progress is not None and i % 16 == 15:
+                done = len(self.picks.v)
+                self.progress(done / self.size, f"picked {done} of {self.size} points")
+
+    def _draw(self, pool: cand.Pool, feasibility: Array, used: NDArray[np.bool_]) -> None:
+        """The rest of the batch by Thompson sampling among the candidates of the pool."""
+        if len(self.picks.v) >= self.size:
+            return
+        space, least = self.space, self.settings.min_distance
+        rows = np.flatnonzero(~used)
+        v, feasibility = pool.v[rows], feasibility[rows]
+        draws = Draws(self.model.objective, space.encode(v), self.streams[4])
+        free = np.ones(len(rows), dtype=bool)
+        far = free.copy()  # those that keep their distance
+        u = space.unit(v)
+        tree = cKDTree(u)
+        radius = least * np.sqrt(max(space.k, 1)) * (1 - 1e-9)
+        if least > 0 and self.crowd.size:
+            for near in tree.query_ball_point(self.crowd.u[: self.crowd.size], radius):
+                far[near] = False
+        best = float(self.fantasies.best.mean())
+        while len(self.picks.v) < self.size and free.any():
+            for value in draws(min(DRAWN, self.size - len(self.picks.v))):
+                allowed = free & far
+                if not allowed.any():
+                    allowed = free
+                turn = self.turn + len(self.picks.v)
+                allowed = self._heed(allowed, feasibility, turn, self._strict)
+                value = np.where(allowed, value, np.inf)
+                i = int(np.argmin(value))
+                if not allowed[i]:
+                    # A process is drawn at some points only, and these are used up.
+                    i = int(np.argmax(allowed))
+                if not allowed[i]:
+                    return
+                free[i] = False
+                if least > 0:
+                    far[tree.query_ball_point(u[i], radius)] = False
+                # What the function drawn gains there on the incumbent.
+                gain = best - float(value[i]) if np.isfinite(value[i]) else 0.0
+                self.picks.take(v[i], max(gain, 0.0), float("nan"), "thompson")
+            if self.progress is not None:
+                done = len(self.picks.v)
+                self.progress(done / self.size, f"picked {done} of {self.size} points")
+
+    @property
+    def _strict(self) -> float:
+        """The least feasibility of a pick that minimises a function drawn.
+
+        More than of one by MCEI, which is weighted by it: minima lie on the boundary wherever the
+        objective falls towards it, and half of them on its wrong side if any probability over a
+        half would do.
+        """
+        return float(np.sqrt(self.settings.min_feasibility))
+
+    def _heed(
+        self,
+        allowed: NDArray[np.bool_],
+        feasibility: Array,
+        turn: int,
+        least: float | None = None,
+    ) -> NDArray[np.bool_]:
+        """Those allowed that are likely enough to be feasible; less is asked at every nth turn."""
+        if not self.model.heeds_constraints:
+            return allowed
+        least = self.settings.min_feasibility if least is None else least
+        every = self.settings.boundary_every
+        if every > 0 and turn % every == every - 1:
+            least = self.settings.min_feasibility * BOUNDARY_SHARE
+        return _heed(allowed, feasibility, least)
+
+
+class _Lazy:
+    """Scores of the shortlist, brought up to date only where it matters."""
+
+    def __init__(
+        self, fantasies: Fantasies, features: Array, scores: Array, feasibility: Array
+    ) -> None:
+        self.fantasies, self.features, self.feasibility = fantasies, features, feasibility
+        self.scores = scores.copy()
+        self.at = np.full(len(scores), fantasies.pending)
+        self.taken = np.zeros(len(scores), dtype=bool)
+        self.next = 0
+
+    def highest(self, allowed: NDArray[np.bool_]) -> float:
+        """The value of the best allowed candidate, up to date."""
+        return float(self.scores[self._top(allowed)])
+
+    def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
+        """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
+        if self.at.min() < self.fantasies.pending:
+            turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
+            self._update(turn[~self.taken[turn]])
+            self.next = int(turn[-1] + 1) % len(self.at)
+        best = self._top(allowed)
+        masked = np.where(allowed, self.scores, -np.inf)
+        masked[best] = -np.inf
+        self.taken[best] = True
+        self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
+        return best, float(self.scores[best]), float(masked.max())
+
+    def _top(self, allowed: NDArray[np.bool_]) -> int:
+        fresh = self.fantasies.pending
+        while True:
+            masked = np.where(allowed, self.scores, -np.inf)
+            best = int(np.argmax(masked))
+            if self.at[best] == fresh:
+                return best
+            top = _best(masked, BLOCK)
+            self._update(top[self.at[top] < fresh])
+
+    def _update(self, rows: NDArray[np.intp]) -> None:
+        if len(rows):
+            value = self.fantasies.improvement(self.features[:, rows])
+            self.scores[rows] = value * self.feasibility[rows]
+            self.at[rows] = self.fantasies.pending
+
+
+def _search(
+    model: Model,
+    space: Space,
+    evaluated: Array,
+    pending: Array,
+    known: list[bytes],
+    size: int,
+    settings: AcquisitionSettings,
+    rng: np.random.Generator,
+) -> _Picks:
+    """Look for a first ok outcome: likely feasible, and far from all that has been tried."""
+    streams = [child(rng) for _ in range(2)]
+    pool = cand.Pool(space, known)
+    pool.add(cand.uniform(space, settings.uniform_candidates, streams[0]), "uniform")
+    feasibility = model.feasibility(space.encode(pool.v)) if len(pool.v) else np.empty(0)
+    if model.heeds_constraints and len(pool.v):
+        parents = pool.v[_best(feasibility, PARENTS)]
+        near = pool.add(cand.around(space, parents, CHILDREN, streams[1]), "local")
+        if len(near):
+            feasibility = np.concatenate([feasibility, model.feasibility(space.encode(near))])
+    u = space.unit(pool.v)
+    tried = space.unit(np.concatenate([evaluated, pending]))
+    gap = np.ones(len(u))
+    for rows in range(0, len(tried), CHUNK):
+        gap = np.minimum(gap, cand.distances(u, tried[rows : rows + CHUNK]).min(axis=1))
+    picks = _Picks()
+    free = np.ones(len(u), dtype=bool)
+    for _ in range(min(size, len(u))):
+        scores = np.where(free, feasibility * gap, -np.inf)
+        best = int(np.argmax(scores))
+        value, scores[best], free[best] = float(scores[best]), -np.inf, False
+        picks.take(pool.v[best], value, float(scores.max()), f"candidate:{pool.source[best]}")
+        gap = np.minimum(gap, cand.distances(u, u[best : best + 1])[:, 0])
+    return picks
+
+
+def _heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
+    """Those allowed candidates that are likely enough to be feasible; never none of them.
+
+    Where none reaches `least`, those that come close to the likeliest.
+    """
+    if not allowed.any():
+        return allowed
+    highest = float(feasibility[allowed].max())
+    return allowed & (feasibility >= min(least, 0.9 * highest))
+
+
+def _gate(scores: Array, feasibility: Array, settings: AcquisitionSettings) -> Array:
+    """Scores with the candidates that `min_feasibility` rules out last."""
+    heeded = _heed(np.ones(len(scores), dtype=bool), feasibility, settings.min_feasibility)
+    return np.where(heeded, scores, -1.0)
+
+
+def _shortlist(
+    pool: cand.Pool,
+    scores: Array,
+    feasibility: Array,
+    size: int,
+    settings: AcquisitionSettings,
+) -> NDArray[np.intp]:
+    """Indices of the candidates that the picks of a batch choose among, at most `size`.
+
+    A half are the best of all that `min_feasibility` allows. A quarter are the best of the uniform
+    ones of those: without them a batch that has used up one hill finds nothing else on its list.
+    The last quarter are the best of all, for the picks on the boundary.
+    """
+    gated = _gate(scores, feasibility, settings)
+    everywhere = np.array([source == "uniform" for source in pool.source])
+    parts = [
+        _best(gated, size // 2),
+        _best(np.where(everywhere, gated, -2.0), size // 4),
+        _best(scores, size // 4),
+    ]
+    return np.unique(np.concatenate(parts))
+
+
+def _best(scores: Array, count: int) -> NDArray[np.intp]:
+    """Indices of the `count` highest scores, or all."""
+    if count >= len(scores):
+        return np.arange(len(scores))
+    return np.sort(np.argpartition(-scores, count)[:count])
+
+
+def _score_all(fantasies: Fantasies, x: Array) -> Array:
+    chunk = CHUNK if fantasies.pending == 0 else CHUNK // 8
+    parts = [
+        fantasies.improvement(fantasies.features(x[i : i + chunk])) for i in range(0, len(x), chunk)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -1,0 +1,44 @@
+# A study: Bayesian optimisation of an expensive objective, one batch of points after another.
+#
+#   config.yaml ─► design ─┐
+#                          ▼
+#     ┌──── results/STUDY/archive.h5 ◄──────────────────────────────────────────┐
+#     ▼                                                                         │
+#    fit ─► surrogate.h5 ─► propose ─► proposals.json ─► evaluate × chunks ─► merge
+#
+# Each rule is one stage, in rules/; its script, in scripts/, hands paths to the package dngo/.
+# Paths: <study>/iterations/{iteration}/..., where iteration 0 is the initial design.
+# The archive is no output of any rule, so Snakemake can never delete it; and the iterations that
+# it holds are not in the DAG, so nothing that was evaluated is ever planned again.
+
+
+include: "rules/common.smk"
+include: "rules/fit.smk"
+include: "rules/propose.smk"
+include: "rules/evaluate.smk"
+include: "rules/merge.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+    merge,
+    report,
+
+
+rule all:
+    default_target: True
+    input:
+        dag.targets,
+
+
+onstart:
+    dag.begin()
+
+
+onsuccess:
+    dag.end(success=True)
+
+
+onerror:
+    dag.end(success=False)

@@ -1,0 +1,237 @@
+"""The command line: `dngo check | status | report | verify | replay | audit | export | import`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .errors import UserError
+from .exchange import FORMATS
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; a user's mistake is one line on standard error and exit status 1."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return arguments.run(arguments)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dngo",
+        description="Look at studies; `snakemake` runs them.",
+    )
+    parser.add_argument("--version", action="version", version=f"dngo {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    check = commands.add_parser("check", help="validate a configuration without running anything")
+    check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    check.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
+    check.set_defaults(run=_check)
+
+    status = commands.add_parser("status", help="how a study stands, while it runs or afterwards")
+    status.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    status.add_argument("--results", help="folder of the studies, if not the configured one")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.set_defaults(run=_status)
+
+    report = commands.add_parser("report", help="print what a study found")
+    report.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    report.add_argument("--results", help="folder of the studies, if not the configured one")
+    report.set_defaults(run=_report)
+
+    verify = commands.add_parser("verify", help="check that no value of an archive was altered")
+    verify.add_argument("archive", help="an archive.h5")
+    verify.set_defaults(run=_verify)
+
+    replay = commands.add_parser("replay", help="derive archived batches again and compare")
+    replay.add_argument("archive", help="an archive.h5")
+    replay.add_argument("--iteration", type=int, help="only this one; all of them if left out")
+    replay.set_defaults(run=_replay)
+
+    audit = commands.add_parser("audit", help="why a point was proposed, and what came of it")
+    audit.add_argument("archive", help="an archive.h5")
+    which = audit.add_mutually_exclusive_group(required=True)
+    which.add_argument("--proposal", help="its id, as 7-123")
+    which.add_argument("--all", action="store_true", help="a table of all of them, as CSV")
+    audit.add_argument("--json", action="store_true", help="print JSON")
+    audit.set_defaults(run=_audit)
+
+    export = commands.add_parser("export", help="write an archive in another program's format")
+    export.add_argument("archive", help="an archive.h5")
+    export.add_argument("--format", required=True, choices=FORMATS)
+    export.add_argument("--output", required=True, help="a file; for ro-crate a folder or a .zip")
+    export.add_argument(
+        "--author", help="who ran it, for ro-crate: name, or 'name <ORCID address>'"
+    )
+    export.add_argument(
+        "--license", help="of the data, for ro-crate: https://spdx.org/licenses/..."
+    )
+    export.set_defaults(run=_export)
+
+    start = commands.add_parser("import", help="begin a study with evaluations made before")
+    start.add_argument("file", help="CSV, Parquet, or an Optuna study (SQLite, journal)")
+    start.add_argument("--config", default="config.yaml", help="default: config.yaml")
+    start.add_argument("--results", help="folder of the studies, if not the configured one")
+    start.add_argument("--objective", default="objective", help="its column; default: objective")
+    start.add_argument("--study", help="which of several Optuna studies in the file")
+    start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
+    start.set_defaults(run=_import)
+    return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from .config import load, schema
+
+    if arguments.schema:
+        print(schema(), end="")
+        return 0
+    config = load([arguments.config])
+    space = config.search_space
+    points = config.design_size + config.iterations * config.batch_size
+    size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
+    print(f"{arguments.config}: valid")
+    print(f"Study {config.study}: {config.objective.direction} over {space.k} parameters ({size})")
+    print(
+        f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
+        f"batches of {config.batch_size}, {config.points_per_job} to a job"
+    )
+    return 0
+
+
+def _study(arguments: argparse.Namespace):
+    from .config import load
+    from .study import Study
+
+    overrides = {"results": arguments.results} if arguments.results else {}
+    return Study(load([arguments.config], overrides))
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from .report import format_status, status
+
+    data = status(_study(arguments))
+    print(json.dumps(data, indent=1) if arguments.json else format_status(data))
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from .report import summary
+
+    study = _study(arguments)
+    if study.header() is None:
+        raise UserError(f"{study.archive}: there is no archive yet; run `snakemake` first")
+    print(summary(study))
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from .archive import verify
+
+    problems = verify(Path(arguments.archive))
+    for problem in problems:
+        print(f"{arguments.archive}: {problem}")
+    if not problems:
+        print(f"{arguments.archive}: every value has the digest that was recorded")
+    return 1 if problems else 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from .archive import read_header
+    from .job import bar
+    from .replay import replay
+
+    path = Path(arguments.archive)
+    header = read_header(path)
+    if header is None:
+        raise UserError(f"{path}: there is no such archive")
+    chosen = range(header.iterations) if arguments.iteration is None else [arguments.iteration]
+    good = True
+    for t in chosen:
+        with bar(f"iteration {t}") as progress:
+            verdict = replay(path, t, progress=progress)
+        print(verdict, flush=True)
+        good &= verdict.verdict != "different"
+    return 0 if good else 1
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    import csv
+
+    from .audit import audit, audit_all, page
+
+    path = Path(arguments.archive)
+    if not arguments.all:
+        data = audit(path, arguments.proposal)
+        print(json.dumps(_finite(data), indent=1) if arguments.json else page(data))
+        return 0
+    rows = audit_all(path)
+    if arguments.json:
+        print(json.dumps(_finite(rows), indent=1))
+        return 0
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from .exchange import export
+
+    path, output = Path(arguments.archive), Path(arguments.output)
+    given = {"author": arguments.author, "license": arguments.license}
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and arguments.format != "ro-crate":
+        raise UserError(f"--{next(iter(options))} is for --format ro-crate")
+    export(path, output, arguments.format, **options)
+    print(f"{output}: {arguments.format} of {path}")
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from .exchange.warm_start import warm_start
+
+    study = _study(arguments)
+    found = warm_start(
+        study,
+        Path(arguments.file),
+        objective=arguments.objective,
+        name=arguments.study,
+        skip_invalid=arguments.skip_invalid,
+    )
+    for place, reason in found.skipped.items():
+        print(f"{arguments.file}: {place}: left out: {reason}", file=sys.stderr)
+    counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
+    print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}")
+    print(f"Go on with: snakemake --configfile {arguments.config}")
+    return 0
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""What the Snakefile asks for: the plan of one run, as paths.
+
+The batch size, the chunks and the iterations are known before anything runs, so the DAG is static.
+Iterations that the archive holds are left out of it, and so are their files as inputs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from . import slurm
+from .claim import BEAT, SILENCE, Claim, describe
+from .config import Config, load
+from .errors import UserError
+from .study import Study
+
+OVERHEAD_MB = 400  # the two Snakemakes and the script in each cluster job
+
+
+class Dag:
+    """The rules' view of a study. Methods with `wildcards` are Snakemake input functions."""
+
+    def __init__(self, study: Study, *, main: bool = False, remote: bool = False):
+        self.study = study
+        self.remote = remote
+        self.config: dict[str, Any] = json.loads(study.config.resolved())
+        self.folder = str(study.folder)
+        self._claim: Claim | None = None
+        # A cluster job runs one rule for its own wildcards: it needs no plan.
+        self.archived = study.merged()
+        self.plan = study.plan() if main else None
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        configfiles: Sequence[str | Path],
+        overrides: Mapping[str, Any],
+        basedir: str | Path,
+        main: bool,
+        dry: bool,
+        remote: bool,
+    ) -> Dag:
+        """Read the configuration as Snakemake was told to, or config.yaml; plan the run.
+
+        Raises UserError with one line for each mistake.
+        """
+        # The scripts of this run's jobs import the package beside the Snakefile, too.
+        paths = [str(basedir), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        dag = cls(Study(read_config(configfiles, overrides, basedir)), main=main, remote=remote)
+        if main:
+            os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
+            dag._announce()
+        if remote:
+            slurm.begin_job()
+        if main and not dry:
+            slurm.make_patient()
+            dag._drop_stale_receipts()
+        return dag
+
+    def _announce(self) -> None:
+        from .report import headline, summary
+
+        assert self.plan is not None
+        if self.plan.iterations:
+            print(f"Study {self.study.config.study}: {headline(self.study)}", file=sys.stderr)
+        else:
+            print(summary(self.study), file=sys.stderr)
+            print(f"\nNothing to evaluate: {self.plan.reason}.", file=sys.stderr)
+
+    def _drop_stale_receipts(self) -> None:
+        # A receipt of what the archive does not hold (it was deleted, or an older copy was put in
+        # its place) must not hide that the iteration is to be merged, from its outcomes on disk.
+        assert self.plan is not None
+        for t in self.plan.iterations:
+            receipt = self.study.iteration(t) / "receipt.json"
+            if receipt.exists():
+                receipt.replace(self.study.earlier_receipt(t))
+
+    # ---- inputs ---------------------------------------------------------------------------------
+
+    def targets(self, wildcards: Any) -> list[str]:
+        """The last planned receipt, and the report once there is something to report."""
+        assert self.plan is not None
+        # The receipt is named itself: Snakemake does not make a missing file again for the sake of
+        # a report that exists.
+        receipts = [self._receipt(t) for t in self.plan.iterations[-1:]]
+        report = [f"{self.folder}/report/summary.txt"] if receipts or self.archived else []
+        return receipts + report
+
+    def merged(self, wildcards: Any) -> list[str]:
+        """What the report waits for: the last merge of this run, or the archive as it is."""
+        if self.plan is not None and self.plan.iterations:
+            return [self._receipt(self.plan.iterations[-1])]
+        return [str(self.study.archive)]
+
+    def training(self, wildcards: Any) -> list[str]:
+        """The merge that completes the training prefix of an iteration, if it is yet to come."""
+        last = self.study.training_iterations(int(wildcards.iteration)) - 1
+        return [self._receipt(last)] if last >= self.archived else []
+
+    def surrogate(self, wildcards: Any) -> list[str]:
+        """The surrogate of an iteration; the initial design has none."""
+        if int(wildcards.iteration) == 0:
+            return []
+        return [f"{self.folder}/iterations/{wildcards.iteration}/surrogate.h5"]
+
+    def previous_batch(self, wildcards: Any) -> list[str]:
+        """The batch before, where it may be pending when this one is chosen."""
+        t = int(wildcards.iteration)
+        if t == 0 or t - 1 < max(self.archived, self.study.training_iterations(t)):
+            return []
+        return [f"{self.folder}/iterations/{t - 1}/proposals.json"]
+
+    def outcomes(self, wildcards: Any) -> list[str]:
+        """The chunks of a batch."""
+        t = int(wildcards.iteration)
+        folder = f"{self.folder}/iterations/{t}/outcomes"
+        return [f"{folder}/{chunk}.json" for chunk in range(self.study.num_chunks(t))]
+
+    def previous_merge(self, wildcards: Any) -> list[str]:
+        """The merge before, if it is yet to come: the archive grows in order."""
+        t = int(wildcards.iteration)
+        return [self._receipt(t - 1)] if t > self.archived else []
+
+    def _receipt(self, t: int) -> str:
+        return f"{self.folder}/iterations/{t}/receipt.json"
+
+    # ---- resources ------------------------------------------------------------------------------
+
+    def resources(self, rule: str) -> dict[str, Any]:
+        """The configured resources of a rule, but for its threads.
+
+        Time and memory of an evaluation grow with each attempt where the user asks for it.
+        """
+        found = dict(getattr(self.study.config.resources, rule))
+        found.pop("threads", None)
+        if rule == "evaluate" and self.study.config.escalation > 1:
+            for name in ("runtime", "mem_mb"):
+                if isinstance(found.get(name), int | float):
+                    found[name] = self._growing(found[name])
+        return found
+
+    def _growing(self, base: float) -> Any:
+        factor, most = self.study.config.escalation, self.study.config.retries
+
+        def amount(wildcards: Any, attempt: int) -> int:
+            return math.ceil(base * factor ** min(attempt - 1, most))
+
+        return amount
+
+    @property
+    def retries(self) -> int:
+        """Attempts at an evaluation that Snakemake makes after the first.
+
+        One more than is configured: that one starts nothing, it writes down what is lost. A cluster
+        job makes one attempt: the next is another job, with what resources that one is given.
+        """
+        return 0 if self.remote else self.study.config.retries + 1
+
+    @property
+    def limits(self) -> Any:
+        """What a cluster job gives an evaluation: a function of its resources, or nothing.
+
+        On this machine Snakemake's resources limit nothing; and a constant is planned a quarter
+        faster than a function that is asked for every job.
+        """
+        return _limits if self.remote else {}
+
+    def threads(self, rule: str) -> int:
+        """The configured threads of a rule."""
+        return int(getattr(self.study.config.resources, rule).get("threads", 1))
+
+    # ---- the run --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Called when a run starts: one Snakemake at a time works on a study.
+
+        Raises UserError that names the other one. A run that was killed leaves nothing to unlock.
+        """
+        self.study.folder.mkdir(parents=True, exist_ok=True)
+        claim = self.study.run_claim
+        patience = 5.0
+        if claim.elsewhere:
+            patience = SILENCE + 2 * BEAT
+            owner = describe(claim.owner())
+            print(
+                f"Last run by {owner}: waiting {patience:.0f} s for a sign of life", file=sys.stderr
+            )
+        try:
+            claim.wait(patience, f"the study in {self.folder}")
+        except TimeoutError as error:
+            raise UserError(f"{error}; wait for it, or stop it") from None
+        self._claim = claim
+        self.study.adopt()
+
+    def end(self, *, success: bool) -> None:
+        """Called when a run ends: give the study free, and say how it stands."""
+        from .report import headline, summary
+
+        if self._claim is not None:
+            self._claim.release()
+        if success and self.study.merged():
+            print(summary(self.study), file=sys.stderr)
+        elif not success:
+            print(
+                f"Study {self.study.config.study} stopped early: {headline(self.study)}. No outcome "
+                "is lost: see the messages above, then type the same command again.",
+                file=sys.stderr,
+            )
+
+
+def _profile(argv: Sequence[str]) -> str:
+    """The profile that Snakemake was started with, of its command line or the environment."""
+    for word, value in pairwise([*argv, ""]):
+        if word == "--profile":
+            return value
+        if word.startswith("--profile="):
+            return word.partition("=")[2]
+    return os.environ.get("SNAKEMAKE_PROFILE", "")
+
+
+def _limits(wildcards: Any, resources: Any) -> dict[str, float]:
+    """Seconds and bytes that a cluster job has left for the objective, a little less than it has.
+
+    So a limit is met here and written down, and not guessed from a corpse.
+    """
+    seconds = 60 * getattr(resources, "runtime", math.inf)
+    memory = getattr(resources, "mem_mb", math.inf)
+    found = {
+        "seconds": seconds - min(max(30, 0.05 * seconds), 0.5 * seconds) - slurm.elapsed(),
+        "memory": 1e6 * max(memory - OVERHEAD_MB, 0.1 * memory),
+    }
+    return {k: v for k, v in found.items() if math.isfinite(v)}
+
+
+def read_config(
+    configfiles: Sequence[str | Path], overrides: Mapping[str, Any], basedir: str | Path
+) -> Config:
+    """The configuration of the files named, of ./config.yaml, or of the one beside the Snakefile."""
+    files: list[Path] = [Path(os.path.relpath(f)) for f in configfiles]
+    if not files:
+        own = Path("config.yaml")
+        files = [own if own.exists() else Path(os.path.relpath(Path(basedir) / "config.yaml"))]
+    return load(files, overrides)

@@ -1,0 +1,86 @@
+"""Where and with what a stage ran: recorded with every batch, never read by the optimiser."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+from . import __version__
+
+PACKAGES = ("snakemake", "numpy", "scipy", "torch", "h5py", "pydantic")
+# Environment variables are recorded by name: anything else may hold a secret.
+VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_PARTITION",
+    "SLURM_CLUSTER_NAME",
+)
+
+
+def environment() -> dict[str, Any]:
+    """Versions, commit, machine and threads of this process."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "dngo": __version__,
+        "commit": _commit(),
+        "packages": versions,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "host": socket.gethostname(),
+        "time": time.time(),
+        "threads": [
+            {k: pool[k] for k in ("internal_api", "num_threads")} for pool in threadpool_info()
+        ],
+        "profile": os.environ.get("DNGO_PROFILE", ""),
+        "variables": {k: os.environ[k] for k in VARIABLES if k in os.environ},
+    }
+
+
+def _commit() -> dict[str, Any]:
+    """The package's git commit, and whether its files differ from it; empty outside a checkout."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.strip()
+
+    try:
+        return {"id": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "."))}
+    except (OSError, subprocess.SubprocessError):
+        return {}
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()

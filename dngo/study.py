@@ -1,0 +1,427 @@
+"""A study on disk, and its four stages: fit, propose, evaluate, merge.
+
+`results/STUDY/` holds
+
+``archive.h5``       the system of record; only merge writes it
+``iterations/T/``    what flows between the stages: the outputs that Snakemake knows and may delete
+``pending/T/``       the batch and its outcomes while the iteration is in flight: what Snakemake must
+                     not be able to delete, so it is not told; merge removes it once it is archived
+``logs/ work/``      what people look at
+
+Every stage hands back what exists instead of making it anew: a batch that was proposed stays the
+batch of its iteration, a point that has an outcome is never run again, an iteration that was merged
+is read from the archive. So a stage may be repeated at any time, with any of its outputs deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import archive, derive, provenance
+from .batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, write_outcomes
+from .claim import Claim
+from .config import Config
+from .digest import digest_parameters
+from .errors import UserError
+from .evaluation import Attempts, evaluate
+from .files import patiently, read_json, replacing, write_json
+from .objective import Files, Limits, run
+from .space import Space
+
+Progress = Callable[[float, str], None]
+
+
+def _silent(fraction: float, message: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The iterations that one run of Snakemake takes on.
+
+    iterations: their numbers, in order.  reason: why there are none, if there are none.
+    """
+
+    iterations: tuple[int, ...]
+    reason: str = ""
+
+
+class Study:
+    """A configured study and the folder it lives in."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.folder = Path(config.results) / config.study
+        self.archive = self.folder / "archive.h5"
+
+    @cached_property
+    def space(self) -> Space:
+        return self.config.search_space
+
+    # ---- where things are -----------------------------------------------------------------------
+
+    def iteration(self, t: int) -> Path:
+        return self.folder / "iterations" / str(t)
+
+    def pending(self, t: int) -> Path:
+        return self.folder / "pending" / str(t)
+
+    def outcome_file(self, proposal: Proposal) -> Path:
+        return self.pending(proposal.iteration) / "outcomes" / f"{proposal.slot}.json"
+
+    def files(self, proposal: Proposal) -> Files:
+        part = f"{proposal.iteration}/{proposal.slot}"
+        logs = self.folder / "logs" / "points"
+        return Files(
+            workdir=self.folder / "work" / part,
+            stdout=logs / f"{part}.out",
+            stderr=logs / f"{part}.err",
+        )
+
+    @property
+    def run_claim(self) -> Claim:
+        """Held by the Snakemake that works on the study."""
+        return Claim(self.folder / ".run.claim")
+
+    # ---- planning -------------------------------------------------------------------------------
+
+    def header(self) -> archive.Header | None:
+        """The archive's header, None before the first merge; raises UserError if it is not ours."""
+        return archive.read_header(self.archive, self.config.identity())
+
+    def merged(self) -> int:
+        """Number of iterations in the archive."""
+        header = self.header()
+        return header.iterations if header else 0
+
+    def training_iterations(self, t: int) -> int:
+        """How many iterations the surrogate of iteration t learns from: a fixed prefix.
+
+        With k batches in flight, iteration t starts once t - k is merged; the design always counts.
+        """
+        return max(1, t - self.config.batches_in_flight + 1) if t > 0 else 0
+
+    def plan(self) -> Plan:
+        """The iterations after those in the archive, as far as the configuration asks for them."""
+        header = self.header()
+        merged = header.iterations if header else 0
+        last = self.config.iterations
+        if merged > last:
+            return Plan((), f"all {merged} iterations are in the archive")
+        reached = self._reached(header)
+        if reached:
+            return Plan((), reached)
+        if self.config.iterations_per_run:
+            last = min(last, merged + self.config.iterations_per_run - 1)
+        iterations = tuple(range(merged, last + 1))
+        rows = header.rows if header else 0
+        if self.config.stop.evaluations is not None:
+            kept = []
+            for t in iterations:
+                if rows >= self.config.stop.evaluations:
+                    break
+                rows += self.config.batch_size_of(t)
+                kept.append(t)
+            iterations = tuple(kept)
+        return Plan(iterations)
+
+    def num_chunks(self, t: int) -> int:
+        """Jobs that evaluate iteration t; one in flight keeps those it was proposed with."""
+        batch = self._in_flight(t)
+        if batch is not None:
+            return batch.num_chunks
+        return -(-self.config.batch_size_of(t) // self.config.points_per_job)
+
+    def _reached(self, header: archive.Header | None) -> str:
+        stop = self.config.stop
+        if header is None:
+            return ""
+        if stop.evaluations is not None and header.rows >= stop.evaluations:
+            return f"{header.rows} evaluations are in the archive, and stop.evaluations is reached"
+        if stop.target is not None:
+            table = archive.read_table(self.archive)
+            best = best_row(table, self.config.objective.direction)
+            if best is not None:
+                value, sign = table.objective[best], derive.sign(self.config)
+                if sign * value <= sign * stop.target:
+                    return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"
+        return ""
+
+    # ---- batches --------------------------------------------------------------------------------
+
+    def _in_flight(self, t: int) -> Batch | None:
+        for folder in (self.pending(t), self.iteration(t)):
+            path = folder / "proposals.json"
+            if path.exists():
+                return Batch.read(path)
+        return None
+
+    def batch(self, t: int) -> Batch:
+        """The batch of an iteration, in flight or archived; raises UserError if there is none."""
+        batch = self._in_flight(t)
+        if batch is None and t < self.merged():
+            batch = archive.read_batch(self.archive, t, self.space)
+        if batch is None:
+            raise UserError(f"{self.folder}: iteration {t} has not been proposed")
+        return batch
+
+    # ---- stages ---------------------------------------------------------------------------------
+
+    def fit(self, t: int, output: Path, progress: Progress = _silent) -> None:
+        """Train the surrogate of iteration t and write it to `output` (`surrogate.h5`)."""
+        import h5py
+
+        if t < self.merged():
+            return archive.copy_surrogate(self.archive, t, output)
+        used = self.pending(t) / "surrogate.h5"
+        if used.exists():
+            return _copy(used, output)
+        iterations = self.training_iterations(t)
+        environment = provenance.environment()
+        model = derive.fit(self.archive, self.config, t, iterations, progress=progress)
+        with replacing(output) as temporary, h5py.File(temporary, "w") as file:
+            file.attrs["iteration"] = t
+            file.attrs["training_iterations"] = iterations
+            file.attrs["training_digest"] = archive.prefix_digest(self.archive, iterations)
+            file.attrs["seed"] = self.config.seed
+            file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
+            file.attrs["environment"] = json.dumps(environment)
+            file.attrs["seconds"] = time.time() - environment["time"]
+            file.attrs["settings"] = self.config.surrogate.model_dump_json()
+            file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
+            model.save(file.create_group("model"))
+        return None
+
+    def propose(
+        self, t: int, surrogate: Path | None, output: Path, progress: Progress = _silent
+    ) -> Batch:
+        """Choose the batch of iteration t and write it to `output` (`proposals.json`)."""
+        if t < self.merged():
+            batch = archive.read_batch(self.archive, t, self.space)
+        else:
+            found = self._in_flight(t)
+            batch = found or (
+                self._design() if surrogate is None else self._propose(t, surrogate, progress)
+            )
+            self._set_pending(batch, surrogate)
+        batch.write(output)
+        return batch
+
+    def _set_pending(self, batch: Batch, surrogate: Path | None) -> None:
+        """Keep the batch, and the surrogate it came from, where Snakemake cannot delete them."""
+        folder = self.pending(batch.iteration)
+        for name in ("outcomes", "claims"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        if surrogate is not None and not (folder / "surrogate.h5").exists():
+            _copy(surrogate, folder / "surrogate.h5")
+        if not (folder / "proposals.json").exists():  # written last: it makes the batch a fact
+            batch.write(folder / "proposals.json")
+
+    def adopt(self) -> None:
+        """Take what lies in `iterations/` but is not archived back into `pending/`.
+
+        An archive that was deleted, or replaced by an older copy, is so written again from what was
+        evaluated, before Snakemake makes room for outputs that it believes must be made anew.
+        """
+        merged = self.merged()
+        for path in (self.folder / "iterations").glob("*/proposals.json"):
+            t = int(path.parent.name)
+            if t < merged or (self.pending(t) / "proposals.json").exists():
+                continue
+            batch = Batch.read(path)
+            surrogate = path.with_name("surrogate.h5")
+            for proposal, outcome in zip(batch.proposals, self._outcomes(batch), strict=True):
+                if outcome is not None:
+                    write_outcomes(self.outcome_file(proposal), [outcome])
+            self._set_pending(batch, surrogate if surrogate.exists() else None)
+
+    def _design(self) -> Batch:
+        return self._batch(0, derive.DESIGN, derive.design(self.config), training=(0, ""))
+
+    def _propose(self, t: int, surrogate: Path, progress: Progress) -> Batch:
+        import h5py
+
+        from .surrogates import Model
+
+        with h5py.File(surrogate, "r", locking=False) as file:
+            iterations = int(file.attrs["training_iterations"])
+            digest = str(file.attrs["training_digest"])
+            model = Model.load(file["model"])
+        pending = list(range(iterations, t))
+        proposals = derive.propose(
+            self.archive,
+            self.config,
+            t,
+            iterations,
+            model,
+            pending=[p for s in pending for p in self.batch(s).proposals],
+            progress=progress,
+        )
+        return self._batch(
+            t, derive.PROPOSE, proposals, training=(iterations, digest), pending=pending
+        )
+
+    def _batch(
+        self,
+        t: int,
+        stage: int,
+        proposals: list[Proposal],
+        *,
+        training: tuple[int, str],
+        pending: Sequence[int] = (),
+    ) -> Batch:
+        return Batch(
+            iteration=t,
+            config=json.loads(self.config.resolved()),
+            points_per_job=self.config.points_per_job,
+            seed=self.config.seed,
+            spawn_key=derive.spawn_key(t, stage),
+            training_iterations=training[0],
+            training_digest=training[1],
+            pending=list(pending),
+            environment=provenance.environment(),
+            proposals=proposals,
+        )
+
+    def evaluate(
+        self,
+        t: int,
+        chunk: int,
+        output: Path,
+        progress: Progress = _silent,
+        limits: Limits = Limits(),
+    ) -> None:
+        """Evaluate one job's share of batch t, within the job's limits, into `output`."""
+        batch = self.batch(t)
+        proposals = batch.chunk(chunk)
+        if t >= self.merged():
+            self._set_pending(batch, None)
+        parameters = list(self.config.space)
+
+        def run_one(proposal: Proposal, attempts: int) -> Outcome:
+            seed = derive.seed_sequence(self.config, t, derive.EVALUATE, proposal.slot)
+            return patiently(
+                lambda: run(
+                    self.config.objective,
+                    proposal,
+                    self.files(proposal),
+                    names=parameters,
+                    constraints=self.config.constraints,
+                    seed=int(seed.generate_state(1)[0]),
+                    attempts=attempts,
+                    limits=limits,
+                ),
+                what=f"starting {proposal.id}",
+            )
+
+        outcomes = evaluate(
+            proposals,
+            self.outcome_file,
+            lambda p: self.pending(t) / "claims" / str(p.slot),
+            run_one,
+            archived=self._archived(t),
+            attempts=Attempts(
+                run=str((self.run_claim.owner() or {}).get("token", "")),
+                limit=1 + self.config.retries,
+                escalates=self.config.escalation > 1,
+            ),
+            progress=progress,
+        )
+        patiently(lambda: write_outcomes(output, outcomes), what=f"writing {output}")
+
+    def _archived(self, t: int) -> Callable[[Proposal], Outcome | None]:
+        """A look-up of outcomes in the archive: it costs one read, and only once t is merged."""
+        known: dict[str, Outcome] = {}
+
+        def look_up(proposal: Proposal) -> Outcome | None:
+            if not known and t < self.merged():
+                batch = archive.read_batch(self.archive, t, self.space)
+                known.update((o.id, o) for o in archive.read_outcomes(self.archive, batch))
+            outcome = known.get(proposal.id)
+            return outcome
+
+        return look_up
+
+    def _outcomes(self, batch: Batch) -> list[Outcome | None]:
+        """The outcome of each proposal, from its own file or its chunk's, None if there is none."""
+        outcomes = [find_outcome(self.outcome_file(p), p) for p in batch.proposals]
+        if None in outcomes:
+            kept: dict[tuple[str, str], Outcome] = {}
+            for path in sorted((self.iteration(batch.iteration) / "outcomes").glob("*.json")):
+                kept.update(((o.id, o.parameters_digest), o) for o in read_outcomes(path))
+            outcomes = [
+                o or kept.get((p.id, digest_parameters(p.parameters)))
+                for o, p in zip(outcomes, batch.proposals, strict=True)
+            ]
+        return outcomes
+
+    def earlier_receipt(self, t: int) -> Path:
+        """Receipt of a merge into an archive that is gone."""
+        return self.iteration(t) / "receipt.earlier.json"
+
+    def _merge_environment(self, t: int) -> dict[str, Any]:
+        """Where and when this merge is done; an archive written again is the one that was lost."""
+        try:
+            return read_json(self.earlier_receipt(t))["merged"]
+        except (OSError, ValueError, KeyError):
+            return provenance.environment()
+
+    def merge(self, t: int, output: Path) -> None:
+        """Append iteration t to the archive, once, and write the receipt to `output`."""
+        if t < self.merged():
+            write_json(output, archive.receipt(self.archive, t))
+            return
+        batch = self.batch(t)
+        outcomes = self._outcomes(batch)
+        missing = [p.id for p, o in zip(batch.proposals, outcomes, strict=True) if o is None]
+        if missing:
+            raise UserError(
+                f"{self.folder}: {len(missing)} points of iteration {t} have no outcome yet "
+                f"({', '.join(missing[:3])} ...); type the same command again"
+            )
+        surrogates = (d / "surrogate.h5" for d in (self.pending(t), self.iteration(t)))
+        surrogate = next((s for s in surrogates if s.exists()), None)
+        receipt = patiently(
+            lambda: archive.append(
+                self.archive,
+                identity=self.config.identity(),
+                space=self.space,
+                batch=batch,
+                outcomes=[o for o in outcomes if o is not None],
+                surrogate=surrogate if t > 0 else None,
+                environment=self._merge_environment(t),
+            ),
+            what=f"merging iteration {t} into {self.archive}",
+        )
+        write_json(output, receipt)
+        # Archived, flushed and renamed: what kept the iteration alive is not needed any more.
+        shutil.rmtree(self.pending(t), ignore_errors=True)
+
+
+def best_row(table: archive.Table, direction: str) -> int | None:
+    """Index of the best ok row, the earliest of equals; None if there is none."""
+    objective = np.where(table.status == "ok", table.objective, np.nan)
+    if np.isnan(objective).all():
+        return None
+    return int(np.nanargmin(objective) if direction == "minimize" else np.nanargmax(objective))
+
+
+def _copy(source: Path, target: Path) -> None:
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+def load_study(document: dict[str, Any]) -> Study:
+    """The study of a resolved configuration, as Snakemake hands it to a script."""
+    from .config import validate
+
+    return Study(validate(document))

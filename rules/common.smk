@@ -1,0 +1,34 @@
+# What every rule needs: the validated configuration, and the study's DAG (dngo/dag.py).
+
+import sys
+
+# The package beside the Snakefile is the one that runs.
+sys.path.insert(0, workflow.basedir)
+
+from dngo.dag import Dag
+from dngo.errors import UserError
+
+try:
+    dag = Dag.build(
+        configfiles=workflow.overwrite_configfiles,
+        overrides=workflow.config_settings.config,
+        basedir=workflow.basedir,
+        main=workflow.is_main_process,
+        dry=workflow.dryrun,
+        remote=workflow.remote_exec,
+    )
+except UserError as error:
+    sys.exit(str(error))
+
+# Scripts get the resolved configuration, whichever files and options it came from.
+config.clear()
+config.update(dag.config)
+
+
+pathvars:
+    study=dag.folder,
+
+
+wildcard_constraints:
+    iteration=r"\d+",
+    chunk=r"\d+",

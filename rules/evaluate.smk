@@ -1,0 +1,22 @@
+# Evaluate: run the objective at the points of one chunk of a batch, one after another.
+
+
+rule evaluate:
+    input:
+        proposals="<study>/iterations/{iteration}/proposals.json",
+    output:
+        outcomes="<study>/iterations/{iteration}/outcomes/{chunk}.json",
+    log:
+        "<study>/logs/evaluate/{iteration}/{chunk}.log",
+    benchmark:
+        "<study>/benchmarks/evaluate/{iteration}/{chunk}.tsv"
+    retries: dag.retries
+    conda:
+        "../envs/evaluate.yaml"
+    threads: dag.threads("evaluate")
+    resources:
+        **dag.resources("evaluate"),
+    params:
+        limits=dag.limits,
+    script:
+        "../scripts/evaluate.py"

@@ -1,0 +1,20 @@
+# Merge: append the outcomes of a batch to the archive, in the order of the iterations.
+
+
+rule merge:
+    input:
+        outcomes=dag.outcomes,
+        previous=dag.previous_merge,
+    output:
+        receipt="<study>/iterations/{iteration}/receipt.json",
+    log:
+        "<study>/logs/merge/{iteration}.log",
+    benchmark:
+        "<study>/benchmarks/merge/{iteration}.tsv"
+    conda:
+        "../envs/study.yaml"
+    threads: dag.threads("merge")
+    resources:
+        **dag.resources("merge"),
+    script:
+        "../scripts/merge.py"

@@ -1,0 +1,11 @@
+"""Train the surrogate of one iteration: see `dngo.study.Study.fit`."""
+
+from pathlib import Path
+from typing import Any
+
+from dngo.job import job
+
+snakemake: Any = globals()["snakemake"]
+
+with job(snakemake) as (study, progress):
+    study.fit(int(snakemake.wildcards.iteration), Path(snakemake.output.surrogate), progress)

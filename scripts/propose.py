@@ -1,0 +1,16 @@
+"""Choose the batch of one iteration: see `dngo.study.Study.propose`."""
+
+from pathlib import Path
+from typing import Any
+
+from dngo.job import job
+
+snakemake: Any = globals()["snakemake"]
+
+with job(snakemake) as (study, progress):
+    study.propose(
+        int(snakemake.wildcards.iteration),
+        Path(snakemake.input.surrogate[0]) if snakemake.input.surrogate else None,
+        Path(snakemake.output.proposals),
+        progress,
+    )

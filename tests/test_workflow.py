@@ -1,0 +1,297 @@
+"""The study under the real Snakemake: it runs, it is killed, and nothing is evaluated twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import psutil
+import pytest
+from toy import ROOT, Toy
+
+from dngo import archive
+from dngo.archive import read_table, verify
+from dngo.cli import main
+
+
+def kill_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Kill a process and all its descendants, wherever their process groups are."""
+    process = psutil.Process(pid)
+    for member in [process, *process.children(recursive=True)]:
+        try:
+            member.send_signal(number)
+        except psutil.Error:
+            continue
+
+
+def planned(output: str) -> dict[str, int]:
+    """Jobs by rule in a dry run's statistics."""
+    return {r: int(n) for r, n in re.findall(r"^(\w+) +(\d+)$", output, re.M)}
+
+
+def once_each(toy: Toy, rows: int) -> None:
+    """The archive has this many rows, intact, and every one was evaluated exactly once."""
+    table = read_table(toy.archive)
+    assert len(table) == rows
+    assert verify(toy.archive) == []
+    runs = toy.evaluations()
+    assert sorted(runs.values()) == [1] * rows
+    assert len(set(zip(table.iteration, table.slot, strict=True))) == rows
+
+
+def test_a_study_runs_and_says_what_it_found(toy) -> None:
+    study = toy(iterations=2)
+    output = study.snakemake()
+    once_each(study, 20)
+    assert "Best point, proposal" in output
+    assert "the default parameters" in output
+    assert "best of the initial design" in output
+    for name in ("summary.txt", "convergence.svg", "parameters.svg"):
+        assert (study.results / "report" / name).stat().st_size > 200
+    with h5py.File(study.archive) as file:
+        assert "model" in file["iterations/2/surrogate"]
+        assert json.loads(file["iterations/1"].attrs["environment"])["packages"]["torch"]
+    assert not any((study.results / "pending").iterdir())
+    # Nothing is left to do, and that is said.
+    again = study.snakemake()
+    assert "Nothing to evaluate" in again
+    once_each(study, 20)
+
+
+def test_killed_at_random_moments_it_goes_on_without_repeating(toy) -> None:
+    study = toy(iterations=2, sleep=0.2)
+    seed = int(os.environ.get("DNGO_TEST_SEED", time.time_ns() % 2**32))
+    print(f"DNGO_TEST_SEED={seed}")
+    rng = random.Random(seed)
+    held: dict[str, int] = {}  # how often each point had run when it had an outcome
+    for kill in (True, True, True, True, False):
+        process = study.start("--cores", "2")
+        if kill:
+            time.sleep(rng.uniform(2.0, 8.0))
+            kill_tree(process.pid)
+        process.communicate()
+        runs = Counter(line.split()[0] for line in study.evaluations().elements())
+        for point, count in held.items():
+            assert runs[point] == count, "a point that had an outcome was run again"
+        known = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
+        held = {point: runs[point] for point in known}
+    assert len(read_table(study.archive)) == len(held) == 20
+    assert verify(study.archive) == []
+
+
+def _outcome_files(study: Toy) -> list[Path]:
+    return list((study.results / "pending").glob("*/outcomes/*.json"))
+
+
+def _id(path: Path) -> str:
+    return f"{path.parents[1].name}-{path.stem}"
+
+
+def _archived_ids(study: Toy) -> set[str]:
+    if not study.archive.exists():
+        return set()
+    table = read_table(study.archive)
+    return {f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)}
+
+
+def test_only_the_archive_is_left_and_the_study_goes_on(toy) -> None:
+    study = toy(iterations=1)
+    study.snakemake()
+    once_each(study, 14)
+    for path in study.results.iterdir():
+        if path != study.archive:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(study.folder / ".snakemake")
+    study.configure(iterations=2, batch_size=6)
+    dry = planned(study.snakemake("-n"))
+    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 3)
+    study.snakemake()
+    once_each(study, 20)
+
+
+def test_edited_code_and_raised_iterations_plan_only_new_ones(toy, tmp_path: Path) -> None:
+    study = toy(iterations=1)
+    copy = tmp_path / "code"
+    for name in ("rules", "scripts", "dngo", "envs", "profiles"):
+        shutil.copytree(ROOT / name, copy / name)
+    shutil.copy(ROOT / "Snakefile", copy)
+    study.snakemake(snakefile=copy / "Snakefile")
+    for path in [*copy.rglob("*.py"), *copy.rglob("*.smk"), copy / "Snakefile"]:
+        path.write_text(path.read_text() + "\n# a comment\n")
+    assert "evaluate" not in planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
+    study.configure(iterations=2, batch_size=6)
+    dry = planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
+    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 3)
+    study.snakemake(snakefile=copy / "Snakefile")
+    once_each(study, 20)
+
+
+def test_nothing_the_archive_or_the_disk_holds_is_run_again_whatever_the_flags(toy) -> None:
+    study = toy(iterations=1, sleep=0.5)
+    process = study.start("--cores", "2")
+    while len(study.evaluations()) < 11:  # in the middle of the second batch
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    process.communicate()
+    held = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
+    assert len(held) >= 9
+    study.snakemake("-F")
+    once = study.evaluations()
+    assert len(read_table(study.archive)) == 14
+    assert all(n == 1 for line, n in once.items() if line.split()[0] in held)
+    # Everything archived: force every rule, ask for old files by name, with every trigger.
+    study.snakemake("-F", "--rerun-triggers", "mtime", "code", "input", "params")
+    target = "results/toy/iterations/0/outcomes/1.json"
+    study.snakemake("-f", target)
+    study.snakemake("-F", "results/toy/iterations/1/receipt.json")
+    assert study.evaluations() == once
+    assert verify(study.archive) == []
+    outcomes = json.loads((study.folder / target).read_text())["outcomes"]
+    assert [o["slot"] for o in outcomes] == [2, 3]
+
+
+def test_a_copied_archive_goes_on_elsewhere(toy) -> None:
+    study = toy(iterations=1)
+    study.snakemake()
+    elsewhere = study.folder / "elsewhere" / "toy"
+    elsewhere.mkdir(parents=True)
+    shutil.copy(study.archive, elsewhere)
+    study.snakemake("--config", "results=elsewhere", "iterations=2")
+    table = read_table(elsewhere / "archive.h5")
+    assert len(table) == 20
+    assert len(read_table(study.archive)) == 14
+    assert sorted(study.evaluations().values()) == [1] * 20
+
+
+def test_a_lost_archive_is_written_again_from_what_lies_on_disk(toy) -> None:
+    study = toy(iterations=1)
+    study.snakemake()
+    digest = archive.read_header(study.archive).digest
+    study.archive.unlink()
+    study.snakemake()
+    once_each(study, 14)
+    assert archive.read_header(study.archive).digest == digest
+    assert main(["replay", str(study.archive)]) == 0
+
+
+def test_a_batch_in_flight_keeps_its_points_and_jobs(toy) -> None:
+    study = toy(iterations=1, sleep=0.5)
+    process = study.start("--cores", "2")
+    while len(study.evaluations()) < 10:
+        time.sleep(0.05)
+    kill_tree(process.pid)
+    process.communicate()
+    in_flight = json.loads((study.results / "pending/1/proposals.json").read_text())["proposals"]
+    study.configure(iterations=2, batch_size=4)
+    study.snakemake()
+    table = read_table(study.archive)
+    assert [int((table.iteration == t).sum()) for t in range(3)] == [8, 6, 4]
+    found = [p["parameters"]["x"] for p in in_flight]
+    assert found == table.v[table.iteration == 1][:, 0].tolist()
+
+
+@pytest.mark.parametrize("victim", ["main", "evaluate"])
+def test_orphans_are_waited_for_and_dead_owners_succeeded(toy, victim: str) -> None:
+    study = toy(iterations=0, sleep=2.0)
+    process = study.start("--cores", "2")
+    starts = study.results / "pending/0/claims"
+    while not list(starts.glob("*.starts")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    if victim == "main":  # its jobs go on as orphans
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    else:
+        for child in psutil.Process(process.pid).children():
+            child.kill()
+        process.communicate()
+    study.snakemake("--cores", "2")
+    once_each(study, 8)
+
+
+def test_two_snakemakes_do_not_share_a_study(toy) -> None:
+    study = toy(iterations=0, sleep=1.5)
+    process = study.start("--cores", "1")
+    while not (study.results / ".run.claim").exists():
+        time.sleep(0.05)
+    output = study.snakemake("--cores", "1", check=False)
+    assert "is held by process" in output
+    assert "Traceback" not in output
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    once_each(study, 8)
+
+
+def test_overlapping_batches(toy) -> None:
+    study = toy(iterations=3)
+    study.configure(iterations=3, batch_size=4, extra="batches_in_flight: 2\n")
+    study.snakemake()
+    once_each(study, 20)
+    pending = [list(archive.iteration_attributes(study.archive, t)["pending"]) for t in range(4)]
+    assert pending == [[], [], [1], [2]]
+    trained = [
+        archive.iteration_attributes(study.archive, t)["training_iterations"] for t in range(4)
+    ]
+    assert trained == [0, 1, 1, 2]
+
+
+def test_iterations_per_run_and_stop_bound_what_is_planned(toy) -> None:
+    study = toy(iterations=3)
+    study.snakemake("--config", "iterations_per_run=2")
+    once_each(study, 14)
+    output = study.snakemake("-n", "--config", "stop={evaluations: 14}")
+    assert "stop.evaluations is reached" in output
+    output = study.snakemake("-n", "--config", "stop={target: 1000}")
+    assert "stop.target is 1000" in output
+    assert planned(study.snakemake("-n", "--config", "stop={target: -1}"))["merge"] == 2
+
+
+def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
+    study = toy(iterations=0, sleep=1.0)
+    options = [str(study.folder / "config.yaml"), "--results", str(study.folder / "results")]
+    process = study.start("--cores", "2")
+    while len(study.evaluations()) < 3:
+        time.sleep(0.05)
+    assert main(["status", *options]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"In flight    iteration 0: [2-6] of 8 evaluated, [0-2] running", text), text
+    assert "Best         none yet" in text
+    process.communicate()
+    main(["status", *options, "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["evaluations"] == 8
+    assert data["in_flight"] == []
+    assert set(data["best"]["parameters"]) == {"x", "y"}
+    assert data["stage_seconds"]["evaluate"] > 4
+    assert main(["report", *options]) == 0
+    assert "Where to look next" in capsys.readouterr().out
+
+
+def test_a_mistake_is_one_line_and_nothing_is_planned(toy) -> None:
+    study = toy(iterations=1)
+    study.configure(iterations=1, batch_size=4, extra="itertions: 3\n")
+    output = study.snakemake(check=False)
+    assert "config.yaml:16: itertions: unknown key; did you mean 'iterations'?" in output
+    assert "Traceback" not in output
+    assert not study.results.exists()
+
+
+def test_an_archive_that_cannot_be_read_stops_the_run_and_is_left_alone(toy) -> None:
+    study = toy(iterations=1)
+    study.results.mkdir(parents=True)
+    study.archive.write_bytes(b"\x89HDF\r\n\x1a\n" + b"x" * 1000)
+    process = study.start()
+    output, _ = process.communicate()
+    assert process.returncode != 0
+    assert "cannot be read as an archive" in output
+    assert "Traceback" not in output
+    assert study.archive.read_bytes()[8:] == b"x" * 1000

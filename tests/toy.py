@@ -1,0 +1,88 @@
+"""A small study with a real objective that counts its own runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+OBJECTIVE = """
+import json, os, sys, time
+p = json.load(sys.stdin)
+time.sleep({sleep})
+with open({runs!r}, "a") as stream:  # one line for each run: the proof of what was evaluated
+    stream.write(os.environ["DNGO_ID"] + " " + json.dumps(p, sort_keys=True) + chr(10))
+if p["x"] > 0.95:
+    sys.exit("this corner does not work")
+print(json.dumps({{"objective": (p["x"] - 0.3) ** 2 + (p["y"] - 0.6) ** 2,
+                  "constraints": {{"small": p["x"] + p["y"] < 1.5}}}}))
+"""
+
+CONFIG = """
+study: toy
+seed: 1
+objective:
+  command: "{{python}} objective.py"
+  time_limit: 30
+space:
+  x: {{type: float, low: 0, high: 1}}
+  y: {{type: float, low: 0, high: 1}}
+constraints: [small]
+design: {{size: 8}}
+iterations: {iterations}
+batch_size: {batch_size}
+points_per_job: 2
+surrogate: {{steps: 50, epochs: 1}}
+"""
+
+
+class Toy:
+    """A study in a folder of its own, run by the real Snakemake."""
+
+    def __init__(self, folder: Path, *, iterations: int, batch_size: int, sleep: float):
+        self.folder = folder
+        self.runs = folder / "runs.txt"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "objective.py").write_text(OBJECTIVE.format(runs=str(self.runs), sleep=sleep))
+        self.configure(iterations=iterations, batch_size=batch_size)
+
+    def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
+        text = CONFIG.format(iterations=iterations, batch_size=batch_size) + extra
+        (self.folder / "config.yaml").write_text(text)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "toy"
+
+    @property
+    def archive(self) -> Path:
+        return self.results / "archive.h5"
+
+    def evaluations(self) -> Counter[str]:
+        """How often each proposal, by id and parameters, was evaluated to its end."""
+        return Counter(self.runs.read_text().splitlines() if self.runs.exists() else [])
+
+    def command(self, *options: str, snakefile: Path = ROOT / "Snakefile") -> list[str]:
+        return [sys.executable, "-m", "snakemake", "-s", str(snakefile), *options]
+
+    def start(self, *options: str, **kwargs) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*options, **kwargs),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def snakemake(self, *options: str, check: bool = True, timeout: float = 300, **kwargs) -> str:
+        """Run Snakemake to its end; its whole output."""
+        process = self.start(*options, **kwargs)
+        output, _ = process.communicate(timeout=timeout)
+        assert not check or process.returncode == 0, output
+        return output

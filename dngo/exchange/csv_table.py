@@ -1,0 +1,52 @@
+"""CSV: a line for each proposal, the numbers with all their digits, empty where nothing applies."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..audit import audit_all
+from ..errors import UserError
+from ..files import replacing
+from .rows import Row, known, text
+
+
+def write(archive: Path, output: Path) -> None:
+    """Write every proposal of an archive with its reasons and its outcome."""
+    with (
+        replacing(output) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as stream,
+    ):
+        write_rows(audit_all(archive), stream)
+
+
+def write_rows(rows: list[dict[str, Any]], stream: TextIO) -> None:
+    """Write rows as `dngo.audit.audit_all` has them, with a header."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(stream)
+    writer.writerow(names)
+    for row in rows:
+        cells = [known(row.get(name)) for name in names]
+        writer.writerow(["" if cell is None else text(cell) for cell in cells])
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a CSV file with a header; raises UserError if it is not one."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.reader(stream, strict=True)
+            names = next(reader, [])
+            rows = []
+            for cells in reader:
+                if len(cells) not in (0, len(names)):
+                    raise UserError(
+                        f"{path}:{reader.line_num}: has {len(cells)} cells under {len(names)} "
+                        "columns; values with commas need quotes"
+                    )
+                if cells:
+                    values = dict(zip(names, cells, strict=True))
+                    rows.append(Row(f"line {reader.line_num}", values))
+            return rows
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as CSV ({error})") from None

@@ -1,0 +1,220 @@
+"""Optuna: a study in an SQLite file, or in a journal if the file is called .log or .journal.
+
+``ok`` and ``infeasible`` outcomes with a number are COMPLETE trials, all others FAIL. Constraints
+stand where Optuna's own samplers keep them: the system attribute "constraints", a list in the order
+of the study's user attribute of that name, zero or less where satisfied. (Optuna 5 knows a second
+form, with names; the list is what older versions and optuna-dashboard read too.)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .. import archive as archives
+from ..audit import audit_all
+from ..errors import UserError
+from ..files import replacing
+from ..parameters import Parameter
+from ..replay import configuration
+from ..space import Column
+from . import package
+from .rows import Row, choices, known, text
+
+JOURNALS = (".log", ".journal", ".jsonl")
+
+
+def write(archive: Path, output: Path) -> None:
+    """Write an archive as a study with its name, a trial for each proposal in order."""
+    optuna = package("optuna")
+    header = archives.read_header(archive)
+    rows = audit_all(archive)
+    assert header is not None  # audit_all has read it
+    config = configuration(archive, header.iterations - 1)
+    names = sorted(config.constraints)
+    distributions = _distributions(optuna, config.search_space)
+    journal = output.suffix in JOURNALS
+    with replacing(output) as temporary, _storage(optuna, temporary, journal=journal) as storage:
+        study = optuna.create_study(
+            storage=storage, study_name=config.study, direction=config.objective.direction
+        )
+        study.set_user_attr("constraints", names)
+        study.set_user_attr("config", json.loads(config.resolved()))
+        study.set_user_attr("archive_digest", header.digest)
+        for number, row in enumerate(rows):
+            storage.create_new_trial(
+                study._study_id, _trial(optuna, number, row, distributions, names)
+            )
+
+
+def _trial(
+    optuna: Any, number: int, row: dict[str, Any], distributions: dict[str, Any], names: list[str]
+) -> Any:
+    values = {n: row[f"parameter_{n}"] for n in distributions}
+    # An inactive parameter was not suggested.
+    parameters = {n: _told(distributions[n], v) for n, v in values.items() if v is not None}
+    complete = row["status"] in ("ok", "infeasible") and math.isfinite(row["objective"])
+    attributes = {
+        name: known(value)
+        for name, value in row.items()
+        if not name.startswith("parameter_") and known(value) is not None
+    }
+    started, finished = _local(row["started"]), _local(row["finished"])
+    flags = [row.get(f"constraint_{name}") for name in names]
+    constraints = [1.0 - 2.0 * flag for flag in flags if flag is not None]
+    state = optuna.trial.TrialState
+    return optuna.trial.FrozenTrial(
+        number=number,
+        trial_id=-1,  # the storage gives it one
+        state=state.COMPLETE if complete else state.FAIL,
+        value=row["objective"] if complete else None,
+        # Optuna insists on a time: 1970 stands for an unknown one.
+        datetime_start=started or finished or _local(0.0),
+        datetime_complete=finished or started or _local(0.0),
+        params=parameters,
+        distributions={n: distributions[n] for n in parameters},
+        user_attrs=attributes,
+        # Some unknown would shift the others: then none are told.
+        system_attrs={"constraints": constraints} if names and None not in flags else {},
+        intermediate_values={},
+    )
+
+
+def _told(distribution: Any, value: Any) -> Any:
+    """A value as its distribution has it."""
+    words = getattr(distribution, "choices", ())
+    return text(value) if words and all(isinstance(w, str) for w in words) else value
+
+
+def _local(seconds: float) -> datetime | None:
+    """Optuna's clock: local time without a zone."""
+    return datetime.fromtimestamp(seconds) if math.isfinite(seconds) else None
+
+
+def _distributions(optuna: Any, space: Any) -> dict[str, Any]:
+    columns = {c.name: c for c in space.columns}
+    return {
+        name: _distribution(optuna.distributions, parameter, columns.get(name))
+        for name, parameter in space.parameters.items()
+    }
+
+
+def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> Any:
+    if column is None or column.choices is not None:
+        values = choices(parameter)
+        # Optuna takes 1, 1.0 and true for the same: such choices are told apart as text.
+        distinct = len(set(values)) == len(values)
+        return kinds.CategoricalDistribution(values if distinct else [text(v) for v in values])
+    if column.values is not None:
+        numbers = [int(x) if column.integer else float(x) for x in column.values]
+        return kinds.CategoricalDistribution(numbers)
+    step, high = column.step, column.high
+    if step is not None:
+        # The highest value of the grid; 0.1 * 7 is to be 0.7 for Optuna.
+        high = float(f"{column.low + ((column.levels or 1) - 1) * step:.12g}")
+    # Optuna has no logarithmic grid: the grid is dropped, its points stay what they are.
+    if column.integer:
+        return kinds.IntDistribution(
+            int(column.low), int(high), log=column.log, step=1 if column.log else int(step or 1)
+        )
+    return kinds.FloatDistribution(
+        column.low, high, log=column.log, step=None if column.log else step
+    )
+
+
+@contextmanager
+def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        if journal:
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+
+            yield JournalStorage(JournalFileBackend(str(path)))
+            return
+        storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        try:
+            yield storage
+        finally:
+            storage.remove_session()
+            storage.engine.dispose()
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> list[Row]:
+    """The finished trials of a study; raises UserError if there is none that fits.
+
+    name: which study, if the file holds several.  direction: what it must be.
+    constraints: the names of an unnamed list of constraints, if the study does not tell them.
+    """
+    optuna = package("optuna")
+    with tempfile.TemporaryDirectory() as folder:
+        # A storage writes even when it is read: to a copy.
+        copy = Path(folder) / "copy"
+        shutil.copyfile(path, copy)
+        try:
+            with _storage(optuna, copy, journal=not is_sqlite(path)) as storage:
+                study = _choose(optuna, path, storage, name)
+                title, attributes = study.study_name, study.user_attrs
+                directions = [d.name.lower() for d in study.directions]
+                trials = study.get_trials(deepcopy=False)
+        except UserError:
+            raise
+        except Exception as error:  # SQLAlchemy's, JSON's, Optuna's own
+            reason = " ".join(str(error).split())[:160]
+            raise UserError(f"{path}: cannot be read as an Optuna study ({reason})") from None
+    if directions != [direction]:
+        raise UserError(
+            f"{path}: study {title!r} has directions {', '.join(directions)}, and the "
+            f"configuration says {direction}"
+        )
+    order = attributes.get("constraints", constraints)
+    return [_row(t, order) for t in trials if t.state.name in ("COMPLETE", "FAIL")]
+
+
+def is_sqlite(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(16) == b"SQLite format 3\0"
+
+
+def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
+    names = optuna.get_all_study_names(storage)
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name not in names:
+        listed = ", ".join(names) or "none"
+        wrong = f"there is no study {name!r}" if name else "holds several studies or none"
+        raise UserError(f"{path}: {wrong}; choose with --study from: {listed}")
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+def _row(trial: Any, names: list[str]) -> Row:
+    attributes = trial.user_attrs
+    kept = ("status", "noise", "duration", "started", "finished", "message")
+    values = {n: attributes[n] for n in kept if n in attributes}
+    values |= {f"parameter_{n}": v for n, v in trial.params.items()}
+    values |= {n: bool(v) for n, v in attributes.items() if n.startswith("constraint_")}
+    for name, amount in trial.constraints.items():
+        place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
+        values[f"constraint_{names[place] if 0 <= place < len(names) else name}"] = amount <= 0
+    if trial.state.name == "FAIL":
+        values.setdefault("status", "failed")
+    else:
+        values["objective"] = trial.value
+    if "duration" not in values and trial.duration is not None:
+        values["duration"] = trial.duration.total_seconds()
+        values["started"] = trial.datetime_start.timestamp()
+        values["finished"] = trial.datetime_complete.timestamp()
+    return Row(f"trial {trial.number}", values)

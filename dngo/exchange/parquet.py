@@ -1,0 +1,78 @@
+"""Parquet: a row for each proposal, every column with its type, null where nothing applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import archive as archives
+from ..audit import audit_all
+from ..errors import UserError
+from ..files import replacing
+from ..parameters import Float, Int, Parameter
+from . import package
+from .rows import Row, choices, known, text
+
+_INTEGERS = ("iteration", "slot", "num_pending", "attempts")
+_TIMES = ("started", "finished")
+_TEXTS = ("id", "status", "source", "host", "job", "message", "metadata")
+
+
+def write(archive: Path, output: Path) -> None:
+    """Write every proposal of an archive with its reasons and its outcome."""
+    pa, parquet = package("pyarrow"), package("pyarrow.parquet")
+    rows = audit_all(archive)
+    header = archives.read_header(archive)
+    assert header is not None  # audit_all has read it
+    space = archives.read_space(archive).parameters
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {}
+    for name in names:
+        kind = _kind(name, space)
+        values = [known(row.get(name)) for row in rows]
+        if kind == "string":
+            values = [None if v is None else text(v) for v in values]
+        elif kind == "bool":
+            values = [None if v is None else bool(v) for v in values]
+        elif name in _TIMES:
+            values = [None if v is None else round(v * 1e6) for v in values]
+        columns[name] = pa.array(values, pa.timestamp("us", "UTC") if name in _TIMES else kind)
+    table = pa.table(columns).replace_schema_metadata(
+        {"study": header.identity["study"], "archive_digest": header.digest}
+    )
+    with replacing(output) as temporary:
+        parquet.write_table(table, temporary)
+
+
+def _kind(name: str, space: Mapping[str, Parameter]) -> str:
+    prefix, _, rest = name.partition("_")
+    if prefix == "parameter" and rest in space:
+        return _parameter_kind(space[rest])
+    if prefix == "constraint":
+        return "bool"
+    return "int64" if name in _INTEGERS else "string" if name in _TEXTS else "float64"
+
+
+def _parameter_kind(parameter: Parameter) -> str:
+    if isinstance(parameter, Int):
+        return "int64"
+    if isinstance(parameter, Float):
+        return "float64"
+    kinds = {type(choice) for choice in choices(parameter)}
+    # Choices of several types share a column as text.
+    for kind, name in ({bool}, "bool"), ({int}, "int64"), ({float}, "float64"):
+        if kinds == kind:
+            return name
+    return "float64" if kinds == {int, float} else "string"
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a Parquet file; raises UserError if it cannot be read."""
+    pa, parquet = package("pyarrow"), package("pyarrow.parquet")
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise UserError(f"{path}: cannot be read as Parquet ({reason})") from None
+    return [Row(f"row {i}", values) for i, values in enumerate(rows, start=1)]

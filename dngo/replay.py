@@ -1,0 +1,162 @@
+"""Replay: derive an archived batch again from the archive alone, and compare.
+
+The verdict of an iteration is one of
+
+``identical``         every number of the surrogate and of the proposals has the same bits;
+``within tolerance``  the same points, numbers equal to a relative 1e-6 (another machine or library);
+``different``         neither, with the first number that differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from . import archive, derive
+from .batch import Proposal
+from .config import Config, validate
+from .errors import UserError
+from .space import Space
+
+TOLERANCE = 1e-6
+_NUMBERS = ("value", "mean", "std", "feasibility", "num_pending", "runner_up")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a replay found: iteration, verdict, and the first difference if there is one."""
+
+    iteration: int
+    verdict: str
+    difference: str = ""
+
+    def __str__(self) -> str:
+        tail = f": {self.difference}" if self.difference else ""
+        return f"iteration {self.iteration}: {self.verdict}{tail}"
+
+
+def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None = None) -> Verdict:
+    """Refit and re-propose iteration t of an archive; raises UserError if it does not hold it."""
+    header = archive.read_header(path)
+    if header is None or not 0 <= t < header.iterations:
+        held = f"0 to {header.iterations - 1}" if header else "none"
+        raise UserError(f"{path}: has no iteration {t}; it holds {held}")
+    space = archive.read_space(path)
+    batch = archive.read_batch(path, t, space)
+    imported = [p.source for p in batch.proposals if p.source.startswith("import")]
+    if imported:
+        return Verdict(t, "imported", f"{len(imported)} points came from a file, not from a model")
+    config = configuration(path, t)
+    if t == 0:
+        return _compare(t, [], batch.proposals, derive.design(config), space)
+    iterations = batch.training_iterations
+    if archive.prefix_digest(path, iterations) != batch.training_digest:
+        return Verdict(t, "different", "the training prefix has another digest than was recorded")
+    model = derive.fit(path, config, t, iterations, progress=progress)
+    pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
+    proposals = derive.propose(
+        path, config, t, iterations, model, pending=pending, progress=progress
+    )
+    return _compare(t, _surrogates(path, t, model), batch.proposals, proposals, space)
+
+
+def configuration(path: Path, t: int) -> Config:
+    """The configuration that derived iteration t: the surrogate's settings are those of its fit."""
+    attributes = archive.iteration_attributes(path, t)
+    document = json.loads(attributes["config"])
+    with h5py.File(path, "r", locking=False) as file:
+        group = file[f"iterations/{t}"]
+        if "surrogate" in group:
+            document["surrogate"] = json.loads(group["surrogate"].attrs["settings"])
+    try:
+        return validate(document, source=f"{path}: iteration {t}")
+    except UserError as error:
+        environment = json.loads(attributes["environment"])
+        commit = (environment.get("commit") or {}).get("id", "unknown")
+        raise UserError(
+            f"{str(error).splitlines()[0]}; it was derived by dngo {environment.get('dngo')}, "
+            f"commit {commit}: replay it with that version"
+        ) from None
+
+
+def _surrogates(path: Path, t: int, model: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Pairs of arrays, recorded and replayed, of the surrogate."""
+    with (
+        archive.reading(path) as file,
+        h5py.File("replay", "w", driver="core", backing_store=False) as memory,
+    ):
+        model.save(memory.create_group("model"))
+        recorded = archive.contents(file[f"iterations/{t}/surrogate/model"])
+        replayed = archive.contents(memory["model"])
+    names = sorted({*recorded, *replayed})
+    nothing = np.array([])
+    return [
+        (
+            f"surrogate {n}",
+            np.asarray(recorded.get(n, nothing)),
+            np.asarray(replayed.get(n, nothing)),
+        )
+        for n in names
+    ]
+
+
+def _compare(
+    t: int,
+    arrays: list[tuple[str, np.ndarray, np.ndarray]],
+    recorded: list[Proposal],
+    replayed: list[Proposal],
+    space: Space,
+) -> Verdict:
+    if len(recorded) != len(replayed):
+        return Verdict(
+            t, "different", f"{len(recorded)} proposals were recorded, {len(replayed)} replayed"
+        )
+    found = [
+        (
+            f"parameters of proposal {a.id}",
+            space.from_parameters([a.parameters]),
+            space.from_parameters([b.parameters]),
+        )
+        for a, b in zip(recorded, replayed, strict=True)
+    ]
+    for name in _NUMBERS:
+        found.append(
+            (
+                f"{name} of the proposals",
+                np.array([getattr(p, name) for p in recorded], dtype=float),
+                np.array([getattr(p, name) for p in replayed], dtype=float),
+            )
+        )
+    worst = ""
+    for name, a, b in arrays + found:
+        if a.shape == b.shape and a.dtype.kind == b.dtype.kind and a.tobytes() == b.tobytes():
+            continue
+        difference = _difference(name, a, b)
+        if not difference:
+            continue
+        if a.shape != b.shape or a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":
+            return Verdict(t, "different", difference)
+        if not np.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            return Verdict(t, "different", difference)
+        worst = worst or difference
+    return Verdict(t, "within tolerance" if worst else "identical", worst)
+
+
+def _difference(name: str, a: np.ndarray, b: np.ndarray) -> str:
+    """The first place where two arrays differ; empty if they do not (NaN equals NaN)."""
+    if a.shape != b.shape:
+        return f"{name} has shape {a.shape}, replayed {b.shape}"
+    same = a == b
+    if a.dtype.kind == "f" and b.dtype.kind == "f":
+        same = same | (np.isnan(a) & np.isnan(b))
+    if np.all(same):
+        return ""
+    index = tuple(int(i) for i in np.argwhere(~np.atleast_1d(same))[0])
+    x, y = np.atleast_1d(a)[index], np.atleast_1d(b)[index]
+    return f"{name} {list(index)} is {x!r}, replayed {y!r}"

@@ -1,0 +1,548 @@
+"""Other programs' formats: what goes out is all there, what comes in is never evaluated again."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from toy import Toy
+
+from dngo import archive, derive
+from dngo.batch import STATUSES, Batch, Outcome
+from dngo.cli import main
+from dngo.config import load
+from dngo.digest import digest_parameters
+from dngo.study import Study, best_row
+
+SPACE = {
+    "rate": {"type": "float", "low": 1e-5, "high": 1, "log": True},
+    "dropout": {"type": "float", "low": 0, "high": 0.7, "step": 0.1},
+    "width": {"type": "int", "low": 8, "high": 500, "log": True},
+    "depth": {"type": "int", "low": 1, "high": 9, "step": 2},
+    "block": {"type": "int", "values": [16, 32, 128]},
+    "kind": {"type": "categorical", "choices": ["adam", "sgd, plain"]},
+    "mixed": {"type": "categorical", "choices": ["none", 1, 2.5, True]},
+    "grade": {"type": "ordinal", "values": [1, 2, 5]},
+    "warm": {"type": "boolean"},
+    "momentum": {"type": "float", "low": 0, "high": 1, "active_if": {"kind": "sgd, plain"}},
+    "constant": {"type": "fixed", "value": "here"},
+}
+FORMS = {"csv": "csv", "parquet": "parquet", "sqlite.db": "optuna", "journal.log": "optuna"}
+
+
+def study_in(folder: Path, direction: str = "minimize", **changes: Any) -> Study:
+    document = {
+        "study": "made",
+        "objective": {"command": "true", "direction": direction},
+        "space": SPACE,
+        "constraints": ["small", "quiet"],
+        "design": {"size": 28},
+        **changes,
+    }
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    return Study(load([folder / "config.yaml"], {"results": str(folder / "results")}))
+
+
+def begin(study: Study) -> Path:
+    """An archive with a design and outcomes of every kind, nothing of it evaluated."""
+    rng = np.random.default_rng(3)
+    proposals = derive.design(study.config)
+    outcomes = []
+    for i, p in enumerate(proposals):
+        status = STATUSES[i % len(STATUSES)] if i % 2 else "ok"
+        ran = status in ("ok", "infeasible")
+        outcomes.append(
+            Outcome(
+                iteration=0,
+                slot=p.slot,
+                parameters_digest=digest_parameters(p.parameters),
+                status=status,
+                objective=float(rng.normal()) if ran else math.nan,
+                constraints={"small": int(status == "ok"), "quiet": 1} if ran else {},
+                noise=0.1 if i % 3 == 0 else math.nan,
+                duration=float(rng.exponential()),
+                host="n1",
+                started=1.7e9 + i,
+                finished=1.7e9 + i + 0.25,
+                message="" if ran else 'it said "no",\nand left',
+                metadata={"epochs": i},
+            )
+        )
+    batch = Batch(
+        iteration=0,
+        config=json.loads(study.config.resolved()),
+        points_per_job=4,
+        seed=0,
+        spawn_key=[0, 0],
+        training_iterations=0,
+        training_digest="",
+        pending=[],
+        environment={},
+        proposals=proposals,
+    )
+    archive.append(
+        study.archive,
+        identity=study.config.identity(),
+        space=study.space,
+        batch=batch,
+        outcomes=outcomes,
+        surrogate=None,
+    )
+    return study.archive
+
+
+def export(path: Path, output: Path, form: str, *more: str) -> None:
+    words = ["export", str(path), "--format", form, "--output", str(output), *more]
+    assert main(words) == 0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return begin(study_in(tmp_path_factory.mktemp("made")))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """A study that was run, stage by stage; its archive is moved, and its folder is gone."""
+    toy = Toy(tmp_path_factory.mktemp("exchange"), iterations=2, batch_size=4, sleep=0.0)
+    study = Study(load([toy.folder / "config.yaml"], {"results": str(toy.folder / "results")}))
+    for t in range(3):
+        folder = study.iteration(t)
+        if t:
+            study.fit(t, folder / "surrogate.h5")
+        study.propose(t, folder / "surrogate.h5" if t else None, folder / "proposals.json")
+        for chunk in range(study.num_chunks(t)):
+            study.evaluate(t, chunk, folder / "outcomes" / f"{chunk}.json")
+        study.merge(t, folder / "receipt.json")
+    shutil.move(toy.archive, toy.folder / "moved.h5")
+    shutil.rmtree(toy.results)
+    return toy
+
+
+# ---- out ----------------------------------------------------------------------------------------
+
+
+def test_csv_has_every_digit(made: Path, tmp_path: Path) -> None:
+    export(made, tmp_path / "t.csv", "csv")
+    with open(tmp_path / "t.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    table = archive.read_table(made)
+    assert [r["id"] for r in rows] == [f"0-{i}" for i in range(len(table))]
+    written = [float(r["objective"]) if r["objective"] else math.nan for r in rows]
+    assert np.array(written).tobytes() == table.objective.tobytes()
+    assert {r["parameter_momentum"] for r in rows if r["parameter_kind"] == "adam"} == {""}
+    assert "nan" not in (tmp_path / "t.csv").read_text().lower()
+
+
+def test_parquet_has_types(made: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    export(made, tmp_path / "t.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "t.parquet")
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert kinds["parameter_width"] == kinds["slot"] == "int64"
+    assert kinds["parameter_rate"] == kinds["objective"] == "double"
+    assert kinds["parameter_warm"] == kinds["constraint_small"] == "bool"
+    assert kinds["parameter_mixed"] == kinds["status"] == "string"
+    assert kinds["started"] == "timestamp[us, tz=UTC]"
+    assert table["objective"].null_count == int(np.isnan(archive.read_table(made).objective).sum())
+    assert table["started"][0].as_py().timestamp() == 1.7e9
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("name", ["study.db", "study.log"])
+def test_optuna_opens_it(tmp_path: Path, direction: str, name: str) -> None:
+    optuna = pytest.importorskip("optuna")
+    study = study_in(tmp_path, direction)
+    path = begin(study)
+    output = tmp_path / name
+    export(path, output, "optuna")
+    if name.endswith(".db"):
+        storage = f"sqlite:///{output}"
+    else:
+        backend = optuna.storages.journal.JournalFileBackend(str(output))
+        storage = optuna.storages.JournalStorage(backend)
+    (found,) = optuna.study.get_all_study_summaries(storage)
+    loaded = optuna.load_study(study_name=found.study_name, storage=storage)
+    table = archive.read_table(path)
+    best = best_row(table, direction)
+    assert best is not None
+    assert loaded.study_name == "made" and loaded.direction.name.lower() == direction
+    assert loaded.best_value == table.objective[best]
+    assert loaded.best_trial.user_attrs["id"] == f"0-{best}"
+    assert loaded.best_trial.params == study.space.to_parameters(table.v[best : best + 1])[0]
+    for trial, status in zip(loaded.trials, table.status, strict=True):
+        assert trial.user_attrs["status"] == status
+        assert (trial.state.name == "COMPLETE") == (status in ("ok", "infeasible"))
+        if trial.state.name == "COMPLETE":
+            assert all(c <= 0 for c in trial.constraints.values()) == (status == "ok")
+        assert ("momentum" in trial.params) == (trial.params["kind"] != "adam")
+        assert trial.datetime_complete.timestamp() == 1.7e9 + trial.number + 0.25
+        assert trial.duration.total_seconds() == 0.25
+    assert loaded.trials[0].distributions["rate"].log
+    assert loaded.trials[0].distributions["depth"].step == 2
+
+
+def test_nothing_is_replaced(made: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "mine").write_text("precious")
+    words = ["export", str(made), "--format", "csv", "--output", str(tmp_path / "mine")]
+    assert main(words) == 1
+    assert main(["export", str(tmp_path / "no.h5"), "--format", "csv", "--output", "no.csv"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+# ---- the crate ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crate(run: Toy) -> Path:
+    pytest.importorskip("rocrate")
+    person = "Ada Lovelace <https://orcid.org/0000-0002-1825-0097>"
+    license = "https://spdx.org/licenses/CC-BY-4.0"
+    more = ("--author", person, "--license", license)
+    export(run.folder / "moved.h5", run.folder / "crate", "ro-crate", *more)
+    return run.folder / "crate"
+
+
+def entities(crate: Path) -> dict[str, Any]:
+    graph = json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]
+    assert len({e["@id"] for e in graph}) == len(graph)
+    return {e["@id"]: e for e in graph}
+
+
+def test_the_crate_tells_every_step(crate: Path, run: Toy) -> None:
+    found = entities(crate)
+    actions = [e for e in found.values() if e["@type"] == "CreateAction"]
+    stages = [e["instrument"]["@id"] for e in actions]
+    counts = {s: stages.count(f"scripts/{s}.py") for s in ("fit", "propose", "evaluate", "merge")}
+    assert counts == {"fit": 2, "propose": 3, "evaluate": 4 + 2 + 2, "merge": 3}
+    assert stages.count("Snakefile") == 1
+    # From the last record back to the first evaluation, by what made what.
+    made = {}
+    for action in actions:
+        for part in as_list(action["result"]):
+            if part["@id"].startswith("#"):
+                made.setdefault(part["@id"], action)
+    seen, todo = set(), ["#record-2"]
+    while todo:
+        part = todo.pop()
+        if part in made and part not in seen:
+            seen.add(part)
+            todo += [o["@id"] for o in as_list(made[part]["object"])]
+    assert {"#surrogate-2", "#batch-1", "#outcomes-0-3", "#record-0"} <= seen
+    record = archive.iteration_attributes(run.folder / "moved.h5", 1)["digest"]
+    assert found["#record-1"]["identifier"] == record
+    assert all(e["startTime"] <= e["endTime"] for e in actions if "startTime" in e)
+    # The archive in it is the archive.
+    assert archive.verify(crate / "archive.h5") == []
+    assert load([crate / "config.yaml"]).study == "toy"
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_the_crate_is_read_by_its_library(crate: Path, run: Toy) -> None:
+    from rocrate.rocrate import ROCrate
+
+    loaded = ROCrate(crate)
+    assert loaded.mainEntity.id == "Snakefile"
+    assert {s.id for s in loaded.mainEntity["step"]} >= {"#step-fit", "#step-merge"}
+    export(run.folder / "moved.h5", run.folder / "crate.zip", "ro-crate")
+    assert ROCrate(run.folder / "crate.zip").name == "Study toy"
+
+
+VALIDATOR = pytest.mark.skipif(
+    importlib.util.find_spec("rocrate_validator") is None,
+    reason="the profile's validator is not installed: pip install roc-validator",
+)
+
+
+QUIET = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def issues(crate: Path, monkeypatch: pytest.MonkeyPatch, severity: str = "REQUIRED") -> list[str]:
+    """What the profile's own validator says, without a network."""
+    from rocrate import vocabs
+    from rocrate_validator import services
+    from rocrate_validator.models import ValidationSettings
+    from rocrate_validator.utils.http import HttpRequester
+
+    # The JSON-LD context that the metadata name, made of that of RO-Crate 1.3, which ships with
+    # the library: of the terms used here, 1.1 has other addresses for four.
+    old = "https://bioschemas.org/"
+    context = {
+        **vocabs.RO_CRATE["@context"],
+        "ComputationalWorkflow": f"{old}ComputationalWorkflow",
+        "FormalParameter": f"{old}FormalParameter",
+        "input": f"{old}ComputationalWorkflow#input",
+        "output": f"{old}ComputationalWorkflow#output",
+    }
+
+    class Response:
+        status_code = 200
+        headers = {"Content-Type": "application/ld+json"}  # noqa: RUF012
+
+        def json(self) -> Any:
+            return {"@context": context}
+
+    def get(self: Any, url: str, *args: Any, **kwargs: Any) -> Response:
+        assert url == "https://w3id.org/ro/crate/1.1/context"
+        return Response()
+
+    monkeypatch.setattr(HttpRequester, "get", get, raising=False)
+    settings = ValidationSettings(
+        rocrate_uri=crate,
+        profile_identifier="provenance-run-crate-0.5",
+        requirement_severity=severity,
+        offline=True,
+        cache_path=crate.parent / "cache",
+    )
+    return [f"{i.violatingEntity}: {i.message}" for i in services.validate(settings).get_issues()]
+
+
+@VALIDATOR
+@QUIET
+def test_the_crate_is_valid(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert issues(crate, monkeypatch) == []
+
+
+@VALIDATOR
+@QUIET
+def test_what_is_recommended_is_there(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = (
+        "SHOULD have an endTime",  # the archive does not tell when fit and merge ended
+        "SHOULD have a url",  # nor where its code can be had
+        "id SHOULD be an absolute URI",  # which files in a crate cannot have
+        "publisher",
+        "affiliation",
+    )
+    found = issues(crate, monkeypatch, "RECOMMENDED")
+    assert [line for line in found if not any(word in line for word in allowed)] == []
+
+
+@VALIDATOR
+@QUIET
+@pytest.mark.parametrize(
+    ("entity", "key"),
+    [("Snakefile", "hasPart"), ("#fit-1-step", "instrument"), ("#engine", "result")],
+)
+def test_the_validator_would_find_a_mistake(
+    crate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entity: str, key: str
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(crate, broken)
+    path = broken / "ro-crate-metadata.json"
+    document = json.loads(path.read_text())
+    (found,) = [e for e in document["@graph"] if e["@id"] == entity]
+    del found[key]
+    path.write_text(json.dumps(document))
+    assert issues(broken, monkeypatch) != []
+
+
+# ---- in -----------------------------------------------------------------------------------------
+
+
+def start(study: Study, file: Path, *more: str) -> int:
+    words = ["import", str(file), "--config", str(study.folder.parents[1] / "config.yaml")]
+    return main([*words, "--results", study.config.results, *more])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_study_comes_back_from_every_format(made: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("optuna")
+    file = tmp_path / f"old.{name}"
+    export(made, file, FORMS[name])
+    study = study_in(tmp_path / "new")
+    assert start(study, file) == 0
+    old, new = archive.read_table(made), archive.read_table(study.archive)
+    assert study.space.keys(old.v) == study.space.keys(new.v)
+    for column in ("x", "objective", "noise", "duration"):
+        assert getattr(old, column).tobytes() == getattr(new, column).tobytes(), column
+    assert list(old.status) == list(new.status)
+    for constraint, flags in old.constraints.items():
+        assert flags.tobytes() == new.constraints[constraint].tobytes()
+    assert archive.verify(study.archive) == []
+    batch = archive.read_batch(study.archive, 0, study.space)
+    record = batch.environment["import"]
+    assert {p.source for p in batch.proposals} == {"imported"}
+    assert record["file"] == file.name and record["format"] == FORMS[name]
+    assert len(record["sha256"]) == 64 and record["skipped"] == 0
+    outcome = archive.read_outcomes(study.archive, batch)[3]
+    assert outcome.finished == 1.7e9 + 3.25
+    assert outcome.metadata["imported_from"].startswith(file.name)
+
+
+TABLE = """\
+rate,dropout,width,depth,block,kind,mixed,grade,warm,momentum,objective,small
+0.01,0.30000000000000004,64,3,32,adam,none,2,TRUE,,0.5,true
+0.02,0,8,1,16,"sgd, plain",1,1,false,0.9,0.25,1
+0.03,0,8,1,16,adam,true,1,false,0.9,nan,1
+0.03,0.1,8,1,16,adam,2.5,5,0,,0.7,0
+"""
+WRONG = """\
+7,0,8,1,16,adam,none,1,false,,1,1
+0.1,0.25,8,1,16,adam,none,1,false,,1,1
+0.1,0,8,1,16,adam,none,3,false,,1,1
+0.1,0,8,2,16,adam,none,1,false,,1,1
+0.1,0,8,1,16,"sgd, plain",none,1,false,,1,1
+0.1,0,8,1,16,adam,none,1,false,,much,1
+0.1,0,8,1,16,adam,none,1,false,,1,perhaps
+"""
+
+
+def test_a_plain_table(tmp_path: Path) -> None:
+    study = study_in(tmp_path)
+    (tmp_path / "plain.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7"))
+    assert start(study, tmp_path / "plain.csv") == 0
+    table = archive.read_table(study.archive)
+    assert list(table.status) == ["ok", "ok", "invalid", "infeasible"]
+    assert np.isnan(table.constraints["quiet"]).all()
+    first, second, third, _ = study.space.to_parameters(table.v)
+    assert first["dropout"] == 0.3 and first["warm"] is True and first["constant"] == "here"
+    assert second["mixed"] == 1 and second["momentum"] == 0.9
+    assert third["mixed"] is True and "momentum" not in third
+
+
+def test_rows_outside_the_space_are_named_and_skipped_on_demand(tmp_path: Path, capsys) -> None:
+    study = study_in(tmp_path)
+    (tmp_path / "wrong.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7") + WRONG)
+    assert start(study, tmp_path / "wrong.csv") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5 and "7 such rows in all, --skip-invalid" in lines[-1]
+    assert "wrong.csv: line 6: rate: 7 is outside 1e-05 to 1" in lines[0]
+    assert "line 7: dropout: 0.25 is not on the grid" in lines[1]
+    assert "line 8: grade: '3' is not one of [1, 2, 5]" in lines[2]
+    assert "line 9: depth: 2 is not on the grid" in lines[3]
+    assert "line 10: momentum has no value" in lines[4]
+    assert not study.archive.exists()
+    assert start(study, tmp_path / "wrong.csv", "--skip-invalid") == 0
+    output = capsys.readouterr()
+    assert "line 11: left out: objective: 'much' is not a number" in output.err
+    assert "2 ok, 1 invalid, 1 infeasible" in output.out
+    record = archive.read_batch(study.archive, 0, study.space).environment["import"]
+    assert [r["row"] for r in record["skipped_first"]] == [f"line {i}" for i in range(6, 13)]
+
+
+def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
+    optuna = pytest.importorskip("optuna")
+    study = study_in(tmp_path)
+    good = tmp_path / "good.csv"
+    export(made, good, "csv")
+    text = good.read_text()
+    files = {
+        "no such file": tmp_path / "none.csv",
+        "empty": tmp_path / "empty.csv",
+        "no column 'objective'": tmp_path / "objective.csv",
+        "no column for the parameters rate": tmp_path / "rate.csv",
+        "cells under": tmp_path / "ragged.csv",
+        "cannot be read as CSV": tmp_path / "binary.csv",
+        "cannot be read as Parquet": tmp_path / "broken.parquet",
+        "cannot be read as an Optuna study": tmp_path / "broken.db",
+        "has directions maximize": tmp_path / "up.db",
+        "choose with --study from: a, b": tmp_path / "two.db",
+    }
+    files["empty"].write_text("rate,objective\n")
+    files["no column 'objective'"].write_text(text.replace("objective", "loss", 1))
+    files["no column for the parameters rate"].write_text(text.replace("parameter_rate", "r", 1))
+    files["cells under"].write_text("rate,objective\n1,2,3\n")
+    files["cannot be read as CSV"].write_bytes(bytes(range(128, 256)))
+    files["cannot be read as Parquet"].write_bytes(b"PAR1 and then nothing")
+    files["cannot be read as an Optuna study"].write_bytes(b"SQLite format 3\0 and then nothing")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    for file, name, direction in (
+        ("up", "a", "maximize"),
+        ("two", "a", "minimize"),
+        ("two", "b", "minimize"),
+    ):
+        storage = f"sqlite:///{tmp_path / file}.db"
+        optuna.create_study(storage=storage, study_name=name, direction=direction)
+    for expected, file in files.items():
+        assert start(study, file) == 1, expected
+        error = capsys.readouterr().err
+        wanted = {"no such file": "No such file", "empty": "no evaluation to start from"}
+        assert len(error.splitlines()) == 1 and wanted.get(expected, expected) in error
+        assert not study.archive.exists()
+    assert start(study, good) == 0
+    assert start(study, good) == 1
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_what_optuna_found_itself(tmp_path: Path) -> None:
+    """A study that Optuna ran, with a list of unnamed constraints and trials that did not end."""
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space = {"x": {"type": "float", "low": 0, "high": 1}, "n": {"type": "int", "low": 1, "high": 5}}
+    study = study_in(tmp_path, "maximize", space=space, constraints=["small"])
+    theirs = optuna.create_study(
+        storage=f"sqlite:///{tmp_path / 'theirs.db'}", study_name="theirs", direction="maximize"
+    )
+
+    def objective(trial: Any) -> float:
+        x, n = trial.suggest_float("x", 0, 1), trial.suggest_int("n", 1, 5)
+        trial.set_user_attr("epochs", 7)
+        if trial.number == 2:
+            raise optuna.TrialPruned
+        if trial.number == 4:
+            raise RuntimeError
+        # As samplers keep what their constraints_func returns.
+        trial.storage.set_trial_system_attr(trial._trial_id, "constraints", [x - 0.5])
+        return x * n
+
+    theirs.optimize(objective, n_trials=12, catch=(RuntimeError,))
+    theirs.enqueue_trial({"x": 0.5, "n": 1})
+    assert start(study, tmp_path / "theirs.db") == 0
+    table = archive.read_table(study.archive)
+    assert len(table) == 11  # neither the pruned one nor the one that waits
+    assert (table.status == "failed").sum() == 1
+    best = best_row(table, "maximize")
+    assert best is not None and table.objective[best] == theirs.best_value
+    assert ((table.status == "ok") == (table.constraints["small"] == 1)).all()
+
+
+def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
+    """Snakemake carries on from imported points: none is evaluated, none is proposed again."""
+    toy = Toy(tmp_path / "toy", iterations=2, batch_size=5, sleep=0.0)
+    config = toy.folder / "config.yaml"
+    grid = "{type: float, low: 0, high: 1, step: 0.25}"
+    config.write_text(config.read_text().replace("{type: float, low: 0, high: 1}", grid))
+    lines = ["x,y,objective,small"]
+    for i in range(12):
+        x, y = i % 4 / 4, i // 4 / 4
+        lines.append(f"{x},{y},{(x - 0.3) ** 2 + (y - 0.6) ** 2},{x + y < 1.5}")
+    (toy.folder / "old.csv").write_text("\n".join(lines))
+    words = ["import", str(toy.folder / "old.csv"), "--config", str(config)]
+    assert main([*words, "--results", str(toy.folder / "results")]) == 0
+    output = toy.snakemake()
+    assert "Nothing to evaluate" not in output
+    table = archive.read_table(toy.archive)
+    assert list(np.bincount(table.iteration)) == [12, 5, 5]
+    points = {(float(a), float(b)) for a, b in table.v}
+    assert len(points) == 22
+    evaluated = toy.evaluations()
+    assert len(evaluated) == 10 and set(evaluated.values()) == {1}
+    assert all(not line.startswith("0-") for line in evaluated)
+    capsys.readouterr()
+    path = str(toy.archive)
+    assert main(["verify", path]) == 0 and main(["replay", path]) == 0
+    verdicts = capsys.readouterr().out.splitlines()[1:]
+    assert verdicts[0].startswith("iteration 0: imported: 12 points came from a file")
+    assert verdicts[1:] == ["iteration 1: identical", "iteration 2: identical"]
+    assert main(["audit", path, "--proposal", "0-3"]) == 0
+    # Again: it is finished, and nothing is evaluated.
+    toy.snakemake()
+    assert toy.evaluations() == evaluated
+    export(toy.archive, tmp_path / "crate", "ro-crate")
+    found = entities(tmp_path / "crate")
+    assert found["#import-0"]["object"]["@id"] == "#imported-0"
+    assert found["#imported-0"]["identifier"].startswith("sha256:")

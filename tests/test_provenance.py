@@ -1,0 +1,170 @@
+"""From the archive alone: every batch is derived again, every proposal explained."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from toy import Toy
+
+from dngo.cli import main
+from dngo.replay import replay
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    toy = Toy(tmp_path_factory.mktemp("provenance"), iterations=3, batch_size=5, sleep=0.0)
+    toy.configure(iterations=3, batch_size=5, extra="batches_in_flight: 2\n")
+    toy.snakemake()
+    # The archive is moved, and the folder it came from is gone.
+    shutil.move(toy.archive, toy.folder / "moved.h5")
+    shutil.rmtree(toy.results)
+    return toy
+
+
+def test_every_iteration_replays_to_the_same_bits(study: Toy, capsys) -> None:
+    assert main(["replay", str(study.folder / "moved.h5")]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"iteration {t}: identical" for t in range(4)]
+
+
+def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
+    for threads in ("1", "2"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "dngo.cli",
+                "replay",
+                str(study.folder / "moved.h5"),
+                "--iteration",
+                "2",
+            ],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
+        assert done.stdout == "iteration 2: identical\n"
+
+
+def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) -> None:
+    altered = tmp_path / "altered.h5"
+    shutil.copy(study.folder / "moved.h5", altered)
+    with h5py.File(altered, "r+") as file:
+        row = file["iterations/3"].attrs["first_row"] + 2
+        file["proposals/mean"][row] += 1.0
+    verdict = replay(altered, 3)
+    assert verdict.verdict == "different"
+    assert "mean of the proposals [2]" in verdict.difference
+    with h5py.File(altered, "r+") as file:
+        file["proposals/mean"][row] -= 1.0 - 1e-9
+    assert replay(altered, 3).verdict == "within tolerance"
+    with h5py.File(altered, "r+") as file:  # what the surrogate learnt from: nothing replays
+        known = int(np.flatnonzero(np.isfinite(file["outcomes/objective"][:13]))[0])
+        file["outcomes/objective"][known] += 0.1
+    assert replay(altered, 3).verdict == "different"
+
+
+def test_audit_of_every_proposal(study: Toy, capsys) -> None:
+    path = str(study.folder / "moved.h5")
+    with h5py.File(path) as file:
+        ids = [
+            f"{t}-{s}"
+            for t, s in zip(file["proposals/iteration"], file["proposals/slot"], strict=True)
+        ]
+    for name in ids:
+        assert main(["audit", path, "--proposal", name]) == 0
+        text = capsys.readouterr().out
+        assert f"Proposal {name} in" in text
+        assert not re.search(r"\bnan\b", text)
+    main(["audit", path, "--proposal", "3-1", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["proposed"]["pending"] == [*(f"2-{i}" for i in range(5)), "3-0"]
+    assert data["proposed"]["training_rows"] == 13
+    assert len(data["nearest_before"]) == 3
+    assert data["environment"]["packages"]["torch"]
+    assert main(["audit", path, "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(ids)
+
+
+def test_mistakes_are_one_line(study: Toy, capsys) -> None:
+    path = str(study.folder / "moved.h5")
+    for words in (["--proposal", "9-9"], ["--proposal", "nine"]):
+        assert main(["audit", path, *words]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert main(["replay", path, "--iteration", "17"]) == 1
+    assert "it holds 0 to 3" in capsys.readouterr().err
+    assert main(["verify", "/nowhere.h5"]) == 1
+    assert "there is no such archive" in capsys.readouterr().err
+
+
+def test_secrets_are_not_recorded(study: Toy) -> None:
+    os.environ["A_SECRET"] = "hunter2"
+    from dngo.provenance import environment
+
+    assert "hunter2" not in json.dumps(environment())
+    del os.environ["A_SECRET"]
+
+
+def test_random_corruptions_are_found(study: Toy, tmp_path: Path) -> None:
+    """Random single values of random tables and attributes of a real archive."""
+    from dngo.archive import verify
+    from dngo.errors import UserError
+
+    good, bad = study.folder / "moved.h5", tmp_path / "bad.h5"
+    rng = np.random.default_rng(int.from_bytes(os.urandom(4)))
+    with h5py.File(good) as file:
+        places: list[tuple[str, str | None]] = [("/", key) for key in file.attrs]
+
+        def visit(name: str, item) -> None:
+            places.extend((name, key) for key in item.attrs)
+            if isinstance(item, h5py.Dataset) and item.size:
+                places.append((name, None))
+
+        file.visititems(visit)
+    shutil.copy(good, bad)
+    for _ in range(int(os.environ.get("DNGO_TEST_CORRUPTIONS", "250"))):
+        name, attribute = places[rng.integers(len(places))]
+        with h5py.File(bad, "r+") as file:
+            item = file[name]
+            if attribute is not None:
+                before = item.attrs[attribute]
+                item.attrs[attribute] = _altered(before)
+            else:
+                index = tuple(int(rng.integers(n)) for n in item.shape)
+                before = item[index]
+                item[index] = _altered(before)
+        try:
+            found = bool(verify(bad))
+        except UserError:
+            found = True
+        assert found, f"{name} {attribute or index} was altered and nobody noticed"
+        with h5py.File(bad, "r+") as file:
+            if attribute is not None:
+                file[name].attrs[attribute] = before
+            else:
+                file[name][index] = before
+    assert verify(bad) == []
+
+
+def _altered(value):
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, bytes):
+        return value + b"x"
+    if isinstance(value, np.ndarray):
+        return np.append(value, value[-1:] if value.size else [1])
+    if isinstance(value, np.floating):
+        return 1.0 if np.isnan(value) else np.nextafter(value, np.inf)
+    if isinstance(value, np.bool_):
+        return not value
+    return value + 1 if value < 127 else value - 1

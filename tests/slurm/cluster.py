@@ -1,0 +1,132 @@
+"""A real Slurm on this machine, and what a test does to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent
+CANNOT_BE_HAD = 77  # exit status of `up` where such a cluster is out of reach
+
+# Short names of the states in which a job has ended: it will not run (again) by itself.
+ENDED = {"CD", "F", "TO", "CA", "NF", "OOM", "BF", "DL"}
+
+
+class Cluster:
+    """A cluster in a folder, with what a test does to it. Everything has a wall-clock limit."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        # A test that itself runs in a job must not hand on what that job was given.
+        for name in list(self.environment):
+            if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
+                del self.environment[name]
+
+    def run(self, *command: str | Path, timeout: float = 60) -> str:
+        """Standard output of a Slurm command; an error with all it said if it failed."""
+        result = subprocess.run(
+            [str(word) for word in command],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if result.returncode:
+            raise RuntimeError(f"{command}: status {result.returncode}: {result.stderr.strip()}")
+        return result.stdout.strip()
+
+    # ---- the cluster --------------------------------------------------------------------------
+
+    def up(self, *options: str) -> None:
+        """Start what does not run: the first time everything, later what was killed."""
+        self.run(SCRIPTS / "up", self.folder, *options, timeout=600)
+
+    def down(self, *options: str) -> None:
+        self.run(SCRIPTS / "down", self.folder, *options, timeout=120)
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """State of each node by name, with a star where it does not answer."""
+        lines = self.run("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
+        return dict(line.split() for line in lines)
+
+    def stop(self, daemon: str, number: int = signal.SIGTERM, timeout: float = 30) -> None:
+        """End a daemon, "slurmctld" or the slurmd of a node by the node's name; `up` restarts it.
+
+        The controller writes its jobs down every few seconds: one that gets SIGKILL forgets the
+        newest, as it does at any site.
+        """
+        pid = int((self.folder / "pid" / daemon).read_text())
+        os.kill(pid, number)
+        deadline = time.monotonic() + timeout
+        while Path(f"/proc/{pid}").exists():
+            assert time.monotonic() < deadline, f"{daemon} did not stop"
+            time.sleep(0.1)
+
+    def set_node(self, name: str, state: str) -> None:
+        """Set a node down, drain or resume."""
+        self.run("scontrol", "update", f"nodename={name}", f"state={state}", "reason=test")
+
+    # ---- jobs ---------------------------------------------------------------------------------
+
+    def submit(self, script: str, *options: str) -> int:
+        """Submit the text of a shell script; the job's number."""
+        log = self.folder / "log" / "job-%j.out"
+        words = ["--parsable", "--time=5", "--mem=100", f"--output={log}", *options]
+        return int(self.run("sbatch", *words, f"--wrap={script}"))
+
+    def output(self, job: int) -> str:
+        """What a job that `submit` started has printed."""
+        return (self.folder / "log" / f"job-{job}.out").read_text()
+
+    def squeue(self, *options: str) -> dict[int, str]:
+        """Short state (PD, R, CD, ...) of each job by number, the ended ones too."""
+        lines = self.run("squeue", "--noheader", "--states=all", "--format=%A %t", *options)
+        return {int(job): state for job, state in (line.split() for line in lines.splitlines())}
+
+    def wait(
+        self, jobs: Iterable[int], *, states: Iterable[str] = ENDED, timeout: float = 120
+    ) -> dict[int, str]:
+        """The states of the jobs, once each of them is in one of the `states`."""
+        wanted, states = set(jobs), set(states)
+        deadline = time.monotonic() + timeout
+        while True:
+            found = {job: state for job, state in self.squeue().items() if job in wanted}
+            if found.keys() == wanted and states.issuperset(found.values()):
+                return found
+            assert time.monotonic() < deadline, f"after {timeout} s the jobs are {found}"
+            time.sleep(0.2)
+
+    def cancel(self, *jobs: int) -> None:
+        """Cancel these jobs, as a user does."""
+        self.run("scancel", "--quiet", *map(str, jobs))
+
+    def records(self) -> list[dict[str, str]]:
+        """Slurm's own record of each ended job: JobId, JobState, StartTime, EndTime, Tres, ..."""
+        text = (self.folder / "jobs.txt").read_text()
+        return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in text.splitlines()]
+
+    def reset(self, timeout: float = 60) -> None:
+        """No jobs, all daemons running and all nodes idle, whatever a test has left behind."""
+        self.up()
+        deadline = time.monotonic() + timeout
+        while True:
+            left = [job for job, state in self.squeue().items() if state not in ENDED]
+            if left:
+                self.cancel(*left)
+            elif set(self.nodes.values()) == {"idle"}:
+                return
+            for name, state in self.nodes.items():
+                if state.startswith(("down", "drain")):
+                    # An error where it has just come back by itself.
+                    with contextlib.suppress(RuntimeError):
+                        self.set_node(name, "resume")
+            assert time.monotonic() < deadline, f"left: jobs {left}, nodes {self.nodes}"
+            time.sleep(0.5)

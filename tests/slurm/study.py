@@ -1,0 +1,208 @@
+"""A small study on the tests' cluster, started as a user starts it, with an objective that can misbehave.
+
+Each evaluation writes one line when it starts and one when it ends: the proof of what was paid for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dngo.archive import read_table, verify
+from dngo.config import load
+from dngo.study import Study
+
+from .cluster import Cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a point does is written in a file beside it, by its number: a test sets the fault there.
+OBJECTIVE = """
+import json, os, sys, time
+point = os.environ["DNGO_ID"]
+p = json.load(sys.stdin)
+def note(word):
+    with open("events.txt", "a") as stream:
+        stream.write(f"{word} {point} {os.environ.get('SLURM_JOB_ID', '-')}" + chr(10))
+note("start")
+try:
+    action = json.load(open("actions.json")).get(point, 0.0)
+except FileNotFoundError:
+    action = 0.0
+if action == "exit":
+    note("end")
+    sys.exit(1)
+if action == "memory":
+    hog = bytearray(900 * 10**6)
+    action = 1.0
+if isinstance(action, str):  # until this file is there
+    while not os.path.exists(action):
+        time.sleep(0.1)
+    action = 0.0
+time.sleep(action)
+note("end")
+print((p["x"] - 0.3) ** 2)
+"""
+
+
+class SlurmStudy:
+    """A study in a folder of its own, its configuration, and what became of it."""
+
+    def __init__(self, folder: Path, cluster: Cluster, **config: Any):
+        self.folder, self.cluster = folder, cluster
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "objective.py").write_text(OBJECTIVE)
+        (folder / "actions.json").write_text("{}")
+        # `snakemake --profile slurm` finds the Snakefile, the rules and the profile as in a clone.
+        for name in ("Snakefile", "rules", "scripts", "dngo", "envs", "profiles", "slurm"):
+            (folder / name).symlink_to(ROOT / name)
+        self.config: dict[str, Any] = {
+            "study": "toy",
+            "objective": {"command": "{python} objective.py"},
+            "space": {"x": {"type": "float", "low": 0, "high": 1}},
+            "design": {"size": 4},
+            "iterations": 0,
+            "batch_size": 4,
+            "points_per_job": 2,
+            "surrogate": {"steps": 50, "epochs": 1},
+        }
+        self.configure(**config)
+        self.process: subprocess.Popen[str] | None = None
+
+    def configure(self, **config: Any) -> None:
+        self.config.update(config)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config))
+
+    def actions(self, **by_point: Any) -> None:
+        """What points do, as p0_1="exit": seconds, or exit, memory, or a file to wait for."""
+        actions = {k[1:].replace("_", "-"): v for k, v in by_point.items()}
+        # Renamed into place: an evaluation that starts just now must not read half of it.
+        (self.folder / "actions.new").write_text(json.dumps(actions))
+        (self.folder / "actions.new").replace(self.folder / "actions.json")
+
+    def let_go(self, name: str = "go") -> None:
+        """Make the file that points wait for."""
+        (self.folder / name).touch()
+
+    def propose_design(self) -> None:
+        """Choose the first batch here and now: a test of evaluations need not queue for it."""
+        config = load([self.folder / "config.yaml"])
+        config = config.model_copy(update={"results": str(self.results.parent)})
+        Study(config).propose(0, None, self.results / "iterations" / "0" / "proposals.json")
+
+    @property
+    def results(self) -> Path:
+        return self.folder / self.config.get("results", "results") / "toy"
+
+    # ---- running ------------------------------------------------------------------------------
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """`snakemake --profile slurm`; asked more often than at a real site how its jobs are."""
+        words = ["--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
+        self.output = self.folder / f"output-{time.monotonic_ns()}.txt"
+        with open(self.output, "w") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "snakemake", "--profile", "slurm", *words],
+                cwd=self.folder,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+                # A test in a background shell would hand on that it ignores Ctrl-C.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+                env={**self.cluster.environment, "OMP_NUM_THREADS": "1"},
+            )
+        return self.process
+
+    def end(self, *, timeout: float = 150, check: bool = True) -> str:
+        """Wait for Snakemake; what it said."""
+        assert self.process is not None
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            raise AssertionError(f"no end after {timeout} s:\n{self.output.read_text()}") from None
+        text = self.output.read_text()
+        assert not check or self.process.returncode == 0, text
+        return text
+
+    def run(self, *options: str, timeout: float = 150, check: bool = True) -> str:
+        self.start(*options)
+        return self.end(timeout=timeout, check=check)
+
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 90) -> Any:
+        """Wait for something, while Snakemake runs; what it returned."""
+        deadline = time.monotonic() + timeout
+        while True:
+            found = condition()
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"{what}: not after {timeout} s\n{self.log()}"
+            time.sleep(0.1)
+
+    def log(self) -> str:
+        return self.output.read_text()
+
+    # ---- what happened ------------------------------------------------------------------------
+
+    def events(self, word: str) -> Counter[str]:
+        """How often each point has started or ended, by its id."""
+        path = self.folder / "events.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(x.split()[1] for x in lines if x.startswith(word))
+
+    def job_of(self, point: str) -> int:
+        """The Slurm job that evaluates a point, once it has started."""
+
+        def find() -> int:
+            path = self.folder / "events.txt"
+            lines = path.read_text().splitlines() if path.exists() else []
+            jobs = [int(x.split()[2]) for x in lines if x.startswith(f"start {point} ")]
+            return jobs[-1] if jobs else 0
+
+        return self.until(find, f"point {point} starts")
+
+    def jobs(self) -> dict[int, str]:
+        """The jobs that are queued or run now, and their states."""
+        return self.cluster.squeue("--states=PENDING,RUNNING,COMPLETING")
+
+    def hurry(self) -> None:
+        """Start the jobs that Slurm queued again now, not in two minutes."""
+        for job in self.cluster.squeue("--states=PENDING"):
+            with contextlib.suppress(RuntimeError):  # it has just started
+                self.cluster.run("scontrol", "update", f"jobid={job}", "starttime=now")
+
+    def statuses(self) -> dict[str, str]:
+        """The outcome of each archived point."""
+        table = read_table(self.results / "archive.h5")
+        ids = [f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)]
+        assert len(set(ids)) == len(ids)
+        return dict(zip(ids, map(str, table.status), strict=True))
+
+    def lawful(self, points: int, *, runs: Mapping[str, int] = {}, **others: str) -> None:
+        """Every point is archived once, and was evaluated to its end once, but for `others`.
+
+        others: the outcomes that are not ok.  runs: ends by point where they are not 1, or 0 for a
+        point whose outcome is not ok.
+        """
+        expected = {k[1:].replace("_", "-"): v for k, v in others.items()}
+        statuses = self.statuses()
+        assert len(statuses) == points
+        assert {p: s for p, s in statuses.items() if s != "ok"} == expected
+        assert verify(self.results / "archive.h5") == []
+        ends = self.events("end")
+        assert {p: ends[p] for p in statuses} == {
+            p: runs.get(p, 1 if s in ("ok", "failed") else 0) for p, s in statuses.items()
+        }
+        assert not any((self.results / "pending").iterdir())

@@ -1,0 +1,147 @@
+"""That the tests' own cluster is a real one, and comes back from what the tests do to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .cluster import SCRIPTS, Cluster
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_jobs_run_on_every_node(cluster: Cluster) -> None:
+    names = list(cluster.nodes)
+    assert len(names) == 4
+    jobs = [cluster.submit("srun printenv SLURMD_NODENAME", f"--nodelist={n}") for n in names]
+    assert set(cluster.wait(jobs).values()) == {"CD"}
+    assert [cluster.output(job).strip() for job in jobs] == names
+    recorded = {r["JobId"]: r["JobState"] for r in cluster.records()}
+    assert {recorded[str(job)] for job in jobs} == {"COMPLETED"}
+
+
+def test_up_again_changes_nothing(cluster: Cluster) -> None:
+    pids = {path.name: path.read_text() for path in (cluster.folder / "pid").iterdir()}
+    assert len(pids) == 6
+    cluster.up()
+    assert {path.name: path.read_text() for path in (cluster.folder / "pid").iterdir()} == pids
+
+
+def test_time_and_memory_limits_end_a_job(cluster: Cluster) -> None:
+    hungry = "x = bytearray(300 * 2**20); import time; time.sleep(60)"
+    greedy = cluster.submit(f"exec python3 -c '{hungry}'")
+    failed = cluster.submit("exit 3")
+    assert cluster.wait([greedy, failed], timeout=60) == {greedy: "F", failed: "F"}
+    assert "exceeded memory limit" in cluster.output(greedy)
+
+
+def test_the_controller_comes_back_with_its_jobs(cluster: Cluster) -> None:
+    job = cluster.submit("sleep 5; echo slept")
+    cluster.wait([job], states={"R"})
+    cluster.stop("slurmctld")
+    with pytest.raises(RuntimeError, match="status"):
+        cluster.run("scontrol", "ping")
+    cluster.up()
+    assert cluster.wait([job]) == {job: "CD"}
+    assert cluster.output(job) == "slept\n"
+
+
+def test_a_node_dies_and_its_job_runs_elsewhere(cluster: Cluster) -> None:
+    job = cluster.submit('echo "$SLURMD_NODENAME"; sleep 2', "--requeue", "--open-mode=append")
+    cluster.wait([job], states={"R"})
+    first = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+    cluster.stop(first, signal.SIGKILL)
+    cluster.set_node(first, "down")
+    cluster.run("scontrol", "update", f"jobid={job}", "starttime=now")  # not in two minutes
+    assert cluster.wait([job]) == {job: "CD"}
+    ran = cluster.output(job).split()
+    assert ran[0] == first
+    assert ran[-1] != first
+    assert cluster.nodes[first].startswith("down")
+
+
+def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) -> None:
+    other = Cluster(Path("/tmp") / f"dngo-slurm-{os.getpid()}")
+    other.up("--nodes", "1", "--cpus", "2", "--prefix", "other")
+    try:
+        assert other.nodes == {"other1": "idle"}
+        mark = tmp_path / "running"
+        job = other.submit(f"trap '' TERM; touch {mark}; sleep 345 & sleep 345; wait")
+        other.wait([job], states={"R"})
+        deadline = time.monotonic() + 20
+        while not mark.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        pids = [int(path.read_text()) for path in (other.folder / "pid").iterdir()]
+        other.down()
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+        marks = [f"SLURM_CONF={other.folder}/slurm.conf".encode(), f"SLURM_JOB_ID={job}".encode()]
+        assert not any(all(m in words for m in marks) for words in environments())
+        other.up()
+        assert other.nodes == {"other1": "idle"}
+        assert len(cluster.nodes) == 4  # the other cluster never noticed
+    finally:
+        other.down("--purge")
+    assert not other.folder.exists()
+
+
+def environments() -> list[set[bytes]]:
+    """The environment of every process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found.append(set(path.read_bytes().split(b"\0")))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give the folder"),
+        (["--speed"], "unknown option --speed"),
+        (["/tmp/a", "/tmp/b"], "give one folder"),
+        (["/tmp/a b"], "cannot hold the path"),
+        (["/tmp/a", "--nodes", "0"], "whole numbers"),
+        (["/tmp/a", "--prefix", "9"], "lower-case letters"),
+    ],
+)
+def test_up_explains_its_refusal(words: list[str], message: str) -> None:
+    if os.getuid():
+        pytest.skip("not root: up refuses for that reason first")
+    result = subprocess.run([SCRIPTS / "up", *words], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_up_needs_root(tmp_path: Path) -> None:
+    user = {} if os.getuid() else {"user": 65534, "group": 65534, "extra_groups": []}
+    result = subprocess.run(
+        ["bash", "-s", str(tmp_path / "x")],
+        input=(SCRIPTS / "up").read_text(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd="/",
+        **user,
+    )
+    assert result.returncode == 77
+    assert "only root" in result.stderr
+
+
+def test_down_leaves_other_folders_alone(tmp_path: Path) -> None:
+    keep = tmp_path / "keep"
+    keep.touch()
+    result = subprocess.run(
+        [SCRIPTS / "down", tmp_path, "--purge"], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 1
+    assert "is no folder of a cluster" in result.stderr
+    assert keep.exists()

@@ -1,0 +1,300 @@
+"""`snakemake --profile slurm` on a real Slurm, through the faults a cluster has.
+
+After each of them the law is checked: no evaluation lost, none repeated, and the study ends where it
+would have ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .cluster import Cluster
+from .study import SlurmStudy
+
+# Not with every test run yet: ten minutes, and test_slurm_forgets_its_jobs saw a point run twice.
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(
+        not os.environ.get("DNGO_TEST_SLURM"), reason="a study on Slurm: set DNGO_TEST_SLURM=1"
+    ),
+]
+
+
+@pytest.fixture
+def study(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., SlurmStudy]]:
+    """A function that makes a study on the cluster."""
+    made = []
+
+    def make(*, designed: bool = True, **config) -> SlurmStudy:
+        toy = SlurmStudy(tmp_path / f"study{len(made)}", cluster, **config)
+        if designed:
+            toy.propose_design()
+        made.append(toy)
+        return toy
+
+    yield make
+    for found in made:
+        if found.process is not None and found.process.poll() is None:
+            os.killpg(found.process.pid, signal.SIGKILL)
+            found.process.wait()
+
+
+def test_a_study_runs(study, cluster: Cluster) -> None:
+    toy = study(
+        designed=False,
+        iterations=1,
+        resources={"evaluate": {"mem_mb": 1000, "slurm_extra": "--nice=7"}},
+    )
+    before = {record["JobId"] for record in cluster.records()}
+    output = toy.run()
+    toy.lawful(8)
+    assert "Best point" in output
+    jobs = [r for r in cluster.records() if r["JobId"] not in before]
+    assert {r["JobState"] for r in jobs} == {"COMPLETED"}
+    # The design, fit and propose in one job, two evaluate jobs a batch; merge and report wait for nobody.
+    assert len(jobs) == 6
+    assert sum("mem=1000M" in r["Tres"] for r in jobs) == 4
+    assert sum("mem=4000M" in r["Tres"] for r in jobs) == 2
+    assert "Nothing to evaluate" in toy.run()
+
+
+def test_points_that_fail_and_limits_that_are_met(study) -> None:
+    """Exit status 1, time and memory beyond what Slurm gives: each an outcome, none a failed job."""
+    toy = study(points_per_job=1, resources={"evaluate": {"mem_mb": 1000, "runtime": 1}}, retries=1)
+    toy.actions(p0_1="exit", p0_2=300.0, p0_3="memory")
+    output = toy.run()
+    toy.lawful(4, p0_1="failed", p0_2="timeout", p0_3="out_of_memory")
+    assert "Error in rule" not in output
+
+
+def test_limits_grow_with_each_attempt_where_asked(study, cluster: Cluster) -> None:
+    before = len(cluster.records())
+    toy = study(
+        design={"size": 1}, escalation=2.0, resources={"evaluate": {"mem_mb": 800, "runtime": 5}}
+    )
+    toy.actions(p0_0="memory")  # 900 MB for an objective that is given 400, then 1,200
+    toy.run()
+    toy.lawful(1)
+    assert toy.events("start") == {"0-0": 2}
+    jobs = cluster.records()[before:][-2:]
+    assert ["mem=800M" in jobs[0]["Tres"], "mem=1600M" in jobs[1]["Tres"]] == [True, True]
+    assert [job["TimeLimit"] for job in jobs] == ["5", "10"]
+
+
+def test_a_cancelled_job_is_run_again_and_what_it_had_evaluated_is_kept(study) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    toy.cluster.cancel(job)
+    toy.until(lambda: toy.job_of("0-1") != job, "another job")
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.events("start") == {"0-0": 1, "0-1": 2, "0-2": 1, "0-3": 1}
+
+
+def test_a_point_whose_jobs_always_die_is_lost_and_the_batch_merges(study) -> None:
+    toy = study(points_per_job=4, retries=1)
+    toy.actions(p0_1="never")
+    toy.start()
+    first = toy.job_of("0-1")
+    toy.cluster.run("scancel", "--quiet", "--signal=KILL", str(first))
+    second = toy.until(lambda: toy.job_of("0-1") != first and toy.job_of("0-1"), "another job")
+    toy.cluster.cancel(second)
+    toy.end()
+    toy.lawful(4, p0_1="lost")
+    assert toy.events("start")["0-1"] == 2
+
+
+@pytest.mark.parametrize("fault", ["node down", "slurmd killed"])
+def test_a_node_goes_away(study, cluster: Cluster, fault: str) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    toy.until(lambda: list(toy.jobs()) == [job], "the other job ends")
+    node = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+    if fault == "slurmd killed":  # the evaluation itself goes on, on a node that Slurm gives up
+        cluster.stop(node, signal.SIGKILL)
+    cluster.set_node(node, "down")
+    toy.until(lambda: "R" not in toy.jobs().values(), "Slurm gives the job up")
+    time.sleep(3)  # until the node has let go of it
+    toy.until(lambda: toy.hurry() or "R" in toy.jobs().values(), "it runs again")
+    if fault == "slurmd killed":
+        assert node not in cluster.run("squeue", "--noheader", "--states=R", "--format=%N").split()
+    else:  # a node whose daemon answers may come back at once, and the job to it
+        toy.until(lambda: toy.events("start")["0-1"] == 2, "the point starts again")
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.events("start")["0-1"] == (2 if fault == "node down" else 1)
+
+
+def test_a_job_that_a_node_cannot_start_is_not_waited_for_for_ever(study, cluster: Cluster) -> None:
+    """Slurm holds such a job until somebody lets it go; here another one takes its place."""
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    toy.until(lambda: list(toy.jobs()) == [job], "the other job ends")
+    node = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+    cluster.set_node(node, "down")
+    cluster.run("scontrol", "update", f"jobid={job}", "starttime=now")
+    toy.until(lambda: toy.events("start")["0-1"] == 2, "the point starts again")
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_the_controller_is_away_for_a_minute(study, cluster: Cluster) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    cluster.stop("slurmctld")
+    time.sleep(5)
+    toy.let_go()  # the job ends while nobody is there to hear of it
+    time.sleep(55)
+    cluster.up()
+    toy.end()
+    toy.lawful(4)
+    assert "Slurm does not answer" in toy.log()
+
+
+def test_slurm_forgets_its_jobs(study, cluster: Cluster) -> None:
+    """A controller that lost its state: jobs end that it knows nothing of."""
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    cluster.stop("slurmctld", signal.SIGKILL)
+    for path in (cluster.folder / "state" / "slurmctld").glob("job_state*"):
+        path.unlink()
+    cluster.up()
+    # It may end the job that it does not know, or let it run: in both cases another job comes. The
+    # objective goes on only then; killed between its own end and its outcome it would run again.
+    log = toy.results / "logs" / "evaluate" / "0" / "0.log"
+    toy.until(
+        lambda: toy.events("start")["0-1"] == 2 or (log.exists() and "waiting" in log.read_text()),
+        "another job",
+    )
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert "does not know job" in toy.log()
+
+
+def test_interrupted_the_same_command_goes_on(study) -> None:
+    toy = study()
+    toy.actions(p0_1="go", p0_3="go")
+    toy.start()
+    toy.job_of("0-1"), toy.job_of("0-3")
+    os.kill(toy.process.pid, signal.SIGINT)  # Ctrl-C: the jobs are cancelled
+    toy.end(check=False)
+    toy.until(lambda: not toy.jobs(), "the jobs are cancelled", timeout=30)
+    toy.let_go()
+    toy.run()
+    toy.lawful(4)
+    assert toy.events("start") == {"0-0": 1, "0-1": 2, "0-2": 1, "0-3": 2}
+
+
+def test_terminated_it_lets_its_jobs_end_and_goes_on(study) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    os.kill(toy.process.pid, signal.SIGTERM)
+    time.sleep(2)
+    toy.let_go()
+    toy.end(check=False)
+    assert not (toy.results / "archive.h5").exists()
+    toy.run()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+
+
+def test_killed_its_orphans_are_waited_for(study) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    orphan = toy.job_of("0-1")
+    os.killpg(toy.process.pid, signal.SIGKILL)
+    toy.process.wait()
+    toy.start()
+    log = toy.results / "logs" / "evaluate" / "0" / "0.log"
+    toy.until(lambda: log.exists() and "waiting" in log.read_text(), "a new job finds it taken")
+    assert f"job {orphan}" in log.read_text()
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+
+
+def mount(*words: str | Path) -> None:
+    """Mount something, or skip the test where that is not allowed."""
+    result = subprocess.run(
+        ["mount", *map(str, words)], capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        pytest.skip(f"cannot mount a file system: {result.stderr.strip()}")
+
+
+def unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_the_study_is_read_only_for_a_moment(study) -> None:
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    # Snakemake's own bookkeeping has no such patience: it would end, to be started again.
+    toy.until(lambda: "Finished jobid" in toy.log(), "the other job ends")
+    # The folder, read-only, on top of itself: whatever is opened from now on.
+    mount("--bind", toy.results, toy.results)
+    try:
+        mount("-o", "remount,bind,ro", toy.results)
+        toy.let_go()
+        toy.until(lambda: toy.events("end")["0-1"], "the evaluation ends")
+        time.sleep(3)
+    finally:
+        unmount(toy.results)
+    toy.end()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount("-t", "tmpfs", "-o", "size=64m", "dngo-test", place)
+    yield place
+    unmount(place)
+
+
+def test_the_disk_is_full_when_a_batch_is_merged(study, disk: Path) -> None:
+    toy = study(results=str(disk))
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    free = os.statvfs(disk)
+    # The outcomes still fit; an archive does not.
+    (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_bsize - 40_000))
+    toy.let_go()
+    log = disk / "toy" / "logs" / "merge" / "0.log"
+    toy.until(lambda: log.exists() and "No space left" in log.read_text(), "merge runs out of it")
+    assert not (disk / "toy" / "archive.h5").exists()
+    (disk / "ballast").unlink()
+    toy.end()
+    assert sum(toy.events("start").values()) == 4
+    toy.lawful(4)

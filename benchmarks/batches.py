@@ -1,0 +1,469 @@
+"""Batches against the rivals: one command, the same problems, the same seeds.
+
+    python benchmarks/batches.py                                  # everything, ten seeds
+    python benchmarks/batches.py --problems levy20 --seeds 3 --methods dngo sobol
+    python benchmarks/batches.py --ablation --problems hartmann6  # what each part is worth
+
+Each run starts from `--design` Sobol points (those of its seed, for every method) and then takes
+`--rounds` batches of `--batch`; problems with constraints have a schedule of their own. Printed is
+the best feasible value, mean and standard deviation over the seeds, and CPU seconds of the method
+on one thread. Rivals that are not installed are left out: `pip install optuna` brings one.
+A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.acquisition import design, propose_batch
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.parameters import Categorical, Float, Int, Ordinal, Parameter
+from dngo.space import Space
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+
+Array = NDArray[np.float64]
+
+# ---- problems ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function to minimise, and how it is to be spent on.
+
+    evaluate: v (n, k) natural values, rng -> y (n,), NaN where infeasible.
+    optimum: best possible value. target: what counts as found, or None.
+    design, rounds, batch: points of the first design, batches after it, points in each.
+    truth: the noiseless function that a result is scored by; None: `evaluate`.
+    """
+
+    space: Space
+    evaluate: Callable[[Array, np.random.Generator], Array]
+    optimum: float
+    target: float | None = None
+    design: int = 100
+    rounds: int = 10
+    batch: int = 100
+    truth: Callable[[Array], Array] | None = None
+
+    def score(self, v: Array, y: Array) -> float:
+        """Best value of the feasible points; of a noisy problem, the truth at the best seen."""
+        if not np.isfinite(y).any():
+            return float("nan")
+        if self.truth is None:
+            return float(np.nanmin(y))
+        return float(self.truth(v[[np.nanargmin(y)]])[0])
+
+
+def box(k: int, low: float, high: float) -> Space:
+    """k floats between the same limits."""
+    parameters: dict[str, Parameter] = {
+        f"x{i:02d}": Float(type="float", low=low, high=high) for i in range(k)
+    }
+    return Space(parameters)
+
+
+HARTMANN_A = np.array(
+    [
+        [10, 3, 17, 3.5, 1.7, 8],
+        [0.05, 10, 17, 0.1, 8, 14],
+        [3, 3.5, 1.7, 10, 17, 8],
+        [17, 8, 0.05, 10, 0.1, 14],
+    ]
+)
+HARTMANN_P = 1e-4 * np.array(
+    [
+        [1312, 1696, 5569, 124, 8283, 5886],
+        [2329, 4135, 8307, 3736, 1004, 9991],
+        [2348, 1451, 3522, 2883, 3047, 6650],
+        [4047, 8828, 8732, 5743, 1091, 381],
+    ]
+)
+
+
+def hartmann6(v: Array) -> Array:
+    """Minimum -3.32237; a second funnel ends at -3.2032."""
+    inner = np.sum(HARTMANN_A * (v[:, None, :] - HARTMANN_P) ** 2, axis=2)
+    return -np.exp(-inner) @ np.array([1.0, 1.2, 3.0, 3.2])
+
+
+def ackley(v: Array) -> Array:
+    """Minimum 0 at the origin."""
+    cone = -20 * np.exp(-0.2 * np.sqrt(np.mean(v * v, axis=1)))
+    return cone - np.exp(np.mean(np.cos(2 * np.pi * v), axis=1)) + 20 + np.e
+
+
+def levy(v: Array) -> Array:
+    """Minimum 0 at (1, ..., 1)."""
+    w = 1 + (v - 1) / 4
+    inner = np.sum((w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2), axis=1)
+    last = (w[:, -1] - 1) ** 2 * (1 + np.sin(2 * np.pi * w[:, -1]) ** 2)
+    return np.sin(np.pi * w[:, 0]) ** 2 + inner + last
+
+
+def rosenbrock(v: Array) -> Array:
+    """Minimum 0 at (1, ..., 1), along a bent valley."""
+    return np.sum(100 * (v[:, 1:] - v[:, :-1] ** 2) ** 2 + (1 - v[:, :-1]) ** 2, axis=1)
+
+
+def rastrigin(v: Array) -> Array:
+    """Minimum 0 at the origin, among 10^k others."""
+    return np.sum(v * v - 10 * np.cos(2 * np.pi * v) + 10, axis=1)
+
+
+def griewank(v: Array) -> Array:
+    """Minimum 0 at the origin."""
+    waves = np.prod(np.cos(v / np.sqrt(np.arange(1, v.shape[1] + 1))), axis=1)
+    return np.sum(v * v, axis=1) / 4000 - waves + 1
+
+
+def michalewicz(v: Array) -> Array:
+    """Steep ridges; minimum -9.66015 in ten dimensions, in [0, pi]."""
+    i = np.arange(1, v.shape[1] + 1)
+    return -np.sum(np.sin(v) * np.sin(i * v * v / np.pi) ** 20, axis=1)
+
+
+def branin(v: Array) -> Array:
+    """Minimum 0.397887, at three points."""
+    a, b = v.T
+    bend = b - 5.1 / (4 * np.pi**2) * a * a + 5 / np.pi * a - 6
+    return bend**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a) + 10
+
+
+def disk_branin(v: Array) -> Array:
+    """Branin, feasible inside a disk of radius sqrt(50) only; the minimum is at (pi, 2.275)."""
+    inside = (v[:, 0] - 2.5) ** 2 + (v[:, 1] - 7.5) ** 2 <= 50
+    return np.where(inside, branin(v), np.nan)
+
+
+def gramacy(v: Array) -> Array:
+    """Minimum 0.5998 where both constraints hold (Gramacy and others, 2016)."""
+    a, b = v.T
+    first = 1.5 - a - 2 * b - 0.5 * np.sin(2 * np.pi * (a * a - 2 * b)) <= 0
+    second = a * a + b * b - 1.5 <= 0
+    return np.where(first & second, a + b, np.nan)
+
+
+def mixed(v: Array) -> Array:
+    """A made-up tuning problem: minimum 0. Columns: a..f floats, kind, level, size, units."""
+    x, kind, level, size, units = v[:, :6], v[:, 6], v[:, 7], v[:, 8], v[:, 9]
+    best = np.array([0.2, 0.7, 0.5, 0.35, 0.8, 0.6])
+    # Where the best values lie depends on the category.
+    shift = 0.1 * (kind[:, None] - 2) * np.cos(np.arange(6))
+    bowl = np.sum((x - best - shift) ** 2 * np.array([4, 2, 1, 6, 3, 1]), axis=1)
+    ripple = 0.05 * np.sum(1 - np.cos(6 * np.pi * (x - best - shift)), axis=1)
+    by_kind = np.array([0.5, 0.2, 0.0, 0.3, 0.6])[kind.astype(int)]
+    return (
+        bowl
+        + ripple
+        + by_kind
+        + 0.05 * (level - 3) ** 2
+        + 0.1 * (size - 1) ** 2
+        + (np.log2(units / 32) ** 2 * 0.03)
+    )
+
+
+def _mixed_space() -> Space:
+    parameters: dict[str, Parameter] = {
+        name: Float(type="float", low=0, high=1) for name in "abcdef"
+    }
+    parameters["kind"] = Categorical(type="categorical", choices=["p", "q", "r", "s", "t"])
+    parameters["level"] = Int(type="int", low=0, high=8)
+    parameters["size"] = Ordinal(type="ordinal", values=["s", "m", "l"])
+    parameters["units"] = Int(type="int", low=4, high=256, log=True)
+    return Space(parameters)
+
+
+def _plain(function: Callable[[Array], Array]) -> Callable[[Array, np.random.Generator], Array]:
+    return lambda v, rng: function(v)
+
+
+def _shifted(
+    function: Callable[[Array], Array], k: int, reach: float, seed: int
+) -> Callable[[Array, np.random.Generator], Array]:
+    """The function moved by a fixed vector, uniform within +-reach in each coordinate."""
+    shift = np.random.default_rng(seed).uniform(-reach, reach, k)
+    return lambda v, rng: function(v - shift)
+
+
+def _rotated(
+    function: Callable[[Array], Array], k: int, reach: float, seed: int
+) -> Callable[[Array, np.random.Generator], Array]:
+    """Moved, then turned by a random rotation: nothing is separable any more."""
+    rng = np.random.default_rng(seed)
+    shift = rng.uniform(-reach, reach, k)
+    turn = np.linalg.qr(rng.standard_normal((k, k)))[0]
+    return lambda v, rng: function((v - shift) @ turn)
+
+
+def _noisy(v: Array, rng: np.random.Generator) -> Array:
+    return hartmann6(v) + 0.2 * rng.standard_normal(len(v))
+
+
+PROBLEMS: dict[str, Problem] = {
+    "hartmann6": Problem(box(6, 0, 1), _plain(hartmann6), -3.32237),
+    "ackley10": Problem(box(10, -32.768, 32.768), _shifted(ackley, 10, 16.384, 7), 0.0),
+    "levy20": Problem(box(20, -10, 10), _plain(levy), 0.0),
+    "rosenbrock8": Problem(box(8, -5, 10), _plain(rosenbrock), 0.0),
+    "rastrigin10": Problem(box(10, -5.12, 5.12), _shifted(rastrigin, 10, 2.0, 8), 0.0),
+    "griewank10": Problem(box(10, -600, 600), _shifted(griewank, 10, 200.0, 9), 0.0),
+    "michalewicz10": Problem(box(10, 0, np.pi), _plain(michalewicz), -9.66015),
+    "rotated_ackley10": Problem(box(10, -32.768, 32.768), _rotated(ackley, 10, 12.0, 10), 0.0),
+    "rotated_levy10": Problem(box(10, -10, 10), _rotated(levy, 10, 3.0, 11), 0.0),
+    "mixed": Problem(_mixed_space(), _plain(mixed), 0.0),
+    "noisy_hartmann6": Problem(box(6, 0, 1), _noisy, -3.32237, truth=hartmann6),
+    "disk_branin": Problem(
+        Space(
+            {
+                "a": Float(type="float", low=-5, high=10),
+                "b": Float(type="float", low=0, high=15),
+            }
+        ),
+        _plain(disk_branin),
+        0.397887,
+        0.39795,
+        design=10,
+        rounds=14,
+        batch=5,
+    ),
+    "gramacy": Problem(box(2, 0, 1), _plain(gramacy), 0.5998, 0.62, design=10, rounds=14, batch=5),
+}
+
+# ---- methods -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """One study so far: points v (n, k), objective y (n,), CPU seconds the method took."""
+
+    v: Array
+    y: Array
+    seconds: float = 0.0
+
+
+Method = Callable[[Problem, int], Run]
+
+
+def dngo(
+    surrogate: SurrogateSettings | None = None, acquisition: AcquisitionSettings | None = None
+) -> Method:
+    """This package, with the given settings or the defaults."""
+
+    def run(problem: Problem, seed: int) -> Run:
+        result = _design(problem, seed)
+        noise = np.random.default_rng([seed, 1])
+        for t in range(problem.rounds):
+            start = time.process_time()
+            data = TrainingData(
+                x=problem.space.encode(result.v),
+                y=result.y,
+                constraints={"completed": np.isfinite(result.y).astype(float)},
+            )
+            model = fit_model(
+                data, surrogate or SurrogateSettings(), rng=np.random.default_rng([seed, 2, t])
+            )
+            batch = propose_batch(
+                model,
+                problem.space,
+                evaluated=result.v,
+                y=result.y,
+                pending=np.empty((0, problem.space.k)),
+                size=problem.batch,
+                settings=acquisition or AcquisitionSettings(),
+                rng=np.random.default_rng([seed, 3, t]),
+            )
+            result.seconds += time.process_time() - start
+            _tell(problem, result, batch.v, noise)
+        return result
+
+    return run
+
+
+def sobol(problem: Problem, seed: int) -> Run:
+    """A longer design."""
+    result = _design(problem, seed)
+    more = design(
+        problem.space,
+        problem.rounds * problem.batch,
+        rng=np.random.default_rng([seed, 4]),
+        exclude=result.v,
+    )
+    _tell(problem, result, more, np.random.default_rng([seed, 1]))
+    return result
+
+
+def uniform(problem: Problem, seed: int) -> Run:
+    """Random search."""
+    result = _design(problem, seed)
+    rng = np.random.default_rng([seed, 4])
+    more = problem.space.sample(rng.random((problem.rounds * problem.batch, problem.space.k)))
+    _tell(problem, result, more, np.random.default_rng([seed, 1]))
+    return result
+
+
+def optuna_tpe(problem: Problem, seed: int) -> Run:
+    """Optuna's TPE with the constant liar, which it recommends for parallel evaluations."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = problem.space
+    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    study = optuna.create_study(sampler=sampler)
+    distributions: dict[str, Any] = {}
+    for column in space.columns:
+        if column.choices is not None:
+            distributions[column.name] = optuna.distributions.CategoricalDistribution(
+                list(range(len(column.choices)))
+            )
+        elif column.kind == "int":
+            distributions[column.name] = optuna.distributions.IntDistribution(
+                int(column.low), int(column.high), log=column.log
+            )
+        else:
+            distributions[column.name] = optuna.distributions.FloatDistribution(
+                column.low, column.high, log=column.log
+            )
+    result = _design(problem, seed)
+    noise = np.random.default_rng([seed, 1])
+    start = time.process_time()
+    for row, value in zip(result.v, result.y, strict=True):
+        study.add_trial(_trial(optuna, space, distributions, row, value))
+    result.seconds += time.process_time() - start
+    for _ in range(problem.rounds):
+        start = time.process_time()
+        trials = [study.ask(distributions) for _ in range(problem.batch)]
+        v = np.array([[t.params[c.name] for c in space.columns] for t in trials], dtype=float)
+        result.seconds += time.process_time() - start
+        _tell(problem, result, v, noise)
+        start = time.process_time()
+        for trial, value in zip(trials, result.y[-len(trials) :], strict=True):
+            if np.isfinite(value):
+                study.tell(trial, float(value))
+            else:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        result.seconds += time.process_time() - start
+    return result
+
+
+def _trial(optuna: Any, space: Space, distributions: dict, row: Array, value: float) -> Any:
+    params = {
+        c.name: int(x) if c.choices is not None or c.kind == "int" else float(x)
+        for c, x in zip(space.columns, row, strict=True)
+    }
+    if np.isfinite(value):
+        return optuna.trial.create_trial(
+            params=params, distributions=distributions, value=float(value)
+        )
+    return optuna.trial.create_trial(
+        params=params, distributions=distributions, state=optuna.trial.TrialState.FAIL
+    )
+
+
+def _design(problem: Problem, seed: int) -> Run:
+    rng = np.random.default_rng([seed, 0])
+    v = design(problem.space, problem.design, rng=rng, exclude=np.empty((0, problem.space.k)))
+    run = Run(np.empty((0, problem.space.k)), np.empty(0))
+    _tell(problem, run, v, np.random.default_rng([seed, 5]))
+    return run
+
+
+def _tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> None:
+    run.y = np.concatenate([run.y, problem.evaluate(v, noise)])
+    run.v = np.concatenate([run.v, v])
+
+
+def methods() -> dict[str, Method]:
+    """The methods that can run here."""
+    found: dict[str, Method] = {"random": uniform, "sobol": sobol, "dngo": dngo()}
+    if importlib.util.find_spec("optuna"):
+        found["optuna_tpe"] = optuna_tpe
+    return found
+
+
+ABLATION: dict[str, dict[str, Any]] = {
+    "dngo": {},
+    "no local share": {"local_share": 0.0},
+    "only local": {"local_share": 1.0},
+    "thompson": {"kind": "thompson"},
+    "S = 1": {"fantasies": 1},
+    "S = 100": {"fantasies": 100},
+    "S = 1, no local share": {"fantasies": 1, "local_share": 0.0},
+    "thompson, no local share": {"kind": "thompson", "local_share": 0.0},
+    "few candidates": {"uniform_candidates": 1024, "local_candidates": 512},
+}
+
+
+def main() -> None:
+    """Run what was asked for and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    available = methods()
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--methods", nargs="+", choices=available, default=list(available))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--ablation", action="store_true", help="variants of dngo instead")
+    parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
+    arguments = parser.parse_args()
+    runs = {name: available[name] for name in arguments.methods}
+    if arguments.ablation:
+        runs = {
+            name: dngo(acquisition=AcquisitionSettings(**changes))
+            for name, changes in ABLATION.items()
+        }
+        if any(c in available for c in ("sobol",)):
+            runs["sobol"] = sobol
+    done = _read(arguments.results)
+    print("problem | method | mean | sd | found | infeasible after 30 | CPU s | n")
+    for name in arguments.problems:
+        problem = PROBLEMS[name]
+        for label, method in runs.items():
+            rows = []
+            for seed in range(arguments.seeds):
+                row = done.get((name, label, seed))
+                if row is None:
+                    run = method(problem, seed)
+                    row = {
+                        "problem": name,
+                        "method": label,
+                        "seed": seed,
+                        "best": problem.score(run.v, run.y),
+                        "infeasible": float(np.mean(~np.isfinite(run.y[30:]))),
+                        "seconds": run.seconds,
+                    }
+                    if arguments.results:
+                        with arguments.results.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+                rows.append(row)
+            print(_summary(problem, name, label, rows), flush=True)
+
+
+def _read(path: Path | None) -> dict[tuple[str, str, int], dict[str, Any]]:
+    if path is None or not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {(row["problem"], row["method"], row["seed"]): row for row in rows}
+
+
+def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]) -> str:
+    best = np.array([row["best"] for row in rows])
+    found = "-" if problem.target is None else str(int(np.sum(best <= problem.target)))
+    spread = best.std(ddof=1) if len(best) > 1 else np.nan
+    infeasible = np.mean([row["infeasible"] for row in rows])
+    seconds = np.mean([row["seconds"] for row in rows])
+    return (
+        f"{name} | {label} | {best.mean():.5g} | {spread:.2g} | {found} | "
+        f"{infeasible:.0%} | {seconds:.1f} | {len(rows)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""What Slurm costs, and how well a study uses it: measured on the tests' own cluster.
+
+    python benchmarks/slurm_utilisation.py packing    CPU-s per evaluation besides the objective
+    python benchmarks/slurm_utilisation.py overlap    utilisation with 1 and 2 batches in flight
+
+Both need root on a Debian machine (tests/slurm/up), and little else to run beside them. One line of
+JSON for each setting on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "slurm"))
+from cluster import Cluster
+from study import SlurmStudy
+
+# Seconds of a simulated evaluation: log-normal, drawn from the point's own seed.
+SIMULATED = """
+import json, os, random, sys, time
+p = json.load(sys.stdin)
+time.sleep({median} * random.Random(int(os.environ["DNGO_SEED"])).lognormvariate(0, {sigma}))
+print((p["x"] - 0.3) ** 2)
+"""
+
+
+@contextlib.contextmanager
+def cluster_of(*options: str) -> Iterator[Cluster]:
+    """A cluster of its own."""
+    with tempfile.TemporaryDirectory(prefix="dngo-bench-") as folder:
+        cluster = Cluster(Path(folder).resolve())
+        cluster.up(*options)
+        try:
+            yield cluster
+        finally:
+            cluster.down()
+
+
+class CpuMeter:
+    """CPU seconds of the cluster's nodes and all that they start, by a control group."""
+
+    def __init__(self, cluster: Cluster):
+        v1 = Path("/sys/fs/cgroup/cpuacct")
+        self.v1 = v1.is_dir()
+        self.folder = (v1 if self.v1 else Path("/sys/fs/cgroup")) / cluster.folder.name
+        self.folder.mkdir()
+        for name in cluster.nodes:
+            pid = (cluster.folder / "pid" / name).read_text()
+            (self.folder / "cgroup.procs").write_text(pid)
+
+    def seconds(self) -> float:
+        if self.v1:
+            return int((self.folder / "cpuacct.usage").read_text()) / 1e9
+        lines = dict(x.split() for x in (self.folder / "cpu.stat").read_text().splitlines())
+        return int(lines["usage_usec"]) / 1e6
+
+
+def packing(points: int) -> None:
+    """The same evaluations in jobs of 1 and of 20 points, with an objective that costs nothing."""
+    for each in (1, 20):
+        with cluster_of() as cluster, tempfile.TemporaryDirectory() as folder:
+            toy = SlurmStudy(
+                Path(folder) / "study",
+                cluster,
+                objective={"command": "echo 1"},
+                design={"size": points},
+                points_per_job=each,
+                resources={"evaluate": {"mem_mb": 500}},
+            )
+            meter = CpuMeter(cluster)
+            toy.start()
+            proposals = toy.results / "pending" / "0" / "proposals.json"
+            toy.until(proposals.exists, "the design")
+            toy.until(partial(evaluating, toy), "the first evaluation")
+            before, began = meter.seconds(), time.monotonic()
+            toy.end(timeout=1800)
+            wall = time.monotonic() - began
+            used = meter.seconds() - before
+            jobs = -(-points // each)
+            show(
+                points_per_job=each,
+                jobs=jobs,
+                evaluations=points,
+                cpu_s_per_evaluation=round(used / points, 3),
+                cpu_s_per_job=round(used / jobs, 2),
+                wall_s=round(wall, 1),
+            )
+
+
+def evaluating(toy: SlurmStudy) -> bool:
+    """Whether the jobs that are there are all evaluations."""
+    comments = toy.cluster.run("squeue", "--noheader", "--format=%k").splitlines()
+    return bool(comments) and all("evaluate" in comment for comment in comments)
+
+
+def overlap(median: float, sigma: float, batch: int, iterations: int, cpus: int) -> None:
+    """The same study with 1 and 2 batches in flight; a batch is several times what runs at once."""
+    for in_flight in (1, 2):
+        with (
+            cluster_of("--nodes", "1", "--cpus", str(cpus)) as cluster,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            toy = SlurmStudy(
+                Path(folder) / "study",
+                cluster,
+                design={"size": batch},
+                iterations=iterations,
+                batch_size=batch,
+                points_per_job=1,
+                batches_in_flight=in_flight,
+                resources={"evaluate": {"mem_mb": 500}},
+                surrogate={},
+            )
+            (toy.folder / "objective.py").write_text(SIMULATED.format(median=median, sigma=sigma))
+            toy.run("--seconds-between-status-checks", "10", timeout=3600)
+            show(
+                batches_in_flight=in_flight,
+                median_s=median,
+                sigma=sigma,
+                slots=cpus,
+                batch_size=batch,
+                iterations=iterations,
+                **utilisation(cluster.records(), cpus),
+            )
+
+
+def utilisation(records: list[dict[str, str]], cpus: int) -> dict[str, float]:
+    """Busy CPU time over available, from the records of Slurm.
+
+    whole: from the first job's start to the last one's end, with the beginning and the end, where
+    there is nothing more to do.  steady: from the first full load to the last job's start, as in a
+    study that goes on.
+    """
+
+    def span(record: dict[str, str]) -> tuple[float, float]:
+        begin, end = (
+            datetime.fromisoformat(record[k]).timestamp() for k in ("StartTime", "EndTime")
+        )
+        return begin, end
+
+    spans = [span(r) for r in records]
+    size = [int(r["ProcCnt"]) for r in records]
+
+    def busy(start: float, stop: float) -> float:
+        inside = (max(0.0, min(e, stop) - max(b, start)) for b, e in spans)
+        return sum(n * t for n, t in zip(size, inside, strict=True)) / (cpus * (stop - start))
+
+    starts = sorted(b for b, _ in spans)
+    whole = (starts[0], max(e for _, e in spans))
+    steady = (starts[min(cpus, len(starts) - 1)], starts[-1])
+    return {
+        "whole": round(busy(*whole), 3),
+        "steady": round(busy(*steady), 3),
+        "jobs": len(records),
+        "wall_s": round(whole[1] - whole[0]),
+    }
+
+
+def show(**row: Any) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("packing")
+    first.add_argument("--points", type=int, default=40)
+    second = commands.add_parser("overlap")
+    second.add_argument("--median", type=float, default=25.0, help="seconds")
+    second.add_argument("--sigma", type=float, default=0.7, help="deviation of ln seconds")
+    second.add_argument("--batch", type=int, default=12)
+    second.add_argument("--iterations", type=int, default=4)
+    second.add_argument("--cpus", type=int, default=4, help="evaluations at once")
+    options = vars(parser.parse_args())
+    {"packing": packing, "overlap": overlap}[options.pop("command")](**options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""The examples' objectives, run as a study runs them: parameters in, an outcome document out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from dngo import config
+from dngo.archive import read_table
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/objective.py"))
+
+needs_xfoil = pytest.mark.skipif(
+    shutil.which("xfoil") is None, reason="the program xfoil is missing: apt-get install xfoil"
+)
+
+
+def configuration(name: str) -> Path:
+    """The configuration of an example; the default study's is the one in the root."""
+    return EXAMPLES.parent / "config.yaml" if name == "digits" else EXAMPLES / name / "config.yaml"
+
+
+def run(
+    name: str, parameters: dict[str, Any], **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The objective of an example, alone, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "objective.py"],
+        cwd=EXAMPLES / name,
+        input=json.dumps(parameters),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def outcome(name: str, parameters: dict[str, Any], **environment: str) -> Any:
+    """What the objective says in the last line of its standard output."""
+    result = run(name, parameters, **environment)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The default parameters of an example, without the inactive ones."""
+    space = yaml.safe_load(configuration(name).read_text())["space"]
+    return {k: p["default"] for k, p in space.items() if "active_if" not in p}
+
+
+def module(name: str) -> ModuleType:
+    """The objective as a module, under a name that no other has."""
+    spec = importlib.util.spec_from_file_location(
+        f"objective_{name}", EXAMPLES / name / "objective.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_configuration_is_valid(name: str) -> None:
+    study = config.load([configuration(name)])
+    assert study.study == name
+
+
+@needs_xfoil
+def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
+    options = [f"results={tmp_path}", "iterations=1", "batch_size=6", "design={size: 24}"]
+    done = subprocess.run(
+        [*command, "--cores", "2", "--config", *options, "surrogate={steps: 100}"],
+        cwd=EXAMPLES.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    table = read_table(tmp_path / "airfoil" / "archive.h5")
+    assert len(table) == 30
+    assert (table.status == "ok").sum() >= 5
+    assert {"failed", "infeasible"} <= set(table.status)
+
+
+# ---- functions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("x1", "x2"), [(-math.pi, 12.275), (math.pi, 2.275), (3 * math.pi, 2.475)])
+def test_branin_minima(x1: float, x2: float) -> None:
+    assert outcome("branin", {"x1": x1, "x2": x2}) == pytest.approx(5 / (4 * math.pi), abs=1e-9)
+
+
+def test_branin_elsewhere() -> None:
+    # At the origin the valley's term is 36, the cosine's 10 (1 - 1 / 8 pi).
+    assert outcome("branin", {"x1": 0.0, "x2": 0.0}) == pytest.approx(56 - 10 / (8 * math.pi))
+
+
+def test_hartmann6_minimum() -> None:
+    best = (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573)
+    value = outcome("hartmann6", {f"x{i}": x for i, x in enumerate(best, 1)})
+    assert value == pytest.approx(-3.32237, abs=1e-5)
+    hartmann6 = module("hartmann6").hartmann6
+    for i in range(6):
+        for step in (-1e-2, 1e-2):
+            beside = list(best)
+            beside[i] += step
+            assert hartmann6(beside) > value
+
+
+# ---- digits -------------------------------------------------------------------------------------
+
+GOOD = {
+    "learning_rate": 0.12,
+    "layers": 1,
+    "units": 146,
+    "dropout": 0.18,
+    "augmentation": "shift",
+    "distance": 0.3,
+}
+
+
+def test_digits_has_headroom_beyond_the_defaults() -> None:
+    default = outcome("digits", defaults("digits"))
+    good = outcome("digits", GOOD)
+    assert default["constraints"] == good["constraints"] == {"budget": True}
+    assert 5 < default["objective"] < 7
+    assert 3 < good["objective"] < 4.7
+
+
+def test_digits_is_the_same_for_the_same_seed() -> None:
+    first, again = (outcome("digits", defaults("digits"), DNGO_SEED="7") for _ in range(2))
+    assert first == again
+    assert outcome("digits", defaults("digits"), DNGO_SEED="8") != first
+
+
+def test_digits_diverges_in_words() -> None:
+    result = run("digits", {**defaults("digits"), "learning_rate": 1.0, "layers": 3})
+    assert result.returncode == 1
+    assert result.stderr.startswith("training diverged: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+
+
+def test_digits_counts_what_a_network_costs() -> None:
+    large = outcome("digits", {**defaults("digits"), "units": 100})
+    assert large["metadata"]["multiply_adds"] == 64 * 100 + 100 * 100 + 100 * 10
+    assert large["constraints"] == {"budget": False}
+
+
+def test_digits_moves_images_as_far_as_it_says() -> None:
+    digits = module("digits")
+    rng = np.random.default_rng(0)
+    image = np.zeros((500, 8, 8), dtype=np.float32)
+    image[:, 3:5, 3:5] = 1
+    where = np.arange(8) - 3.5
+
+    def centre(x):
+        x = x.reshape(-1, 8, 8)
+        return (x.sum(axis=2) @ where) / x.sum(axis=(1, 2))
+
+    moved = centre(digits.move(image.reshape(500, 64), "shift", 1.5, rng))
+    assert np.abs(moved).max() == pytest.approx(1.5, abs=0.05)
+    assert moved.mean() == pytest.approx(0, abs=0.2)
+    turned = centre(digits.move(image.reshape(500, 64), "rotation", 1.5, rng))
+    assert np.abs(turned).max() < 1e-6  # about the centre, whence the blot does not move
+
+
+def test_digits_gradient_is_the_slope_of_the_loss() -> None:
+    """One step of training, repeated on one image, lowers the loss as its gradient promises."""
+    digits = module("digits")
+    x, labels = digits.load_digits()
+    assert x.shape == (1797, 64)
+    assert 0 <= x.min() < x.max() <= 1
+    assert np.bincount(labels).min() > 170
+    x, labels = x[:30], labels[:30]
+
+    def loss(rate: float) -> float:
+        weights, biases = digits.train(
+            x,
+            labels,
+            [64, 20, 15, 10],
+            learning_rate=rate,
+            dropout=0.0,
+            augmentation="none",
+            distance=0.0,
+            rng=np.random.default_rng(3),
+        )
+        return -float(digits.predict(x, weights, biases)[np.arange(30), labels].mean())
+
+    digits.EPOCHS = 1  # one step, as the thirty images are one batch
+    digits.UNTRAINED = math.inf
+    still = loss(0.0)
+    slope = (still - loss(1e-3)) / 1e-3  # the squared length of the gradient
+    assert slope > 0.1
+    assert (still - loss(2e-3)) / 2e-3 == pytest.approx(slope, rel=0.02)
+
+
+# ---- airfoil ------------------------------------------------------------------------------------
+
+
+@needs_xfoil
+def test_airfoil_flies(tmp_path: Path) -> None:
+    result = outcome("airfoil", defaults("airfoil"), DNGO_WORKDIR=str(tmp_path))
+    assert result["objective"] == pytest.approx(105, rel=0.03)
+    assert result["constraints"] == {"thickness": True, "moment": True}
+    assert result["metadata"]["lift"] == pytest.approx(0.8)
+    assert {path.name for path in tmp_path.iterdir()} >= {"shape.dat", "xfoil.log"}
+
+
+@needs_xfoil
+def test_airfoil_reports_its_constraints() -> None:
+    thin = {
+        "thickness_front": 0.14,
+        "thickness_middle": 0.06,
+        "thickness_rear": 0.14,
+        "camber_front": 0.18,
+        "camber_middle": 0.36,
+        "camber_rear": 0.37,
+    }
+    assert outcome("airfoil", thin)["constraints"] == {"thickness": False, "moment": False}
+
+
+@needs_xfoil
+def test_airfoil_that_does_not_converge_has_failed(tmp_path: Path) -> None:
+    blunt = {
+        "thickness_front": 0.05,
+        "thickness_middle": 0.35,
+        "thickness_rear": 0.3,
+        "camber_front": -0.1,
+        "camber_middle": 0.4,
+        "camber_rear": -0.1,
+    }
+    result = run("airfoil", blunt, DNGO_WORKDIR=str(tmp_path))
+    assert result.returncode == 1
+    assert result.stderr.startswith("XFOIL")
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+
+
+def test_airfoil_without_xfoil_says_what_to_install(tmp_path: Path) -> None:
+    result = run("airfoil", defaults("airfoil"), PATH=str(tmp_path))
+    assert result.returncode == 1
+    assert result.stderr == "the program xfoil is not installed: apt-get install xfoil\n"
+
+
+STEP = """
+  {n}   rms: {rms}   max: -.1E-02   D at   30  1
+       a =  2.500      CL =  0.8000
+      Cm = -0.0499     CD =  {drag}   =>   CDf =  0.00420    CDp =  0.00177
+"""
+FAILED = "\n VISCAL:  Convergence failed\n"
+
+
+def test_only_the_final_state_of_xfoil_counts() -> None:
+    final_state = module("airfoil").final_state
+    bad = STEP.format(n=200, rms="0.2104E-01", drag="0.03000")
+    good = STEP.format(n=5, rms="0.4E-05", drag="0.00600")
+    found = {"alpha": 2.5, "lift": 0.8, "drag": 0.006, "moment": -0.0499}
+    assert final_state(bad + good) == found
+    assert final_state(bad + FAILED + good) == found
+    with pytest.raises(ArithmeticError, match="Convergence failed"):
+        final_state(good + bad + FAILED)
+    with pytest.raises(ArithmeticError, match="ended before"):
+        final_state(good + bad)
+    with pytest.raises(ArithmeticError, match="ended before"):
+        final_state("")
+
+
+def test_outline_is_closed_and_as_thick_as_it_says() -> None:
+    points, thickness = module("airfoil").outline(defaults("airfoil"))
+    assert points[0] == points[-1] == (1.0, 0.0)
+    assert min(points)[0] == 0
+    assert thickness == pytest.approx(0.125, abs=0.001)

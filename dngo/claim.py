@@ -58,9 +58,17 @@ class Claim:
         self._beat: tuple[str, int, float] = ("", 0, 0.0)
 
     def acquire(self) -> bool:
-        """Take the claim if nobody alive holds it; a dead owner's claim is taken over."""
-        if self._make():
-            return True
+        """Take the claim if nobody alive holds it; a dead owner's claim is taken over.
+
+        Raises OSError where the disk refuses.
+        """
+        try:
+            if self._make():
+                return True
+        except OSError:
+            # Nor can its owner's heart beat there: the silence counts from when the disk is back.
+            self._beat = ("", 0, 0.0)
+            raise
         owner = self.owner()
         if owner is None:
             return self._make()

@@ -102,6 +102,34 @@ def test_a_silent_owner_elsewhere_is_succeeded_and_a_beating_one_is_not(
     assert claim.acquire()
 
 
+def test_an_owner_is_not_dead_because_the_disk_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heart cannot beat meanwhile, and whoever waits must not be the first to write again."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "dngo-test", disk], check=False).returncode:
+        pytest.skip("cannot mount a file system")
+    try:
+        monkeypatch.setattr(module, "SILENCE", 0.5)
+        owner = {"host": "elsewhere", "boot": "b", "namespace": "n", "pid": 1, "token": "t"}
+        (disk / "c").write_text(json.dumps(owner))
+        claim = Claim(disk / "c")
+        assert not claim.acquire()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for _ in range(8):
+            with pytest.raises(OSError, match="Read-only"):
+                claim.acquire()
+            time.sleep(0.1)
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        assert not claim.acquire()
+        time.sleep(0.6)
+        assert claim.acquire()
+        claim.release()
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
 def test_a_claim_needs_its_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Claim(tmp_path / "gone" / "c").acquire()

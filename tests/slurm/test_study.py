@@ -18,13 +18,7 @@ import pytest
 from .cluster import Cluster
 from .study import SlurmStudy
 
-# Not with every test run yet: ten minutes, and test_slurm_forgets_its_jobs saw a point run twice.
-pytestmark = [
-    pytest.mark.timeout(240),
-    pytest.mark.skipif(
-        not os.environ.get("DNGO_TEST_SLURM"), reason="a study on Slurm: set DNGO_TEST_SLURM=1"
-    ),
-]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -179,13 +173,20 @@ def test_slurm_forgets_its_jobs(study, cluster: Cluster) -> None:
     for path in (cluster.folder / "state" / "slurmctld").glob("job_state*"):
         path.unlink()
     cluster.up()
-    # It may end the job that it does not know, or let it run: in both cases another job comes. The
-    # objective goes on only then; killed between its own end and its outcome it would run again.
+    # It kills the job that it does not know as soon as it hears of it, or lets it run: in both cases
+    # another job comes. The objective goes on only once that is settled: an evaluation that is killed
+    # in the moment between its own end and its outcome does run again.
     log = toy.results / "logs" / "evaluate" / "0" / "0.log"
-    toy.until(
-        lambda: toy.events("start")["0-1"] == 2 or (log.exists() and "waiting" in log.read_text()),
-        "another job",
-    )
+
+    def killed() -> bool:
+        return toy.events("start")["0-1"] == 2
+
+    def waiting() -> bool:
+        return log.exists() and "waiting" in log.read_text()
+
+    toy.until(lambda: killed() or waiting(), "another job")
+    settled = time.monotonic() + 15
+    toy.until(lambda: killed() or time.monotonic() > settled, "its fate is known")
     toy.let_go()
     toy.end()
     toy.lawful(4)

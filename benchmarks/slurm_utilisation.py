@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "slurm"))
-from cluster import Cluster
-from study import SlurmStudy
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from slurm.cluster import Cluster
+from slurm.study import SlurmStudy
 
 # Seconds of a simulated evaluation: log-normal, drawn from the point's own seed.
 SIMULATED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 from . import archive
 from .batch import STATUSES
 from .files import replacing
+from .scores import Score, forward_scores
 from .study import Study, best_row
 
 
@@ -49,7 +51,7 @@ def summary(study: Study) -> str:
     lines += [
         "",
         "Where to look next:",
-        f"  {study.folder}/report/convergence.svg and parameters.svg",
+        f"  {study.folder}/report/convergence.svg, parameters.svg and calibration.svg",
         f"  {study.archive}  (every proposal and outcome; plain HDF5)",
         "  dngo status    how a study stands while it runs",
         "  raise `iterations` in the configuration and type the same command to go on",
@@ -192,14 +194,36 @@ def format_status(data: dict[str, Any]) -> str:
 # ---- files --------------------------------------------------------------------------------------
 
 
-def write_report(study: Study, *, summary: Path, convergence: Path, parameters: Path) -> None:
-    """Write the page of text and the two plots."""
+def write_report(
+    study: Study,
+    *,
+    summary: Path,
+    convergence: Path,
+    parameters: Path,
+    calibration: Path,
+    scores: Path,
+) -> None:
+    """Write the page of text, the plots, and the scores of the surrogates as a table."""
     table = archive.read_table(study.archive)
+    found = forward_scores(study.archive, study.config)
+    with replacing(scores) as temporary:
+        _write_scores(temporary, found)
+    _plot(calibration, lambda plt: _calibration(plt, found))
     _plot(convergence, lambda plt: _convergence(plt, study, table))
     _plot(parameters, lambda plt: _parameters(plt, study, table))
     text = globals()["summary"](study)
     with replacing(summary) as temporary:
         temporary.write_text(f"{text}\n\nWritten {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+
+
+SCORES = ("iteration", "part", "outcomes", "log_density", "constant", "coverage")
+
+
+def _write_scores(path: Path, scores: list[Score]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(SCORES)
+        writer.writerows([getattr(score, name) for name in SCORES] for score in scores)
 
 
 def _plot(path: Path, draw: Any) -> None:
@@ -251,6 +275,32 @@ def _convergence(plt: Any, study: Study, table: archive.Table) -> Any:
     axes.set_ylabel("objective")
     axes.set_title(f"{study.config.study}: {headline(study)}", fontsize=9)
     axes.legend(fontsize=8)
+    return figure
+
+
+def _calibration(plt: Any, scores: list[Score]) -> Any:
+    """Each surrogate judged by the batch it proposed."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
+    for part, style in (("all", "o-C0"), ("gp", "--C1"), ("adaptive_basis", ":C2")):
+        of_part = [s for s in scores if s.part == part]
+        if of_part:
+            gain = [s.log_density - s.constant for s in of_part]
+            left.plot([s.iteration for s in of_part], gain, style, label=part)
+    left.axhline(0, color="0.8", zorder=0)
+    left.set_xlabel("iteration")
+    left.set_ylabel("log density of its batch\nover that of a constant (nats)")
+    levels = np.concatenate([s.levels for s in scores if s.part == "all"] or [np.empty(0)])
+    right.set_xlabel("probability given to a lower value")
+    right.set_ylabel("outcomes")
+    if len(levels):
+        left.legend(fontsize=8)
+        bins = int(np.clip(len(levels) / 10, 5, 20))
+        right.hist(levels, bins=bins, range=(0, 1), color="C0")
+        right.axhline(len(levels) / bins, color="0.5", label="calibrated")
+        inside = np.mean((levels > 0.025) & (levels < 0.975))
+        right.set_title(f"{inside:.0%} of {len(levels)} inside the 95 % interval", fontsize=9)
+        right.legend(fontsize=8)
+    figure.tight_layout()
     return figure
 
 

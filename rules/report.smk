@@ -12,6 +12,10 @@ rule report:
         parameters=report(
             "<study>/report/parameters.svg", category="Study", labels={"plot": "parameters"}
         ),
+        calibration=report(
+            "<study>/report/calibration.svg", category="Study", labels={"plot": "calibration"}
+        ),
+        scores="<study>/report/scores.csv",
     log:
         "<study>/logs/report.log",
     benchmark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -54,8 +55,13 @@ def test_a_study_runs_and_says_what_it_found(toy) -> None:
     assert "Best point, proposal" in output
     assert "the default parameters" in output
     assert "best of the initial design" in output
-    for name in ("summary.txt", "convergence.svg", "parameters.svg"):
+    for name in ("summary.txt", "convergence.svg", "parameters.svg", "calibration.svg"):
         assert (study.results / "report" / name).stat().st_size > 200
+    # Each surrogate is judged by the batch it proposed, and knows more than the mean of what it saw.
+    with open(study.results / "report" / "scores.csv", newline="") as stream:
+        scores = [row for row in csv.DictReader(stream) if row["part"] == "all"]
+    assert [row["iteration"] for row in scores] == ["1", "2"]
+    assert float(scores[-1]["log_density"]) > float(scores[-1]["constant"])
     with h5py.File(study.archive) as file:
         assert "model" in file["iterations/2/surrogate"]
         assert json.loads(file["iterations/1"].attrs["environment"])["packages"]["torch"]

@@ -1,0 +1,79 @@
+"""How good each surrogate was at what it had not seen: the batch it proposed, once evaluated.
+
+A forward score is the honest one. The points were chosen by the very surrogate that is judged, where
+it expected much, so it is also a hard one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from . import archive
+from .config import Config
+from .derive import sign
+
+
+@dataclass(frozen=True)
+class Score:
+    """The surrogate of one iteration, judged by the ok outcomes of its batch.
+
+    part: "all", or of a mixture one kind alone: "gp", "adaptive_basis". outcomes: how many.
+    log_density: mean log predictive density, objective units. constant: the same of a normal with
+    the mean and deviation of what the surrogate was trained on. coverage: share of the outcomes
+    inside the central 95 % interval. levels: (outcomes,) probability given to a lower value.
+    """
+
+    iteration: int
+    part: str
+    outcomes: int
+    log_density: float
+    constant: float
+    coverage: float
+    levels: np.ndarray
+
+
+def forward_scores(path: Path, config: Config) -> list[Score]:
+    """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
+    from .surrogates.gaussian_process import GaussianProcess
+    from .surrogates.model import Model
+
+    table = archive.read_table(path)
+    ok = table.status == "ok"
+    y = sign(config) * table.objective
+    scores: list[Score] = []
+    with archive.reading(path) as file:
+        for t in np.unique(table.iteration):
+            group = file[f"iterations/{t}"]
+            rows = ok & (table.iteration == t)
+            if "surrogate" not in group or not rows.any():
+                continue
+            model = Model.load(group["surrogate/model"])
+            if not model.objective:
+                continue
+            seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
+            deviation = max(float(np.std(seen)), 1e-12 * (1.0 + abs(float(np.mean(seen)))))
+            z = (y[rows] - np.mean(seen)) / deviation
+            constant = float(np.mean(-0.5 * z**2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)))
+            parts = {"all": model.objective}
+            processes = tuple(c for c in model.objective if isinstance(c, GaussianProcess))
+            if 0 < len(processes) < len(model.objective):
+                others = (c for c in model.objective if not isinstance(c, GaussianProcess))
+                parts |= {"gp": processes, "adaptive_basis": tuple(others)}
+            for part, components in parts.items():
+                judged = replace(model, objective=components)
+                density, level = judged.log_density(table.x[rows], y[rows])
+                scores.append(
+                    Score(
+                        iteration=int(t),
+                        part=part,
+                        outcomes=int(rows.sum()),
+                        log_density=float(np.mean(density)),
+                        constant=constant,
+                        coverage=float(np.mean((level > 0.025) & (level < 0.975))),
+                        levels=level,
+                    )
+                )
+    return scores

@@ -6,7 +6,8 @@ Runs a study on the tests' own cluster (root, Debian) and does something to it e
 are cancelled or killed, nodes set down, daemons killed, the controller taken away, Snakemake
 interrupted, the results made read-only. Whenever Snakemake has ended, the same command is typed
 again. One line of JSON for each fault, then what became of the evaluations; exit status 1 if one was
-lost, or repeated after it had ended.
+lost, or repeated after it had ended. That happens to one which is killed in the moment between its end
+and its outcome on disk (some 20 ms on an idle machine); its events are then listed with their times.
 """
 
 from __future__ import annotations
@@ -133,8 +134,7 @@ def run(faults: int, seed: int, every: float) -> bool:
                 time.sleep(rng.expovariate(1 / every))
                 if faults > 0 and study.process is not None and study.process.poll() is None:
                     name = rng.choice(list(chaos.faults))
-                    at = round(time.monotonic() - began, 1)
-                    print(json.dumps({"at_s": at, "fault": name}), flush=True)
+                    print(json.dumps({"at": round(time.time(), 3), "fault": name}), flush=True)
                     chaos.faults[name]()
                     faults -= 1
                 study.hurry()
@@ -158,6 +158,10 @@ def run(faults: int, seed: int, every: float) -> bool:
             "wall_s": round(time.monotonic() - began),
         }
         print(json.dumps(row), flush=True)
+        # When what happened to a repeated point: was it killed between its end and its outcome?
+        for line in (study.folder / "events.txt").read_text().splitlines():
+            if line.split()[1] in row["repeated"]:
+                print(line)
         return len(statuses) == points and not row["not_ok"] and not row["repeated"]
 
 

@@ -34,7 +34,8 @@ point = os.environ["DNGO_ID"]
 p = json.load(sys.stdin)
 def note(word):
     with open("events.txt", "a") as stream:
-        stream.write(f"{word} {point} {os.environ.get('SLURM_JOB_ID', '-')}" + chr(10))
+        job = os.environ.get("SLURM_JOB_ID", "-")
+        stream.write(f"{word} {point} {job} {time.time():.3f}" + chr(10))
 note("start")
 try:
     action = json.load(open("actions.json")).get(point, 0.0)

@@ -7,11 +7,12 @@ diagonal for every alpha and beta, so that each evaluation of the evidence costs
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.surrogates.network import Network
+from dngo.surrogates.numerics import with_task
 
 Array = NDArray[np.float64]
 
@@ -68,6 +69,20 @@ class Regression:
         return beta[:, None] * self.projection * variance, variance
 
 
+class Basis(Protocol):
+    """Basis functions with the weights of a network, or of several."""
+
+    @property
+    def weights(self) -> tuple[Array, ...]: ...
+    @property
+    def biases(self) -> tuple[Array, ...]: ...
+    @property
+    def activation(self) -> str: ...
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) unit cube -> phi: (n, D)."""
+
+
 @dataclass(frozen=True)
 class FiniteBasis:
     """One component of a posterior over functions: f(x) = w^T z(x), w Gaussian, H times over.
@@ -79,7 +94,7 @@ class FiniteBasis:
     weight: of the component in the mixture that is the posterior.
     """
 
-    network: Network
+    network: Basis
     rotation: Array
     mean: Array
     variance: Array
@@ -89,6 +104,7 @@ class FiniteBasis:
 
     def features(self, x: Array) -> Array:
         """x: (n, d) unit cube -> z: (n, D)."""
+        x = with_task(x, self.network.weights[0].shape[-2])
         z = self.network.features(x) @ self.rotation
         return np.hstack([z, np.ones((len(x), 1)), x, x * x]) if self.quadratic else z
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Progress = Callable[[float, str], None]
@@ -18,6 +19,12 @@ def one_thread():
     a second thread anyway.
     """
     return ThreadpoolController().limit(limits=1)
+
+
+def with_task(x: NDArray[np.float64], inputs: int) -> NDArray[np.float64]:
+    """x: (n, d) -> (n, inputs): after the parameters, a 0 for every task that a point is not of."""
+    missing = inputs - x.shape[1]
+    return np.hstack([x, np.zeros((len(x), missing))]) if missing else x
 
 
 def child(rng: np.random.Generator) -> np.random.Generator:

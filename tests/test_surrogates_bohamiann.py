@@ -1,0 +1,221 @@
+"""Laws of BOHAMIANN: its sampler on known posteriors, its gradient, its moments as a basis."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+
+from dngo.acquisition.improvement import Fantasies
+from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
+from dngo.surrogates.bohamiann import LOG_NOISE, LOG_NOISE_DEVIATION, _Posterior
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.sghmc import Sampler
+
+QUICK = SurrogateSettings(
+    kind="bohamiann",
+    width=20,
+    layers=2,
+    posterior_samples=30,
+    chains=10,
+    burn_in=800,
+    thin=40,
+    warp=False,
+)
+
+# ---- the sampler ----------------------------------------------------------------------------------
+
+DEVIATIONS = np.geomspace(0.003, 1.0, 5)
+CORRELATION = 0.4 * np.eye(5) + 0.6
+COVARIANCE = DEVIATIONS[:, None] * CORRELATION * DEVIATIONS
+MEAN = np.array([1.0, -1.0, 2.0, 0.0, 3.0]) * DEVIATIONS
+PRECISION = np.linalg.inv(COVARIANCE)
+
+
+def sampled(gradient, **how) -> np.ndarray:
+    start = np.random.default_rng(0).standard_normal((32, 5))
+    sampler = Sampler(gradient, start, rng=np.random.default_rng(1), **how)
+    sampler.burn_in(5000)
+    return np.concatenate(sampler.samples(100, 40))
+
+
+def misfit(x: np.ndarray) -> float:
+    """The largest error of a mean, in deviations, or of a covariance, relative."""
+    bias = np.abs(x.mean(axis=0) - MEAN) / DEVIATIONS
+    wrong = np.abs(np.cov(x.T) - COVARIANCE) / (DEVIATIONS[:, None] * DEVIATIONS)
+    return float(max(bias.max(), wrong.max()))
+
+
+def test_a_badly_scaled_correlated_gaussian_has_the_right_mean_and_covariance():
+    assert misfit(sampled(lambda theta: (theta - MEAN) @ PRECISION)) < 0.25
+
+
+def test_without_adaptation_the_same_budget_does_not_reach_it():
+    # The largest steps at which the equations (7) are stable on the narrowest axis, and smaller.
+    for step in (2e-3, 1e-3):
+        x = sampled(lambda theta: (theta - MEAN) @ PRECISION, adapt=False, step=step)
+        assert np.isfinite(x).all()
+        assert misfit(x) > 0.8
+
+
+def test_noisy_gradients_sample_the_same_gaussian():
+    rng = np.random.default_rng(2)
+    noise = 0.5 * np.sqrt(np.diag(PRECISION))
+
+    def gradient(theta: np.ndarray) -> np.ndarray:
+        return (theta - MEAN) @ PRECISION + noise * rng.standard_normal(theta.shape)
+
+    assert misfit(sampled(gradient, noisy=True)) < 0.45
+
+
+def test_the_scales_are_those_of_the_gradient():
+    sampler = Sampler(
+        lambda theta: (theta - MEAN) @ PRECISION,
+        MEAN + DEVIATIONS * np.random.default_rng(0).standard_normal((64, 5)),
+        rng=np.random.default_rng(1),
+    )
+    sampler.burn_in(3000)
+    # Of a Gaussian the expected squared gradient is the diagonal of the precision.
+    assert np.abs(np.log(sampler.square / np.diag(PRECISION))).max() < 0.7
+
+
+# ---- the network's posterior ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heteroscedastic", [False, True])
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_gradient_is_that_of_the_log_posterior(heteroscedastic: bool, tasks: int):
+    rng = np.random.default_rng(0)
+    x, t = rng.random((7, 2)), rng.standard_normal(7)
+    task = None if tasks == 1 else np.arange(7) % tasks
+    settings = QUICK.model_copy(update={"width": 4, "heteroscedastic": heteroscedastic})
+    posterior = _Posterior(x, t, settings, 2, rng, task)
+    theta = posterior.start()
+    posterior.gibbs(theta)
+    theta = theta.astype(float)  # what follows is in double precision
+    precision = posterior.precision.astype(float)
+
+    def energy(theta: np.ndarray) -> np.ndarray:
+        *layers, embedding, log_noise = posterior._split(theta)
+        found = []
+        for c in range(len(theta)):
+            h = 2 * x - 1
+            if task is not None:
+                h = np.hstack([h, embedding[c][task]])
+            for w, b in zip(layers[:-2:2], layers[1:-2:2], strict=True):
+                h = np.tanh(h @ w[c] + b[c])
+            out = h @ layers[-2][c] + layers[-1][c]
+            log_variance = log_noise[c, 0, 0] + (out[:, 1] if heteroscedastic else 0.0)
+            error = (out[:, 0] - posterior.targets) ** 2
+            fit = 0.5 * np.sum(log_variance + error * np.exp(-log_variance))
+            prior = 0.5 * np.sum(precision[c, :-1] * theta[c, :-1] ** 2)
+            noise = 0.5 * ((theta[c, -1] - LOG_NOISE) / LOG_NOISE_DEVIATION) ** 2
+            found.append(fit + prior + noise)
+        return np.array(found)
+
+    gradient = posterior.gradient(theta)
+    for i in rng.permutation(theta.shape[1])[:40]:
+        step = np.zeros_like(theta)
+        step[:, i] = 1e-5
+        numerical = (energy(theta + step) - energy(theta - step)) / 2e-5
+        assert gradient[:, i] == pytest.approx(numerical, rel=1e-4, abs=1e-4)
+
+
+def linear(n: int, seed: int, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    return x, 2 * x[:, 0] - x[:, 1] + 0.3 * np.sin(3 * x[:, 0]) + noise * rng.standard_normal(n)
+
+
+def fitted(x, y, settings=QUICK, earlier=(), seed=3) -> Model:
+    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(y))}, earlier=earlier)
+    return fit_model(data, settings, rng=np.random.default_rng(seed))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return fitted(*linear(60, 0))
+
+
+def test_a_nearly_linear_function_is_covered(model: Model):
+    new, truth = linear(500, 1)
+    density, below = model.log_density(new, truth)
+    inside = np.mean((below > 0.025) & (below < 0.975))
+    assert 0.88 < inside < 0.999
+    # The density of the noise itself is .88; a normal about the mean has -1.1.
+    assert 0.6 < density.mean() < 0.95
+    mean, _ = model.predict(new)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.13
+
+
+def test_the_basis_has_the_moments_of_the_networks(model: Model):
+    (component,) = model.objective
+    x = np.random.default_rng(0).random((9, 2))
+    f = component.network.features(x)
+    mean, variance = component.predict(component.features(x))
+    assert mean[:, 0] == pytest.approx(f.mean(axis=1))
+    assert variance[:, 0] == pytest.approx(f.var(axis=1, ddof=1) + component.noise)
+
+
+def test_conditioning_on_a_pending_point_is_exact(model: Model):
+    (component,) = model.objective
+    x = np.random.default_rng(1).random((6, 2))
+    fantasies = Fantasies([component], 0.0, 4, np.random.default_rng(2))
+    z = fantasies.features(x)
+    fantasies.condition(z[:, 0])
+    fantasies.condition(z[:, 1])
+    _, variance = fantasies.moments(z)
+    joint = np.cov(component.network.features(x))
+    known = joint[:2, :2] + component.noise * np.eye(2)
+    left = np.diag(joint - joint[:, :2] @ np.linalg.solve(known, joint[:2]))
+    assert variance[0, 0, 0] == pytest.approx(left, rel=1e-6, abs=1e-12)
+
+
+def test_saved_and_loaded_it_predicts_the_same_bits(model: Model):
+    x = np.random.default_rng(0).random((50, 2))
+    with h5py.File("bohamiann", "w", driver="core", backing_store=False) as file:
+        model.save(file.create_group("model"))
+        loaded = Model.load(file["model"])
+    assert all(
+        a.tobytes() == b.tobytes() for a, b in zip(model.predict(x), loaded.predict(x), strict=True)
+    )
+
+
+def test_the_same_stream_gives_the_same_bits(model: Model):
+    again = fitted(*linear(60, 0))
+    x = np.random.default_rng(0).random((50, 2))
+    assert model.predict(x)[0].tobytes() == again.predict(x)[0].tobytes()
+
+
+def test_noise_that_depends_on_the_inputs_is_found():
+    rng = np.random.default_rng(5)
+    x = rng.random((150, 2))
+    y = x[:, 1] + np.where(x[:, 0] > 0.5, 0.5, 0.05) * rng.standard_normal(150)
+    settings = QUICK.model_copy(update={"heteroscedastic": True})
+    noisy = fitted(x, y, settings)
+    new = rng.random((200, 2))
+    _, deviation = noisy.predict(new)
+    assert np.median(deviation[new[:, 0] > 0.6]) > 2.5 * np.median(deviation[new[:, 0] < 0.4])
+    with h5py.File("heteroscedastic", "w", driver="core", backing_store=False) as file:
+        noisy.save(file.create_group("model"))
+        assert Model.load(file["model"]).predict(new)[1].tobytes() == deviation.tobytes()
+
+
+def wave(x: np.ndarray) -> np.ndarray:
+    return np.sin(4 * x[:, 0]) + x[:, 1] ** 2
+
+
+@pytest.mark.parametrize("kind", ["bohamiann", "gp", "adaptive_basis"])
+def test_a_related_task_helps_where_little_is_known(kind: str):
+    rng = np.random.default_rng(0)
+    settings = QUICK.model_copy(update={"kind": kind, "steps": 500})
+    related = rng.random((40, 2))
+    x, new = rng.random((5, 2)), rng.random((300, 2))
+    # Each task has a scale of its own.
+    earlier = (EarlierTask(related, 100.0 + 30.0 * wave(related)),)
+    alone, helped = (
+        np.corrcoef(fitted(x, wave(x), settings, e).predict(new)[0], wave(new))[0, 1]
+        for e in ((), earlier)
+    )
+    assert helped > 0.9
+    assert helped > alone

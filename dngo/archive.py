@@ -13,6 +13,7 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/         attributes: config, environment, merged (environment of the merge), seed,
                            spawn_key, training_iterations, training_digest, pending, first_row,
                            rows, points_per_job, previous, digest;  surrogate/ the model
+    /transfer/I/           evaluations of earlier studies (`dngo.transfer`), if there are any
 
 Only `append` writes: it copies the file, appends to the copy, and renames it over the original, so
 that a crash leaves the old archive or the new one. Each iteration's digest covers its own rows, its
@@ -27,7 +28,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -40,6 +41,9 @@ from .errors import UserError
 from .files import replacing
 from .parameters import AnyParameter
 from .space import Space
+
+if TYPE_CHECKING:
+    from .surrogates import Model
 
 FORMAT_VERSION = 1
 _TEXT = h5py.string_dtype("utf-8")
@@ -158,6 +162,12 @@ def _check_identity(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -
                 f"{path}: belongs to a study with {word} {found.get(key)!r}, and the configuration "
                 f"says {wanted[key]!r}; give the study another name, or put the old value back"
             )
+    if found.get("transfer", []) != wanted.get("transfer", []):
+        raise UserError(
+            f"{path}: was made with transfer {found.get('transfer', [])}, and the configuration says "
+            f"{wanted.get('transfer', [])}; it cannot change: put the old value back (the files "
+            "themselves are not needed any more), or give the study another name"
+        )
     if found.get("space") != wanted["space"]:
         names = sorted({*found["space"], *wanted["space"]})
         changed = [n for n in names if found["space"].get(n) != wanted["space"].get(n)]
@@ -195,6 +205,15 @@ def read_table(path: Path, *, iterations: int | None = None) -> Table:
             duration=o["duration"][:rows],
             constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
         )
+
+
+def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
+    """What the objective reported beside its value: a dict for each row of `read_table`."""
+    with reading(path) as file:
+        rows = int(file.attrs["rows"])
+        if iterations is not None and iterations < int(file.attrs["iterations"]):
+            rows = int(file[f"iterations/{iterations}"].attrs["first_row"])
+        return [json.loads(text) for text in file["outcomes/metadata"].asstr()[:rows]]
 
 
 def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
@@ -256,6 +275,18 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     return outcomes
 
 
+def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
+    """The surrogate that a merged iteration was proposed with, if any, and its settings."""
+    from .surrogates import Model
+
+    with reading(path) as file:
+        group = file[f"iterations/{iteration}"]
+        if "surrogate" not in group:
+            return None, {}
+        group = group["surrogate"]
+        return Model.load(group["model"]), json.loads(group.attrs["settings"])
+
+
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
     """Write the surrogate that a merged iteration was proposed with as a file of its own."""
     with (
@@ -280,11 +311,13 @@ def append(
     outcomes: list[Outcome],
     surrogate: Path | None,
     environment: dict[str, Any] | None = None,
+    transfer: Path | None = None,
     wait: float = 600.0,
 ) -> dict[str, Any]:
     """Append one iteration; the receipt says what the archive was and is.
 
     environment: where and when this is done (`dngo.provenance`), recorded with it.
+    transfer: a file with the group of that name for a new archive (`dngo.transfer`).
     Idempotent: an iteration that the archive holds already is left as it is, and its receipt
     returned. One writer at a time: waits up to `wait` seconds for another.
     Raises UserError if the archive belongs to another study or an iteration before is missing.
@@ -306,7 +339,7 @@ def append(
                     shutil.copyfile(path, temporary)
                 with h5py.File(temporary, "r+" if header else "w", locking=False) as file:
                     if not header:
-                        _create(file, identity, space)
+                        _create(file, identity, space, transfer)
                     _append(file, space, batch, outcomes, surrogate, environment or {})
     except TimeoutError as error:
         raise UserError(f"{error}; a study has one writer at a time") from None
@@ -375,7 +408,12 @@ def verify(path: Path) -> list[str]:
 # ---- inside -------------------------------------------------------------------------------------
 
 
-def _create(file: h5py.File, identity: dict[str, Any], space: Space) -> None:
+def _create(
+    file: h5py.File,
+    identity: dict[str, Any],
+    space: Space,
+    transfer: Path | None,
+) -> None:
     file.attrs["format"] = "dngo archive"
     file.attrs["format_version"] = FORMAT_VERSION
     file.attrs["identity"] = json.dumps(identity)
@@ -395,6 +433,9 @@ def _create(file: h5py.File, identity: dict[str, Any], space: Space) -> None:
     for name in identity["constraints"]:
         _column(flags, name, "i1")
     file.create_group("iterations")
+    if transfer is not None:
+        with h5py.File(transfer, "r", locking=False) as source:
+            source.copy("transfer", file)
     file.attrs["digest"] = _genesis(file)
 
 
@@ -486,7 +527,8 @@ def _datasets(group: h5py.Group) -> list[h5py.Dataset]:
 
 def _genesis(file: h5py.File) -> str:
     kept = ("format", "format_version", "identity")
-    return digest({k: _plain(file.attrs[k]) for k in kept})
+    header = {k: _plain(file.attrs[k]) for k in kept}
+    return digest(header, contents(file["transfer"])) if "transfer" in file else digest(header)
 
 
 def _iteration_digest(file: h5py.File, group: h5py.Group) -> str:

@@ -110,6 +110,15 @@ def _check(arguments: argparse.Namespace) -> int:
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
         f"batches of {config.batch_size}, {config.points_per_job} to a job"
     )
+    if config.transfer:
+        from . import transfer
+        from .study import Study
+
+        # A study that has begun has its own copy, and its sources may be gone.
+        begun = Study(config).archive
+        known = begun.exists()
+        for earlier in transfer.recorded(begun) if known else transfer.read(config.transfer, space):
+            print(f"Learns from {earlier}")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import archive
+from . import archive, derive, transfer
 from .batch import STATUSES
 from .files import replacing
 from .scores import Score, forward_scores
@@ -48,6 +48,13 @@ def summary(study: Study) -> str:
     counts = {s: int((table.status == s).sum()) for s in STATUSES}
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
+    found = regret(study, table)
+    if found:
+        lines += [
+            f"Regret:   minimum {found['minimum']:.6g}, cumulative {found['cumulative']:.6g}, "
+            f"average {found['average']:.6g}"
+        ]
+    lines += [f"Learnt from {earlier}" for earlier in transfer.recorded(study.archive)]
     lines += [
         "",
         "Where to look next:",
@@ -57,6 +64,23 @@ def summary(study: Study) -> str:
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
+
+
+def regret(study: Study, table: archive.Table) -> dict[str, float]:
+    """Regret against the known optimum (Brofos, Shu and Jin 2015, (2) and (3)); empty without one.
+
+    minimum: of the best evaluation, Q_n; cumulative: the sum over all, R_n; average: R_n / n. Only
+    ok evaluations count, as the others have no value.
+    """
+    values = table.objective[table.status == "ok"]
+    if study.config.optimum is None or len(values) == 0:
+        return {}
+    lost = derive.sign(study.config) * (values - study.config.optimum)
+    return {
+        "minimum": float(lost.min()),
+        "cumulative": float(lost.sum()),
+        "average": float(lost.mean()),
+    }
 
 
 def _comparisons(study: Study, table: archive.Table, best: int) -> list[str]:
@@ -124,6 +148,7 @@ def status(study: Study) -> dict[str, Any]:
                 "objective": float(table.objective[best]),
                 "parameters": parameters,
             }
+        result["regret"] = regret(study, table)
         result["outcomes"] = {s: int((table.status == s).sum()) for s in STATUSES}
         known = table.status != "lost"
         result["feasible_share"] = (
@@ -184,6 +209,9 @@ def format_status(data: dict[str, Any]) -> str:
     if data.get("outcomes"):
         shown = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
         lines.append(f"Outcomes     {shown}")
+    if data.get("regret"):
+        shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
+        lines.append(f"Regret       {shown}")
     if data.get("feasible_share") is not None:
         lines.append(f"Feasible     {data['feasible_share']:.0%}")
     times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items())

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from . import archive, derive, provenance
+from . import archive, derive, provenance, transfer
 from .batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, write_outcomes
 from .claim import Claim
 from .config import Config
@@ -113,6 +113,8 @@ class Study:
     def plan(self) -> Plan:
         """The iterations after those in the archive, as far as the configuration asks for them."""
         header = self.header()
+        if header is None:
+            self.transfer()
         merged = header.iterations if header else 0
         last = self.config.iterations
         if merged > last:
@@ -156,6 +158,21 @@ class Study:
                     return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"
         return ""
 
+    def transfer(self) -> Path | None:
+        """What a new archive is told of earlier studies; raises UserError if one cannot be read.
+
+        A copy that is made once, before the study begins: what becomes of their archives while the
+        design is evaluated, or before a lost archive is written again, does not matter.
+        """
+        if not self.config.transfer:
+            return None
+        path = self.folder / "transfer.h5"
+        if not path.exists() or transfer.files(path) != self.config.transfer:
+            earlier = transfer.read(self.config.transfer, self.space)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            transfer.write(path, earlier)
+        return path
+
     # ---- batches --------------------------------------------------------------------------------
 
     def _in_flight(self, t: int) -> Batch | None:
@@ -197,6 +214,7 @@ class Study:
             file.attrs["environment"] = json.dumps(environment)
             file.attrs["seconds"] = time.time() - environment["time"]
             file.attrs["settings"] = self.config.surrogate.model_dump_json()
+            file.attrs["acquisition"] = self.config.acquisition.model_dump_json()
             file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
             model.save(file.create_group("model"))
         return None
@@ -398,6 +416,7 @@ class Study:
                 batch=batch,
                 outcomes=[o for o in outcomes if o is not None],
                 surrogate=surrogate if t > 0 else None,
+                transfer=self.transfer() if t == 0 else None,
                 environment=self._merge_environment(t),
             ),
             what=f"merging iteration {t} into {self.archive}",

@@ -107,6 +107,7 @@ def warm_start(
                 batch=batch,
                 outcomes=outcomes,
                 surrogate=None,
+                transfer=study.transfer(),
             )
     except TimeoutError as error:
         raise UserError(f"{error}; a warm start is for a study that has not begun") from None

@@ -17,23 +17,33 @@ LOWER_LINEAR = 20.0
 
 
 @dataclass(frozen=True)
+class EarlierTask:
+    """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite."""
+
+    x: Array
+    y: Array
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """Every outcome that a fit may learn from, one row each.
 
     x: (n, d) encoded inputs in the unit cube.
     y: (n,) objective, minimised; NaN unless the outcome is ok.
     constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
-    log_duration: (n,) ln seconds, NaN unknown. Carried for a duration model, not yet used.
+    log_cost: (n,) ln of what each evaluation cost, NaN unknown; None: costs are not modelled.
     noise: (n,) the standard deviation the objective reported, or NaN. Carried, not yet used.
     batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
+    earlier: related studies, each a task of its own that the objective may resemble.
     """
 
     x: Array
     y: Array
     constraints: dict[str, Array] = field(default_factory=dict)
-    log_duration: Array | None = None
+    log_cost: Array | None = None
     noise: Array | None = None
     batch: Array | None = None
+    earlier: tuple[EarlierTask, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -43,7 +53,7 @@ class TrainingData:
             )
         columns = {
             "y": self.y,
-            "log_duration": self.log_duration,
+            "log_cost": self.log_cost,
             "noise": self.noise,
             "batch": self.batch,
         }

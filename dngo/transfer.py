@@ -1,0 +1,177 @@
+"""Evaluations of earlier studies, which a new study learns from (`transfer:` in the configuration).
+
+They are read once, when the study's archive is created, and copied into it: from then on nothing
+asks for the files they came from. Only what succeeded is taken, where it lies in the new space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from . import archive
+from .errors import UserError
+from .files import replacing
+from .space import Space
+
+MOST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What one earlier study taught, in the space of this one.
+
+    task: its name; file: as the configuration names it; sha256: of the file; digest: of the
+    archive in it. rows: evaluations there; unsuccessful: those not ok; outside: ok, but not in this
+    space. v: (n, k) natural values; x: (n, d) encoded; y: (n,) objective, minimised.
+    """
+
+    task: str
+    file: str
+    sha256: str
+    digest: str
+    rows: int
+    unsuccessful: int
+    outside: int
+    v: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+
+    def __str__(self) -> str:
+        left_out = f"{self.unsuccessful} not ok and {self.outside} outside the space left out"
+        return f"{len(self.y)} evaluations of {self.task} ({self.file}); {left_out}"
+
+
+def read(paths: Sequence[str], space: Space) -> list[Earlier]:
+    """The evaluations in archives of earlier studies. Raises UserError, one line, naming the file.
+
+    A file may come from a stranger: what is read are numbers and JSON, nothing outside the file,
+    and only if every value has the digest that was recorded.
+    """
+    found = []
+    for path in paths:
+        try:
+            found.append(_read(Path(path), path, space))
+        except UserError:
+            raise
+        except Exception as error:  # whatever HDF5 makes of a file that was made to mislead it
+            reason = " ".join(str(error).split())[:160]
+            raise UserError(f"transfer: {path}: cannot be read as an archive ({reason})") from None
+    return found
+
+
+def _read(path: Path, name: str, space: Space) -> Earlier:
+    with archive.reading(path) as file:
+        _check_self_contained(name, file)
+        if not 0 <= int(file.attrs["rows"]) <= MOST_ROWS:
+            raise UserError(f"transfer: {name}: has more than {MOST_ROWS} evaluations")
+    problems = archive.verify(path)
+    if problems:
+        raise UserError(f"transfer: {name}: {problems[0]}; transfer from an untouched copy")
+    header = archive.read_header(path)
+    assert header is not None
+    theirs = archive.read_space(path)
+    missing = [n for n in space.parameters if n not in theirs.parameters]
+    if missing:
+        raise UserError(
+            f"transfer: {name}: knows no parameter {', '.join(missing)}; it knows "
+            f"{', '.join(theirs.parameters)[:200]}, and needs all of this study"
+        )
+    table = archive.read_table(path)
+    ok = (table.status == "ok") & np.isfinite(table.objective)
+    sign = 1.0 if header.identity["direction"] == "minimize" else -1.0
+    v, inside = _points(space, theirs, table.v[ok])
+    if not inside.any():
+        raise UserError(f"transfer: {name}: none of its {len(v)} evaluations lies in the space")
+    with path.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    return Earlier(
+        task=str(header.identity["study"]),
+        file=name,
+        sha256=sha256,
+        digest=header.digest,
+        rows=len(table),
+        unsuccessful=int((~ok).sum()),
+        outside=int((~inside).sum()),
+        v=v[inside],
+        x=space.encode(v[inside]),
+        y=sign * table.objective[ok][inside],
+    )
+
+
+def _check_self_contained(name: str, group: h5py.Group) -> None:
+    """Raise UserError for a link or a dataset whose data lie outside the file."""
+    for key in group:
+        link = group.get(key, getlink=True)
+        if not isinstance(link, h5py.HardLink):
+            raise UserError(f"transfer: {name}: holds a link, which no archive does; not read")
+        item = group[key]
+        if isinstance(item, h5py.Group):
+            _check_self_contained(name, item)
+        elif item.external or item.is_virtual:
+            raise UserError(f"transfer: {name}: refers to other files; not read")
+
+
+def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of another space in this one, v (n, k), and which of them lie in it, (n,).
+
+    By name. A number between the values that this space lists is as good as any to learn from.
+    """
+    v = np.full((len(rows), space.k), np.nan)
+    inside = np.ones(len(rows), dtype=bool)
+    for i, point in enumerate(theirs.to_parameters(rows)):
+        try:
+            v[i] = space.from_parameters([point])[0]
+        except ValueError:
+            inside[i] = False
+        inside[i] &= all(point.get(n, value) == value for n, value in space.fixed.items())
+    active = space.active(v)
+    v[~active] = np.nan
+    return v, inside & ~np.any(active & np.isnan(v), axis=1)
+
+
+# ---- in the archive -----------------------------------------------------------------------------
+
+_ATTRIBUTES = ("task", "file", "sha256", "digest", "rows", "unsuccessful", "outside")
+_ARRAYS = ("v", "x", "y")
+
+
+def write(path: Path, earlier: Sequence[Earlier]) -> None:
+    """As a file, whose group `transfer` is the archive's."""
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        for i, one in enumerate(earlier):
+            part = file.create_group(f"transfer/{i}")
+            for name in _ATTRIBUTES:
+                part.attrs[name] = getattr(one, name)
+            for name in _ARRAYS:
+                part.create_dataset(name, data=getattr(one, name))
+
+
+def files(path: Path) -> list[str]:
+    """Which files a file that was written here was made of."""
+    with h5py.File(path, "r", locking=False) as file:
+        group = file["transfer"]
+        return [str(group[str(i)].attrs["file"]) for i in range(len(group))]
+
+
+def recorded(path: Path) -> list[Earlier]:
+    """What the archive of a study holds of earlier ones."""
+    with archive.reading(path) as file:
+        group = file.get("transfer", {})
+        return [
+            Earlier(
+                **{n: _plain(group[str(i)].attrs[n]) for n in _ATTRIBUTES},
+                **{n: group[str(i)][n][()] for n in _ARRAYS},
+            )
+            for i in range(len(group))
+        ]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

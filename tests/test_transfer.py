@@ -1,0 +1,276 @@
+"""Learning from earlier studies: what is taken, that the archive alone replays it, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from dngo import archive, transfer
+from dngo.batch import Batch, Outcome, Proposal, write_outcomes
+from dngo.config import Config, validate
+from dngo.digest import digest_parameters
+from dngo.errors import UserError
+from dngo.replay import replay
+from dngo.report import regret, status, summary
+from dngo.study import Study
+
+SPACE: dict[str, Any] = {
+    "x": {"type": "float", "low": 0, "high": 1},
+    "rate": {"type": "float", "low": 0.01, "high": 100, "log": True},
+    "c": {"type": "categorical", "choices": ["p", "q"]},
+}
+QUICK = {
+    "gp": {"kind": "gp", "hyperparameter_samples": 2},
+    "bohamiann": {
+        "kind": "bohamiann",
+        "width": 8,
+        "chains": 2,
+        "posterior_samples": 4,
+        "burn_in": 40,
+        "thin": 5,
+    },
+    "auto": {"kind": "auto", "networks": 2, "width": 8, "steps": 30, "hyperparameter_samples": 2},
+    "adaptive_basis": {"kind": "adaptive_basis", "width": 8, "steps": 30, "networks": 2},
+}
+
+
+def configured(folder: Path, study: str = "new", **more: Any) -> Config:
+    document = {
+        "study": study,
+        "results": str(folder / "results"),
+        "objective": {"command": "run"},
+        "space": SPACE,
+        "design": {"size": 3},
+        "batch_size": 2,
+        **more,
+    }
+    return validate(document)
+
+
+def worth(p: dict[str, Any]) -> float:
+    return (p["x"] - 0.3) ** 2 + 0.1 * np.log10(p["rate"]) ** 2 + (p["c"] == "q")
+
+
+def outcome(p: Proposal, sign: float = 1.0) -> Outcome:
+    status = "failed" if p.slot % 5 == 4 else "ok"
+    return Outcome(
+        p.iteration,
+        p.slot,
+        digest_parameters(p.parameters),
+        status,
+        objective=sign * worth(p.parameters) if status == "ok" else np.nan,
+        duration=1.0,
+    )
+
+
+def earlier(folder: Path, study: str = "old", n: int = 20, seed: int = 0, **more: Any) -> Path:
+    """The archive of a study that ended."""
+    config = configured(folder, study, **more)
+    space, rng = config.search_space, np.random.default_rng(seed)
+    points = space.to_parameters(space.sample(rng.random((n, space.k))))
+    proposals = [Proposal(0, i, p, "design:sobol") for i, p in enumerate(points)]
+    document = json.loads(config.resolved())
+    batch = Batch(0, document, 1, 0, [0, 0], 0, "", [], {}, proposals)
+    sign = 1.0 if config.objective.direction == "minimize" else -1.0
+    path = folder / f"{study}.h5"
+    archive.append(
+        path,
+        identity=config.identity(),
+        space=space,
+        batch=batch,
+        outcomes=[outcome(p, sign) for p in proposals],
+        surrogate=None,
+    )
+    return path
+
+
+def advance(study: Study, t: int) -> None:
+    """One iteration, whose outcomes are written down without running anything."""
+    surrogate = None
+    if t > 0:
+        surrogate = study.folder / f"surrogate{t}.h5"
+        study.fit(t, surrogate)
+    batch = study.propose(t, surrogate, study.folder / f"proposals{t}.json")
+    for p in batch.proposals:
+        write_outcomes(study.outcome_file(p), [outcome(p)])
+    study.merge(t, study.folder / f"receipt{t}.json")
+
+
+def test_rows_in_the_space_are_taken_in_its_terms(tmp_path: Path) -> None:
+    wide = {**SPACE, "x": {"type": "float", "low": -1, "high": 1}}
+    wide["c"] = {"type": "categorical", "choices": ["r", "q", "p"]}
+    wide["more"] = {"type": "int", "low": 1, "high": 3}
+    path = earlier(tmp_path, n=60, space=wide)
+    space = configured(tmp_path).search_space
+    (found,) = transfer.read([str(path)], space)
+    table = archive.read_table(path)
+    points = archive.read_space(path).to_parameters(table.v)
+    kept = [
+        i
+        for i, p in enumerate(points)
+        if table.status[i] == "ok" and p["x"] >= 0 and p["c"] in ("p", "q")
+    ]
+    assert 0 < len(kept) < 40
+    assert found.y.tolist() == table.objective[kept].tolist()
+    for got, i in zip(space.to_parameters(found.v), kept, strict=True):
+        assert got == {n: points[i][n] for n in SPACE}
+    assert (found.rows, found.unsuccessful) == (60, 12)
+    assert found.outside == 60 - 12 - len(kept)
+    assert str(found.outside) in str(found)
+
+
+def test_what_was_maximised_is_turned_round(tmp_path: Path) -> None:
+    space = configured(tmp_path).search_space
+    up = earlier(tmp_path, "up", objective={"command": "run", "direction": "maximize"})
+    down = earlier(tmp_path, "down")
+    a, b = transfer.read([str(up), str(down)], space)
+    assert np.array_equal(a.y, b.y)
+    assert (a.task, b.task) == ("up", "down")
+
+
+@pytest.mark.parametrize("kind", sorted(QUICK))
+def test_the_archive_alone_replays_with_the_sources_gone(tmp_path: Path, kind: str) -> None:
+    paths = [earlier(tmp_path, name, seed=i) for i, name in enumerate("ab")]
+    config = configured(tmp_path, transfer=[str(p) for p in paths], surrogate=QUICK[kind])
+    study = Study(config)
+    study.plan()
+    for path in paths:
+        path.unlink()
+    for t in range(3):
+        advance(study, t)
+    assert archive.verify(study.archive) == []
+    assert [replay(study.archive, t).verdict for t in range(3)] == ["identical"] * 3
+    # The sources taught it something: without them the same study proposes other points.
+    alone = Study(configured(tmp_path, "alone", surrogate=QUICK[kind]))
+    for t in range(2):
+        advance(alone, t)
+    assert alone.batch(1).proposals[0].parameters != study.batch(1).proposals[0].parameters
+    # A lost archive is written again with what it was told.
+    before = archive.prefix_digest(study.archive, 0)
+    study.archive.unlink()
+    study.plan()
+    advance(study, 0)
+    assert archive.prefix_digest(study.archive, 0) == before
+
+
+def test_an_altered_transferred_value_shows(tmp_path: Path) -> None:
+    study = Study(configured(tmp_path, transfer=[str(earlier(tmp_path))]))
+    advance(study, 0)
+    with h5py.File(study.archive, "r+") as file:
+        file["transfer/0/y"][3] += 1e-9
+    assert archive.verify(study.archive)
+
+
+def test_it_cannot_change_once_the_study_has_begun(tmp_path: Path) -> None:
+    path = str(earlier(tmp_path))
+    advance(Study(configured(tmp_path, transfer=[path])), 0)
+    for other in ([], [path, path]):
+        with pytest.raises(UserError, match="transfer") as error:
+            Study(configured(tmp_path, transfer=other)).plan()
+        assert "\n" not in str(error.value)
+
+
+def _text(path: Path) -> None:
+    path.write_text("x,y\n1,2\n")
+
+
+def _other_file(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["x"] = 1.0
+
+
+def _altered(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file["outcomes/objective"][1] = 0.0
+
+
+def _external(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file["outcomes/noise"]
+        file["outcomes/noise"] = h5py.ExternalLink("/etc/passwd", "/x")
+
+
+def _foreign_bytes(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file["outcomes/noise"]
+        file["outcomes"].create_dataset("noise", (20,), "u1", external=[("/etc/passwd", 0, 20)])
+
+
+def _not_json(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        file.attrs["identity"] = "[1, 2"
+
+
+def _nonsense(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file["iterations"]
+        file["iterations"] = 3
+
+
+def _truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_text, _other_file, _altered, _external, _foreign_bytes, _not_json, _nonsense, _truncated],
+)
+def test_a_file_that_is_no_sound_archive_is_one_line(tmp_path: Path, spoil: Any) -> None:
+    path = earlier(tmp_path)
+    spoil(path)
+    with pytest.raises(UserError) as error:
+        Study(configured(tmp_path, transfer=[str(path)])).plan()
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"x": SPACE["x"]}, "knows no parameter"),
+        ({**SPACE, "x": {"type": "float", "low": 5, "high": 6}}, "none of its"),
+    ],
+)
+def test_a_study_of_something_else_is_one_line(tmp_path: Path, space: Any, words: str) -> None:
+    path = tmp_path / "old.h5"
+    config = configured(tmp_path, "old", space=space)
+    points = config.search_space.to_parameters(config.search_space.defaults())
+    proposal = Proposal(0, 0, points[0], "default")
+    done = Outcome(0, 0, digest_parameters(points[0]), "ok", objective=1.0)
+    archive.append(
+        path,
+        identity=config.identity(),
+        space=config.search_space,
+        batch=Batch(0, {}, 1, 0, [0, 0], 0, "", [], {}, [proposal]),
+        outcomes=[done],
+        surrogate=None,
+    )
+    with pytest.raises(UserError, match=words) as error:
+        Study(configured(tmp_path, transfer=[str(path)])).plan()
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such archive"):
+        Study(configured(tmp_path, transfer=[str(tmp_path / "gone.h5")])).plan()
+
+
+def test_the_report_says_what_was_learnt_from_and_the_regret(tmp_path: Path) -> None:
+    path = earlier(tmp_path)
+    study = Study(configured(tmp_path, transfer=[str(path)], optimum=-0.5, iterations=0))
+    advance(study, 0)
+    text = summary(study)
+    assert f"Learnt from 16 evaluations of old ({path}); 4 not ok and 0 outside" in text
+    table = archive.read_table(study.archive)
+    lost = table.objective[table.status == "ok"] + 0.5
+    found = regret(study, table)
+    assert found == pytest.approx(
+        {"minimum": lost.min(), "cumulative": lost.sum(), "average": lost.mean()}
+    )
+    assert f"minimum {lost.min():.6g}" in text
+    assert status(study)["regret"] == found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import archive
+from . import archive, transfer
 from .errors import UserError
 
 NEAREST = 3
@@ -56,11 +56,13 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
             "training_iterations": batch.training_iterations,
             "training_rows": len(before),
             "training_ok": len(ok),
+            "transferred": sum(len(earlier.y) for earlier in transfer.recorded(path)),
             "training_digest": batch.training_digest,
             "seed": batch.seed,
             "spawn_key": batch.spawn_key,
             "time": batch.environment.get("time"),
             "surrogate": _summary(path, t),
+            "cost": _cost(path, t, table.x[[row]], batch.config.get("acquisition", {}).get("per")),
         },
         "outcome": {
             "status": outcome.status,
@@ -149,6 +151,8 @@ def page(data: dict[str, Any]) -> str:
         ]
     elif why["source"].startswith("design"):
         lines.append(f"  It belongs to the initial design ({why['source']}): no model was asked.")
+    elif why["source"] in ("random", "sobol") or why["source"].startswith("optuna:"):
+        lines.append(f"  A baseline proposed it ({why['source']}): no model was asked.")
     else:
         lines += [
             f"  Found as                {why['source']}; pick {why['rank_in_batch']} of "
@@ -162,6 +166,11 @@ def page(data: dict[str, Any]) -> str:
             f"  The surrogate knew      {why['training_rows']} evaluations, {why['training_ok']} of "
             f"them ok (iterations 0 to {why['training_iterations'] - 1})",
         ]
+        if why["transferred"]:
+            lines.append(f"  And from earlier        {why['transferred']} evaluations transferred")
+    if why["cost"]:
+        cost = why["cost"]
+        lines.append(f"  Cost expected           {_show(cost['expected'])} ({cost['per']})")
     for name, value in why["surrogate"].items():
         lines.append(f"    {name:<28} {_show(value)}")
     lines += ["", "What came of it"]
@@ -222,6 +231,20 @@ def _summary(path: Path, t: int) -> dict[str, Any]:
         if "surrogate" not in group:
             return {}
         return json.loads(group["surrogate"].attrs["summary"])
+
+
+def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] | None:
+    """What the point x (1, d) was expected to cost, by a measure; None if it did not matter."""
+    if per is None:
+        return None
+    with archive.reading(path) as file:
+        group = file.get(f"iterations/{t}/surrogate")
+        if group is None or "cost" not in group["model"]:
+            return None
+        from .surrogates.model import Cost, Model
+
+        expected, _ = Cost(Model.load(group["model/cost"])).expected(x)
+    return {"per": per, "expected": float(expected[0])}
 
 
 def _show(value: Any) -> str:

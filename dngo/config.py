@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from .acquisition.settings import AcquisitionSettings
 from .errors import UserError
@@ -122,6 +122,24 @@ class Resources(Section):
     merge: Resource = Field(default_factory=dict)
 
 
+def _shorthand(settings: Any) -> Any:
+    """Annotation of a section that may be given as its kind alone."""
+
+    def expand(given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    kinds = settings.model_fields["kind"].annotation
+    return Annotated[settings, BeforeValidator(expand, json_schema_input_type=kinds | settings)]
+
+
+if TYPE_CHECKING:
+    Surrogate = SurrogateSettings
+    Acquisition = AcquisitionSettings
+else:
+    Surrogate = _shorthand(SurrogateSettings)
+    Acquisition = _shorthand(AcquisitionSettings)
+
+
 class Config(Section):
     """A study."""
 
@@ -160,8 +178,21 @@ class Config(Section):
         le=100,
         description="Factor on evaluate's runtime and mem_mb at each further attempt.",
     )
-    surrogate: SurrogateSettings = SurrogateSettings()
-    acquisition: AcquisitionSettings = AcquisitionSettings()
+    surrogate: Surrogate = SurrogateSettings()
+    acquisition: Acquisition = AcquisitionSettings()
+    optimum: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="The best value that the objective can have, where it is known: reports then "
+        "say how far from it the study was, and is.",
+    )
+    transfer: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Archives of earlier studies to learn from: related tasks over parameters of "
+        "the same names, whose successful evaluations are copied into this study's archive when it "
+        "is created. Cannot change afterwards; the files are then not needed any more.",
+    )
     resources: Resources = Resources()
 
     @model_validator(mode="after")
@@ -217,6 +248,7 @@ class Config(Section):
             "direction": self.objective.direction,
             "constraints": sorted(self.constraints),
             "space": dump["space"],
+            **({"transfer": self.transfer} if self.transfer else {}),
         }
 
     def resolved(self) -> str:
@@ -275,6 +307,9 @@ def load(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
     source = str(paths[0]) if paths else "--config"
     config = validate(merged, lines=lines, source=source)
     _check_placeholders(config, lines, source)
+    if config.acquisition.missing_package:
+        place = lines.get(("acquisition",), source)
+        raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
     # The objective starts in its configuration's folder, wherever Snakemake was started.
     folder = Path(paths[0]).parent if paths else Path()
     directory = folder / (config.objective.working_directory or "")
@@ -417,9 +452,16 @@ def _known_keys(loc: tuple[Any, ...], root: type[Section] = Config) -> list[str]
     """The keys that may stand in the section an error points at."""
     model: Any = root.model_json_schema()
     schema_root = model
-    for part in loc:
+
+    def resolve(model: Any) -> Any:
+        # A section that may be given by its kind alone is that or the section.
+        model = next((m for m in model.get("anyOf", ()) if "$ref" in m), model)
         while "$ref" in model:
             model = schema_root["$defs"][model["$ref"].split("/")[-1]]
+        return model
+
+    for part in loc:
+        model = resolve(model)
         if "discriminator" in model and part in model["discriminator"]["mapping"]:
             ref = model["discriminator"]["mapping"][part]
             model = schema_root["$defs"][ref.split("/")[-1]]
@@ -432,9 +474,7 @@ def _known_keys(loc: tuple[Any, ...], root: type[Section] = Config) -> list[str]
             model = extra
         else:
             return []
-    while "$ref" in model:
-        model = schema_root["$defs"][model["$ref"].split("/")[-1]]
-    return sorted(model.get("properties", {}))
+    return sorted(resolve(model).get("properties", {}))
 
 
 def _explain(error: ValidationError, lines: Lines, source: str) -> Iterator[str]:
@@ -473,6 +513,12 @@ def _message(item: Any, loc: tuple[Any, ...]) -> str:
         kinds = ["float", "int", "categorical", "ordinal", "boolean", "fixed"]
         hint = _nearest(str(context.get("tag")), kinds)
         return f"type must be one of {', '.join(kinds)}, not {_short(context.get('tag'))}{hint}"
+    if kind == "model_type":
+        return f"must be a mapping of keys to values, not {_short(given)}"
+    if kind == "literal_error":
+        kinds = re.findall(r"'([^']*)'", context.get("expected", ""))
+        hint = _nearest(str(given), kinds)
+        return f"must be one of {', '.join(kinds)}, not {_short(given)}{hint}"
     if kind == "value_error":
         return str(context.get("error", item["msg"]))
     if kind == "string_pattern_mismatch":

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import archive
+from . import archive, transfer
 from .batch import Proposal
 from .config import COMPLETED, Config
+from .errors import UserError
 
 if TYPE_CHECKING:
     from .surrogates import Model, TrainingData
+    from .surrogates.least_squares import Representation
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
 Progress = Callable[[float, str], None]
@@ -38,21 +40,35 @@ def sign(config: Config) -> float:
     return 1.0 if config.objective.direction == "minimize" else -1.0
 
 
-def training_data(table: archive.Table, config: Config) -> TrainingData:
-    """What an archive's rows teach: only ok rows the objective, all but lost ones the constraints."""
-    from .surrogates import TrainingData
+def ran(table: archive.Table) -> np.ndarray:
+    """Which rows came to their end, and so have an objective and a cost: (n,) bool."""
+    return np.isin(table.status, ("ok", "infeasible"))
+
+
+def training_data(
+    table: archive.Table,
+    config: Config,
+    cost: np.ndarray | None = None,
+    earlier: Sequence[transfer.Earlier] = (),
+) -> TrainingData:
+    """What an archive's rows teach: only ok rows the objective, all but lost ones the constraints.
+
+    cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
+    earlier: evaluations of earlier studies, already of the sign that is minimised.
+    """
+    from .surrogates import EarlierTask, TrainingData
 
     ok = table.status == "ok"
-    ran = np.isin(table.status, ("ok", "infeasible"))
     # A lost evaluation says nothing about its point.
-    completed = np.where(table.status == "lost", np.nan, ran.astype(float))
+    completed = np.where(table.status == "lost", np.nan, ran(table).astype(float))
     return TrainingData(
         x=table.x,
         y=np.where(ok, sign(config) * table.objective, np.nan),
         constraints={COMPLETED: completed, **table.constraints},
-        log_duration=np.where(ran, np.log(np.maximum(table.duration, 1e-6)), np.nan),
+        log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
         noise=table.noise,
         batch=table.iteration,
+        earlier=tuple(EarlierTask(one.x, one.y) for one in earlier),
     )
 
 
@@ -75,12 +91,80 @@ def design(config: Config) -> list[Proposal]:
 def fit(
     path: Path, config: Config, t: int, iterations: int, *, progress: Progress | None = None
 ) -> Model:
-    """The surrogate of iteration t, trained on the first `iterations` iterations of an archive."""
+    """The surrogate of iteration t, trained on the first `iterations` iterations of an archive.
+
+    Nothing is trained for a baseline: its model knows neither objective nor constraints.
+    """
+    table = archive.read_table(path, iterations=iterations)
+    if config.acquisition.is_baseline:
+        from .surrogates import Model, TargetScale
+
+        ok = int(np.sum(table.status == "ok"))
+        return Model(
+            (), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {"observations": len(table), "ok": ok}
+        )
     from .surrogates import fit_model
 
-    table = archive.read_table(path, iterations=iterations)
-    rng = np.random.default_rng(seed_sequence(config, t, FIT))
-    return fit_model(training_data(table, config), config.surrogate, rng=rng, progress=progress)
+    cost = costs(path, table, config.acquisition.per, iterations)
+    return fit_model(
+        training_data(table, config, cost, transfer.recorded(path)),
+        config.surrogate,
+        rng=np.random.default_rng(seed_sequence(config, t, FIT)),
+        progress=progress,
+        representation=representation(path, config, iterations),
+    )
+
+
+def representation(path: Path, config: Config, iterations: int) -> Representation | None:
+    """What the representation of `least_squares` is learnt from: None, unless it outlives a fit.
+
+    With `relearn_every: n` it stands for n iterations. An iteration of the prefix that was fitted
+    with it, under the same settings, has the network; else it is trained again on the same rows.
+    """
+    every = config.surrogate.relearn_every
+    if config.surrogate.kind != "least_squares" or every == 1:
+        return None
+    from .surrogates.least_squares import Representation
+    from .surrogates.network import Network
+
+    learnt = 1 + (iterations - 1) // every * every
+    rng = np.random.default_rng(seed_sequence(config, learnt, FIT, 1))
+    settings = config.surrogate.model_dump(mode="json")
+    for t in range(learnt, iterations):
+        model, used = archive.read_surrogate(path, t)
+        if model is None or used != settings or not model.objective:
+            continue
+        network = getattr(model.objective[0], "network", None)
+        if model.diagnostics.get("learnt_iterations") == learnt and isinstance(network, Network):
+            return Representation(learnt, rng, network)
+    return Representation(learnt, rng)
+
+
+def costs(
+    path: Path, table: archive.Table, per: str | None, iterations: int | None = None
+) -> np.ndarray | None:
+    """What each row cost by the name of a cost, (n,) NaN where unknown; None without a name.
+
+    Raises UserError if evaluations of this study ran and none reported a number of that name.
+    """
+    if per is None or per == "duration":
+        return None if per is None else np.maximum(table.duration, 1e-6)
+    documents = archive.read_metadata(path, iterations=iterations)
+    values = np.array([_number(document.get(per)) for document in documents])
+    own = np.array(["imported_from" not in document for document in documents], dtype=bool)
+    if np.any(ran(table) & own) and np.isnan(values).all():
+        known = sorted({name for document in documents for name in document})
+        raise UserError(
+            f"acquisition.per: no evaluation has a number {per!r} in its metadata; "
+            f"known: {', '.join(['duration', *known])[:200]}"
+        )
+    return values
+
+
+def _number(value: Any) -> float:
+    """A number as it was reported; NaN for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else float("nan")
 
 
 def propose(
@@ -97,21 +181,38 @@ def propose(
 
     pending: the proposals under evaluation meanwhile, in order.
     """
-    from .acquisition import propose_batch
-
     space = config.search_space
     table = archive.read_table(path, iterations=iterations)
-    found = propose_batch(
-        model,
-        space,
-        evaluated=table.v,
-        y=np.where(table.status == "ok", sign(config) * table.objective, np.nan),
-        pending=space.from_parameters([p.parameters for p in pending]),
-        size=config.batch_size,
-        settings=config.acquisition,
-        rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
-        progress=progress,
-    )
+    waiting = space.from_parameters([p.parameters for p in pending])
+    if config.acquisition.is_baseline:
+        from .acquisition import baseline_batch
+
+        found = baseline_batch(
+            space,
+            evaluated=table.v,
+            y=np.where(ran(table), sign(config) * table.objective, np.nan),
+            constraints=table.constraints,
+            batch=table.iteration,
+            pending=waiting,
+            size=config.batch_size,
+            settings=config.acquisition,
+            rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
+            root=seed_sequence(config, 0, DESIGN),
+        )
+    else:
+        from .acquisition import propose_batch
+
+        found = propose_batch(
+            model,
+            space,
+            evaluated=table.v,
+            y=np.where(table.status == "ok", sign(config) * table.objective, np.nan),
+            pending=waiting,
+            size=config.batch_size,
+            settings=config.acquisition,
+            rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
+            progress=progress,
+        )
     return [
         Proposal(
             iteration=t,

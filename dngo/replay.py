@@ -58,7 +58,8 @@ def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None 
     iterations = batch.training_iterations
     if archive.prefix_digest(path, iterations) != batch.training_digest:
         return Verdict(t, "different", "the training prefix has another digest than was recorded")
-    model = derive.fit(path, config, t, iterations, progress=progress)
+    fitted = configuration(path, t, stage="fit")
+    model = derive.fit(path, fitted, t, iterations, progress=progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
     proposals = derive.propose(
         path, config, t, iterations, model, pending=pending, progress=progress
@@ -66,14 +67,21 @@ def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None 
     return _compare(t, _surrogates(path, t, model), batch.proposals, proposals, space)
 
 
-def configuration(path: Path, t: int) -> Config:
-    """The configuration that derived iteration t: the surrogate's settings are those of its fit."""
+def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
+    """The configuration that derived iteration t: the surrogate's settings are those of its fit.
+
+    stage: whether the acquisition's are those of the batch or, for "fit", those that the fit knew:
+    they say whether costs are modelled, and could be changed before the batch was proposed.
+    """
     attributes = archive.iteration_attributes(path, t)
     document = json.loads(attributes["config"])
     with h5py.File(path, "r", locking=False) as file:
         group = file[f"iterations/{t}"]
         if "surrogate" in group:
-            document["surrogate"] = json.loads(group["surrogate"].attrs["settings"])
+            known = group["surrogate"].attrs
+            document["surrogate"] = json.loads(known["settings"])
+            if stage == "fit" and "acquisition" in known:
+                document["acquisition"] = json.loads(known["acquisition"])
     try:
         return validate(document, source=f"{path}: iteration {t}")
     except UserError as error:

@@ -171,7 +171,7 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("activation", ["tanh", "relu_tanh"])
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
 def test_backpropagation_is_the_gradient_of_the_loss(loss, activation):
     s = SurrogateSettings(networks=2, width=4, layers=2, activation=activation)
     rng = np.random.default_rng(0)
@@ -185,7 +185,7 @@ def test_backpropagation_is_the_gradient_of_the_loss(loss, activation):
         h = x
         for layer in range(2):
             h = h @ params[2 * layer] + params[2 * layer + 1]
-            relu = activation == "relu_tanh" and layer == 0
+            relu = activation == "relu" or (activation == "relu_tanh" and layer == 0)
             h = np.maximum(h, 0) if relu else np.tanh(h)
         out = h @ params[4] + params[5]
         each = 0.5 * (out - t) ** 2 if loss == "squared" else np.logaddexp(0, out) - t * out

@@ -45,7 +45,7 @@ def _network(d: int, sizes: tuple[int, ...], activation: str, seed: int = 0) -> 
     )
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu_tanh"])
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
 def test_gradient_of_the_evidence_is_that_of_equation_8(activation):
     rng = np.random.default_rng(0)
     x, y = rng.random((9, 2)), rng.standard_normal(9)

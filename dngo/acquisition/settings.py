@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Baseline = Literal["random", "sobol", "optuna"]
 
 
 class AcquisitionSettings(BaseModel):
@@ -12,11 +15,30 @@ class AcquisitionSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["mcei", "thompson"] = Field(
+    kind: Literal["mcei", "pi", "lcb", "thompson", Baseline] = Field(
         default="mcei",
         description="How the picks that local_share leaves are made. mcei: Monte Carlo expected "
-        "improvement over fantasies of everything pending (section 3.3). thompson: each pick "
-        "minimises a function drawn from the same posterior.",
+        "improvement over fantasies of everything pending (section 3.3); with nothing pending, "
+        "expected improvement. pi, lcb: probability of improvement and lower confidence bound "
+        "(Snoek et al. 2012, section 2.2) over the same fantasies. thompson: each pick "
+        "minimises a function drawn from the same posterior. Baselines, without a surrogate and "
+        "for the whole batch: random: uniform. sobol: one scrambled sequence, that of the design, "
+        "continued. optuna: the sampler of that package that `sampler` names.",
+    )
+    kappa: float = Field(
+        default=2.0,
+        ge=0,
+        description="Of lcb: the deviations that the bound lies below the mean.",
+    )
+    per: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
+        description="Improvement per cost: the acquisition times the expected inverse cost (Snoek "
+        "et al. 2012, section 3.2), whose logarithm is modelled beside the objective. duration: "
+        "the measured seconds; or a number that the objective reports in its metadata.",
+    )
+    sampler: Literal["tpe", "gp", "cmaes", "nsgaii", "qmc", "random"] = Field(
+        default="tpe", description="Of optuna: tpe, gp, cmaes, nsgaii, qmc or random."
     )
     local_share: float = Field(
         default=0.6,
@@ -24,13 +46,23 @@ class AcquisitionSettings(BaseModel):
         le=1,
         description="Share of a batch that goes to trust regions around the best points: there a "
         "Gaussian process is fitted to the nearest points, and each pick minimises a function "
-        "drawn from it. A region whose functions promise nothing any more gives way to the next.",
+        "drawn from it. Between 0 and 1 it is where a study starts: what points near the best one "
+        "and elsewhere have gained changes it. A region whose functions promise nothing any more "
+        "gives way to the next, and at last to the search of the whole space. "
+        "These picks ignore what they cost: with `per` the default is 0.",
     )
     vanishing: float = Field(
         default=1e-3,
         ge=0,
         description="Where no candidate's expected improvement reaches this share of the largest "
-        "predictive deviation, the rest of the batch is picked by Thompson sampling.",
+        "predictive deviation, or with pi its probability this number, the rest of the batch is "
+        "picked by Thompson sampling. With mcei every other batch first doubts the "
+        "model: its deviations are doubled until that much is expected somewhere.",
+    )
+    when_vanished: Literal["thompson", "explore"] = Field(
+        default="thompson",
+        description="What follows there. thompson: minima of functions drawn from the posterior. "
+        "explore: the point whose value is least certain (Brofos, Shu and Jin 2015, section 3.1).",
     )
     fantasies: int = Field(
         default=10,
@@ -85,3 +117,33 @@ class AcquisitionSettings(BaseModel):
         description="Every so many picks, one needs only a quarter of min_feasibility, so that "
         "the limits of the feasible region can still be corrected; 0: none.",
     )
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether batches are chosen without a surrogate."""
+        return self.kind in get_args(Baseline)
+
+    @property
+    def missing_package(self) -> str:
+        """What is to be installed before this kind of batch can be chosen; empty if nothing is."""
+        if self.kind == "optuna":
+            wanted = {"optuna": "'dngo[exchange]'"}
+            if self.sampler == "cmaes":
+                wanted["cmaes"] = "cmaes"
+            for name, argument in wanted.items():
+                if find_spec(name) is None:
+                    return f"{self.sampler} needs the Python package {name}: pip install {argument}"
+        return ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _costs_are_heeded_everywhere(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("per") is not None:
+            return {"local_share": 0.0, **given}
+        return given
+
+    @model_validator(mode="after")
+    def _per_needs_a_surrogate(self) -> AcquisitionSettings:
+        if self.per is not None and self.is_baseline:
+            raise ValueError(f"per needs a surrogate, and kind: {self.kind} has none; remove per")
+        return self

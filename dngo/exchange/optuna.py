@@ -39,7 +39,7 @@ def write(archive: Path, output: Path) -> None:
     assert header is not None  # audit_all has read it
     config = configuration(archive, header.iterations - 1)
     names = sorted(config.constraints)
-    distributions = _distributions(optuna, config.search_space)
+    kinds = distributions(optuna, config.search_space)
     journal = output.suffix in JOURNALS
     with replacing(output) as temporary, _storage(optuna, temporary, journal=journal) as storage:
         study = optuna.create_study(
@@ -49,9 +49,7 @@ def write(archive: Path, output: Path) -> None:
         study.set_user_attr("config", json.loads(config.resolved()))
         study.set_user_attr("archive_digest", header.digest)
         for number, row in enumerate(rows):
-            storage.create_new_trial(
-                study._study_id, _trial(optuna, number, row, distributions, names)
-            )
+            storage.create_new_trial(study._study_id, _trial(optuna, number, row, kinds, names))
 
 
 def _trial(
@@ -59,7 +57,7 @@ def _trial(
 ) -> Any:
     values = {n: row[f"parameter_{n}"] for n in distributions}
     # An inactive parameter was not suggested.
-    parameters = {n: _told(distributions[n], v) for n, v in values.items() if v is not None}
+    parameters = {n: as_told(distributions[n], v) for n, v in values.items() if v is not None}
     complete = row["status"] in ("ok", "infeasible") and math.isfinite(row["objective"])
     attributes = {
         name: known(value)
@@ -87,7 +85,7 @@ def _trial(
     )
 
 
-def _told(distribution: Any, value: Any) -> Any:
+def as_told(distribution: Any, value: Any) -> Any:
     """A value as its distribution has it."""
     words = getattr(distribution, "choices", ())
     return text(value) if words and all(isinstance(w, str) for w in words) else value
@@ -98,7 +96,8 @@ def _local(seconds: float) -> datetime | None:
     return datetime.fromtimestamp(seconds) if math.isfinite(seconds) else None
 
 
-def _distributions(optuna: Any, space: Any) -> dict[str, Any]:
+def distributions(optuna: Any, space: Any) -> dict[str, Any]:
+    """The search space in Optuna's terms: a distribution for each parameter, fixed ones included."""
     columns = {c.name: c for c in space.columns}
     return {
         name: _distribution(optuna.distributions, parameter, columns.get(name))

@@ -10,16 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dngo.surrogates.data import TrainingData
+    from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
     from dngo.surrogates.model import Model, fit_model
 
 _HOMES = {
+    "EarlierTask": "dngo.surrogates.data",
+    "TargetScale": "dngo.surrogates.data",
     "TrainingData": "dngo.surrogates.data",
     "Model": "dngo.surrogates.model",
     "fit_model": "dngo.surrogates.model",
 }
 
-__all__ = ["Model", "TrainingData", "fit_model"]
+__all__ = ["EarlierTask", "Model", "TargetScale", "TrainingData", "fit_model"]
 
 
 def __getattr__(name: str) -> Any:

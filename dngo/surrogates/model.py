@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
+from dngo.surrogates.bohamiann import SampledBasis, SampledNetworks, fit_bohamiann
 from dngo.surrogates.classifier import Classifier, Laplace, fit_classifier
-from dngo.surrogates.data import TargetScale, TrainingData
+from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
-from dngo.surrogates.linear import FiniteBasis
+from dngo.surrogates.least_squares import Representation, fit_least_squares
+from dngo.surrogates.linear import Basis, FiniteBasis
 from dngo.surrogates.mixture import fit_mixture
 from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import Progress, child, one_thread
 from dngo.surrogates.regression import fit_regression
 from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.surrogates.warping import choose_scale
 
 if TYPE_CHECKING:
@@ -33,6 +36,10 @@ BASIS = ("rotation", "mean", "variance", "noise")
 SPARSE = ("reduction", "readout")
 PROCESS = ("x", "targets", "log_lengthscales", "signal", "noise")
 
+COST = SurrogateSettings(kind="gp", gp_limit=150, inducing=100)
+COST_CHUNK = 1024  # points whose costs are predicted at once
+MOST_FOR_COST = 10_000  # observations of the cost that its process is fitted to
+
 # Gauss-Hermite quadrature over a normal.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
@@ -47,12 +54,15 @@ class Model:
     scale: the map between the objective and the components' targets.
     classifiers: one for each constraint, by name; constraints are taken to be independent.
     diagnostics: numbers that describe the fit.
+    cost: of the cost of an evaluation, taken to be independent of the objective; None if it is not
+    modelled.
     """
 
     objective: tuple[Component, ...]
     scale: TargetScale
     classifiers: dict[str, Classifier]
     diagnostics: dict[str, float | int | str] = field(default_factory=dict)
+    cost: Cost | None = None
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of an outcome, in units of the objective: two (n,).
@@ -64,9 +74,7 @@ class Model:
         if not self.objective:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
         with one_thread():
-            means, variances, weight = self._mixture(x)
-        mean = means @ weight
-        deviation = np.sqrt((variances + (means - mean[:, None]) ** 2) @ weight)
+            mean, deviation = self.normal(x)
         if self.scale.power == 1.0:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
@@ -75,6 +83,12 @@ class Model:
         values = np.clip(self.scale.to_objective(targets), self.scale.lowest, self.scale.highest)
         first = values @ NODE_WEIGHTS
         return first, np.sqrt((values - first[:, None]) ** 2 @ NODE_WEIGHTS)
+
+    def normal(self, x: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the mixture on the model's scale, noise included: two (n,)."""
+        means, variances, weight = self._mixture(x)
+        mean = means @ weight
+        return mean, np.sqrt((variances + (means - mean[:, None]) ** 2) @ weight)
 
     def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
         """What an outcome was believed to be worth, before: two (n,).
@@ -136,12 +150,17 @@ class Model:
                 names: tuple[str, ...] = PROCESS
                 if component.is_sparse:
                     names += SPARSE
+            elif isinstance(component, SampledBasis):
+                _save_network(component.network, part)
+                names = ("noise",)
             else:
                 _save_network(component.network, part)
                 part.attrs["quadratic"] = component.quadratic
                 names = BASIS
             for name in names:
                 part.create_dataset(name, data=getattr(component, name))
+        if self.cost is not None:
+            self.cost.log.save(group.create_group("cost"))
         constraints = group.create_group("constraints")
         for i, name in enumerate(sorted(self.classifiers)):
             classifier = self.classifiers[name]
@@ -175,17 +194,20 @@ class Model:
                 arrays = {name: part[name][()] for name in (*PROCESS, *SPARSE) if name in part}
                 kernel = str(part.attrs["kernel"])
                 objective.append(GaussianProcess(**arrays, kernel=kernel, weight=weight))
+            elif "rotation" not in part:
+                sampled = SampledNetworks(*_load_layers(part))
+                objective.append(SampledBasis.of(sampled, float(part["noise"][0]), weight))
             else:
                 arrays = {name: part[name][()] for name in BASIS}
                 quadratic = bool(part.attrs.get("quadratic", False))
-                network = _load_network(part)
+                network = Network(*_load_layers(part))
                 objective.append(FiniteBasis(network, **arrays, weight=weight, quadratic=quadratic))
         classifiers = {}
         for i in range(len(group["constraints"])):
             part = group[f"constraints/{i}"]
             members = tuple(
                 (
-                    _load_network(part[str(j)]),
+                    Network(*_load_layers(part[str(j)])),
                     Laplace(part[f"{j}/mean"][()], part[f"{j}/covariance"][()]),
                 )
                 for j in range(int(part.attrs["members"]))
@@ -197,7 +219,48 @@ class Model:
             key: value.item() if isinstance(value, np.generic) else value
             for key, value in group["diagnostics"].attrs.items()
         }
-        return cls(tuple(objective), scale, classifiers, diagnostics)
+        cost = Cost(cls.load(group["cost"])) if "cost" in group else None
+        return cls(tuple(objective), scale, classifiers, diagnostics, cost)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is believed about the cost of an evaluation: `log`, a model whose objective is ln cost.
+
+    A Gaussian process beside every kind of surrogate, sparse beyond a few hundred observations: it
+    takes a second or two, where a second ensemble of networks would double the cost of the fit.
+    """
+
+    log: Model
+
+    def expected(self, x: Array) -> tuple[Array, Array]:
+        """Expected cost and expected inverse cost (Snoek et al. 2012, section 3.2): two (n,).
+
+        x: (n, d) encoded. No value beyond the ones seen by more than these spread is counted.
+        """
+        scale = self.log.scale
+        chunks = [self.log.normal(x[i : i + COST_CHUNK]) for i in range(0, len(x), COST_CHUNK)]
+        mean, deviation = np.concatenate(chunks, axis=1) if chunks else np.empty((2, 0))
+        logs = scale.to_objective(mean[:, None] + deviation[:, None] * NODES)
+        costs = np.exp(np.clip(logs, scale.lowest, scale.highest))
+        return costs @ NODE_WEIGHTS, (1.0 / costs) @ NODE_WEIGHTS
+
+    @classmethod
+    def fit(cls, x: Array, log_cost: Array, *, rng: np.random.Generator) -> Cost:
+        """x: (n, d) encoded, log_cost: (n,) finite, n >= 1; more than enough rows are thinned."""
+        streams = [child(rng) for _ in range(2)]
+        if len(x) > MOST_FOR_COST:
+            rows = np.sort(streams[0].permutation(len(x))[:MOST_FOR_COST])
+            x, log_cost = x[rows], log_cost[rows]
+        scale = TargetScale.fit(log_cost)
+        scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
+        targets = scale.to_model(log_cost)
+        if len(x) <= COST.gp_limit:
+            process, found = fit_process(x, targets, COST, rng=streams[1])
+        else:
+            fold, none = np.zeros(len(x), dtype=np.intp), np.empty(0, dtype=np.intp)
+            process, found, _ = fit_sparse_process(x, targets, COST, fold, none, rng=streams[1])
+        return cls(Model((process,), scale, {}, {"observations": len(x), **found}))
 
 
 def fit_model(
@@ -206,9 +269,11 @@ def fit_model(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    representation: Representation | None = None,
 ) -> Model:
     """Fit the objective to the ok rows and a classifier to each constraint.
 
+    representation: what that of least_squares is learnt from, if not from everything.
     The result depends on the data, the settings and the state of `rng` alone: neither the order
     of the constraints nor the number of threads changes a bit.
     """
@@ -224,15 +289,27 @@ def fit_model(
         components: list[Component] = []
         scale = TargetScale(0.0, 1.0, 0.0, 1.0)
         if ok.any():
-            scale, found = choose_scale(data.x[ok], data.y[ok], settings, rng=child(streams[""]))
+            own = EarlierTask(data.x[ok], data.y[ok])
+            tasks = [own, *data.earlier]
+            # One power for all tasks, chosen where most is known.
+            most = max(tasks, key=lambda task: len(task.y))
+            scale, found = choose_scale(most.x, most.y, settings, rng=child(streams[""]))
             diagnostics |= found
+            scales = [scale if t is most else TargetScale.fit(t.y, scale.power) for t in tasks]
+            x = np.concatenate([t.x for t in tasks])
+            targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
+            task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
+            batch = None if data.batch is None else data.batch[ok]
+            scale = scales[0]
             components, found = _fit_objective(
-                data.x[ok],
-                scale.to_model(data.y[ok]),
+                x,
+                targets,
                 settings,
                 rng=streams[""],
                 progress=_stage(progress, 0, stages, "objective"),
-                batch=None if data.batch is None else data.batch[ok],
+                batch=batch,
+                task=task if data.earlier else None,
+                representation=representation,
             )
             diagnostics |= found
         classifiers = {}
@@ -247,9 +324,15 @@ def fit_model(
             classifiers[name] = classifier
             if not classifier.is_constant:
                 diagnostics[f"log_density:{name}"] = classifier.log_density
+        cost = None
+        if data.log_cost is not None:
+            known = np.isfinite(data.log_cost)
+            diagnostics["costs"] = int(known.sum())
+            if known.any():
+                cost = Cost.fit(data.x[known], data.log_cost[known], rng=child(rng))
     if progress is not None:
         progress(1.0, "fitted")
-    return Model(tuple(components), scale, classifiers, diagnostics)
+    return Model(tuple(components), scale, classifiers, diagnostics, cost)
 
 
 def _fit_objective(
@@ -260,11 +343,35 @@ def _fit_objective(
     rng: np.random.Generator,
     progress: Progress | None,
     batch: Array | None,
+    task: NDArray[np.intp] | None,
+    representation: Representation | None,
 ) -> tuple[list[Component], dict[str, float]]:
-    """The components that the settings ask for, and the fit's diagnostics."""
+    """The components that the settings ask for, of task 0, and the fit's diagnostics."""
+    if settings.kind == "bohamiann":
+        component, found = fit_bohamiann(
+            x, targets, settings, rng=rng, progress=progress, task=task
+        )
+        return [component], found
+    if task is not None:
+        # To the other kinds a task is an input: 1 for its own rows, 0 elsewhere. How much two tasks
+        # have in common is then a matter of its lengthscale.
+        x = np.concatenate([x, np.eye(int(task.max()) + 1)[task][:, 1:]], axis=1)
+        if batch is not None:
+            batch = np.concatenate([batch, np.full(int(np.sum(task > 0)), -1)])
     if settings.kind == "gp":
         process, found = fit_process(x, targets, settings, rng=rng, progress=progress)
         return [process], found
+    if settings.kind == "least_squares":
+        basis, found = fit_least_squares(
+            x,
+            targets,
+            settings,
+            rng=rng,
+            progress=progress,
+            representation=representation,
+            batch=batch,
+        )
+        return [basis], found
     if settings.kind == "auto":
         return fit_mixture(x, targets, settings, rng=rng, progress=progress, batch=batch)
     bases, found, _ = fit_regression(x, targets, settings, rng=rng, progress=progress)
@@ -277,7 +384,7 @@ def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progres
     return lambda fraction, message: progress((i + fraction) / stages, f"{name}: {message}")
 
 
-def _save_network(network: Network, group: h5py.Group) -> None:
+def _save_network(network: Basis, group: h5py.Group) -> None:
     group.attrs["activation"] = network.activation
     group.attrs["layers"] = len(network.weights)
     for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
@@ -285,9 +392,9 @@ def _save_network(network: Network, group: h5py.Group) -> None:
         group.create_dataset(f"biases{layer}", data=b)
 
 
-def _load_network(group: h5py.Group) -> Network:
+def _load_layers(group: h5py.Group) -> tuple[tuple[Array, ...], tuple[Array, ...], str]:
     layers = range(int(group.attrs["layers"]))
-    return Network(
+    return (
         tuple(group[f"weights{layer}"][()] for layer in layers),
         tuple(group[f"biases{layer}"][()] for layer in layers),
         str(group.attrs["activation"]),

@@ -39,8 +39,8 @@ class Network:
         """x: (n, d) in the unit cube -> (n, width + 1): the last hidden layer and a constant 1."""
         out = np.empty((len(x), self.biases[-1].shape[0] + 1))
         out[:, -1] = 1.0
-        for rows in _chunks(len(x)):
-            h = _inputs(x[rows])
+        for rows in chunks(len(x)):
+            h = inputs_of(x[rows])
             for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
                 h = h @ w
                 h += b
@@ -97,7 +97,7 @@ def train_networks(
         draws = [
             _Minibatches(rows if len(rows) > 0 else spare, batch, rng) for rows in training_rows
         ]
-        inputs = _inputs(x).astype(np.float32)
+        inputs = inputs_of(x).astype(np.float32)
         wanted = targets.astype(np.float32)
         first, second = np.zeros_like(vector), np.zeros_like(vector)
         untrained = [p[~trained].copy() for p in params]
@@ -209,15 +209,15 @@ def _views(vector: NDArray[np.float32], shapes: list[tuple[int, ...]]) -> list[N
     return [v.reshape(s) for v, s in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
 
 
-def _inputs(x: Array) -> Array:
+def inputs_of(x: Array) -> Array:
     """The unit cube to [-1, 1]^d."""
     return 2.0 * x - 1.0
 
 
 def is_relu(activation: str, layer: int, depth: int) -> bool:
     """Whether a hidden layer is rectified linear rather than tanh."""
-    return activation == "relu_tanh" and layer < depth - 1
+    return activation == "relu" or (activation == "relu_tanh" and layer < depth - 1)
 
 
-def _chunks(n: int) -> list[slice]:
-    return [slice(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK)]
+def chunks(n: int, size: int = CHUNK) -> list[slice]:
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]

@@ -12,13 +12,15 @@ class SurrogateSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["auto", "adaptive_basis", "gp"] = Field(
+    kind: Literal["auto", "adaptive_basis", "gp", "bohamiann", "least_squares"] = Field(
         default="auto",
         description="auto: gp and adaptive_basis in a mixture, weighted by how well each predicts "
         "observations it has not seen, the process sparse beyond gp_limit. adaptive_basis: "
         "Bayesian linear regression on the last hidden layer of a neural network, of a cost linear "
         "in the observations. gp: an exact Gaussian process (Snoek et al. 2012), better with few "
-        "observations, of a cost cubic in them.",
+        "observations, of a cost cubic in them. bohamiann: a neural network whose weights are "
+        "sampled by Hamiltonian Monte Carlo (Springenberg et al. 2016). least_squares: ordinary "
+        "least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015).",
     )
     kernel: Literal["matern52", "matern32", "squared_exponential"] = Field(
         default="matern52", description="Covariance function of the Gaussian process."
@@ -64,10 +66,10 @@ class SurrogateSettings(BaseModel):
     )
     layers: int = Field(default=3, ge=1, le=8, description="Hidden layers of each network.")
     width: int = Field(default=50, ge=1, le=1024, description="Units in each hidden layer.")
-    activation: Literal["tanh", "relu_tanh"] = Field(
+    activation: Literal["tanh", "relu_tanh", "relu"] = Field(
         default="tanh",
         description="tanh in every hidden layer, or relu with a tanh in the last one only "
-        "(section 3.1.1), for objectives that are not smooth.",
+        "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
     )
     training: Literal["map", "evidence"] = Field(
         default="map",
@@ -108,6 +110,31 @@ class SurrogateSettings(BaseModel):
         ge=1,
         le=1000,
         description="Slice samples of alpha and beta that every prediction is averaged over.",
+    )
+
+    posterior_samples: int = Field(
+        default=50, ge=2, le=1000, description="Networks that bohamiann keeps; the paper has 50."
+    )
+    chains: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Chains of bohamiann's sampler, side by side; they share the burn-in's scales.",
+    )
+    burn_in: int = Field(
+        default=2000, ge=0, description="Steps of each chain before the first network is kept."
+    )
+    thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
+    relearn_every: int = Field(
+        default=1,
+        ge=1,
+        description="The network of least_squares is trained anew after so many iterations; the "
+        "regression on its last layer takes in the new observations of every iteration.",
+    )
+    heteroscedastic: bool = Field(
+        default=False,
+        description="Let the noise depend on the parameters, as the second output of bohamiann's "
+        "network.",
     )
 
     @model_validator(mode="after")

@@ -1,0 +1,189 @@
+"""Optuna's samplers as proposers: the archive's rows are told as trials, and the next are asked.
+
+A study in memory is built anew for each batch, so that a batch is a function of the archive and the
+seed alone. TPE, GP and random look at nothing but trials: these are added as they are. CMA-ES,
+NSGA-II and QMC keep count in attributes that they set when a trial is asked: they are asked for
+the rows of the archive, batch by batch, which then take the place of what they propose.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.acquisition.candidates import Pool
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.errors import UserError
+from dngo.space import Column, Space
+from dngo.surrogates.numerics import one_thread
+
+Array = NDArray[np.float64]
+
+ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that are asked for every row
+HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
+REPEATS = 20  # known points in a row, after which a sampler is not asked again
+
+
+def sample(
+    pool: Pool,
+    evaluated: Array,
+    y: Array,
+    constraints: dict[str, Array],
+    batch: NDArray[np.int64],
+    pending: Array,
+    size: int,
+    settings: AcquisitionSettings,
+    rng: np.random.Generator,
+    root: np.random.SeedSequence,
+) -> None:
+    """Add up to `size` new points to the pool, which stays short of a sampler's repetitions.
+
+    Arguments as of `baseline_batch`. A row without an objective is a failed trial, and so is an
+    infeasible one for a sampler that knows no constraints. Raises UserError if a package is missing.
+    """
+    if settings.missing_package:
+        raise UserError(f"acquisition.sampler: {settings.missing_package}")
+    import optuna
+
+    from dngo.exchange.optuna import distributions
+
+    space, name = pool.space, settings.sampler
+    told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
+    # QMC is one sequence; the others would draw again what they drew before.
+    seed = int((np.random.default_rng(root) if name == "qmc" else rng).integers(2**31))
+    flags = [np.where(constraints[n] == 1.0, -1.0, 1.0) for n in sorted(constraints)]
+    excess = np.stack(flags, axis=1) if flags else np.empty((len(y), 0))
+    if name not in HEEDING:
+        y, excess = np.where((excess > 0).any(axis=1), np.nan, y), excess[:, :0]
+    with _quiet(optuna), one_thread():
+        study = optuna.create_study(sampler=_sampler(optuna, name, seed))
+        talk = _Conversation(optuna, study, space, told, asked=name in ASKED)
+        points = space.to_parameters(evaluated)
+        for b in np.unique(batch):
+            rows = np.flatnonzero(batch == b)
+            trials = [talk.add(points[i], float(y[i]), excess[i]) for i in rows]
+            for trial, i in zip(trials, rows, strict=True):
+                talk.finish(trial, float(y[i]))
+        for point in space.to_parameters(pending):
+            talk.add(point, None, ())
+        repeats = 0
+        while len(pool.v) < size and repeats < REPEATS:
+            trial, v = talk.ask()
+            if len(pool.add(v, f"optuna:{name}")):
+                repeats = 0
+            else:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                repeats += 1
+
+
+class _Conversation:
+    """A study, told points and asked for others."""
+
+    def __init__(
+        self, optuna: Any, study: Any, space: Space, told: dict[str, Any], *, asked: bool
+    ) -> None:
+        self.optuna, self.study, self.space, self.told, self.asked = (
+            optuna,
+            study,
+            space,
+            told,
+            asked,
+        )
+
+    def add(self, point: dict[str, Any], value: float | None, excess: Any) -> Any:
+        """A point with its objective, NaN where it failed, None where it is pending: its trial.
+
+        excess: a number for each constraint, over zero where it is broken.
+        """
+        from dngo.exchange.optuna import as_told
+
+        states = self.optuna.trial.TrialState
+        names = [n for n in self.told if n in point]  # an inactive parameter is not suggested
+        parameters = {n: as_told(self.told[n], point[n]) for n in names}
+        state = states.RUNNING if value is None else states.COMPLETE
+        if value is not None and not np.isfinite(value):
+            state, value = states.FAIL, None
+        if not self.asked:
+            attributes = {"constraints": [float(e) for e in excess]} if len(excess) else {}
+            trial = self.optuna.trial.create_trial(
+                state=state,
+                value=value,
+                params=parameters,
+                distributions={n: self.told[n] for n in names},
+                system_attrs=attributes,
+            )
+            self.study.add_trial(trial)
+            return trial
+        self.study.enqueue_trial(parameters)
+        trial = self.study.ask()
+        _ = trial.relative_params  # asked for lazily, and counted when asked for
+        for n in names:
+            _suggest(trial, n, self.told[n])
+        for i, e in enumerate(excess):
+            trial.set_constraint(str(i), float(e))
+        return trial
+
+    def finish(self, trial: Any, value: float) -> None:
+        """End a trial that was asked."""
+        if self.asked:
+            states = self.optuna.trial.TrialState
+            if np.isfinite(value):
+                self.study.tell(trial, value)
+            else:
+                self.study.tell(trial, state=states.FAIL)
+
+    def ask(self) -> tuple[Any, Array]:
+        """A trial and its point v (1, k), on the space's grids."""
+        trial = self.study.ask()
+        v = np.full((1, self.space.k), np.nan)
+        for j, column in enumerate(self.space.columns):
+            if all(v[0, parent] in wanted for parent, wanted in column.conditions):
+                distribution = self.told[column.name]
+                v[0, j] = _natural(column, distribution, _suggest(trial, column.name, distribution))
+        return trial, self.space.round(v)
+
+
+def _suggest(trial: Any, name: str, distribution: Any) -> Any:
+    choices = getattr(distribution, "choices", None)
+    if choices is not None:
+        return trial.suggest_categorical(name, choices)
+    suggest = trial.suggest_int if type(distribution).__name__[0] == "I" else trial.suggest_float
+    options = {"step": distribution.step, "log": distribution.log}
+    return suggest(name, distribution.low, distribution.high, **options)
+
+
+def _natural(column: Column, distribution: Any, value: Any) -> float:
+    """A suggested value as a number of a column of v."""
+    return float(distribution.choices.index(value) if column.choices is not None else value)
+
+
+def _sampler(optuna: Any, name: str, seed: int) -> Any:
+    samplers = optuna.samplers
+    if name == "tpe":
+        return samplers.TPESampler(seed=seed, constant_liar=True)
+    if name == "gp":
+        return samplers.GPSampler(seed=seed, warn_independent_sampling=False)
+    if name == "cmaes":
+        return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
+    if name == "nsgaii":
+        return samplers.NSGAIISampler(seed=seed)
+    if name == "qmc":
+        return samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False)
+    return samplers.RandomSampler(seed=seed)
+
+
+@contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from dngo.parameters import Float, Int
 from dngo.space import Space
@@ -68,6 +69,37 @@ def friedman(u: Array) -> Array:
     return waves + 10 * u[:, 3] + 5 * u[:, 4]
 
 
+def logistic_regression(u: Array) -> Array:
+    """Error on held-out digits, in percent, of softmax regression by minibatch SGD.
+
+    The four hyperparameters of Snoek et al. 2012, section 4.2: learning rate (log, 1e-4 to 1), l2
+    penalty (0 to 1), size of a minibatch (20 to 2000), epochs (5 to 2000); here on the 1,797 real
+    images of 8 x 8 pixels that scikit-learn ships, 1,197 to train on.
+    """
+    from sklearn.datasets import load_digits
+
+    images, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(digits))
+    x, label = images[order] / 16.0, np.eye(10)[digits[order]]
+    train, test = slice(0, 1197), slice(1197, None)
+    errors = []
+    for rate, penalty, minibatch, epochs in u:
+        rng = np.random.default_rng(0)
+        step, size = 10.0 ** (-4 + 4 * rate), round(20 + 1980 * minibatch)
+        size = min(size, 1197)
+        w = np.zeros((x.shape[1] + 1, 10))
+        inputs = np.hstack([x, np.ones((len(x), 1))])
+        for _ in range(round(5 + 1995 * epochs)):
+            shuffled = rng.permutation(1197)
+            for rows in np.split(shuffled, range(size, 1197, size)):
+                chance = softmax(inputs[rows] @ w, axis=1)
+                gradient = inputs[rows].T @ (chance - label[train][rows]) / len(rows)
+                w -= step * (gradient + penalty * w)
+        wrong = np.argmax(inputs[test] @ w, axis=1) != digits[order][test]
+        errors.append(100 * float(np.mean(wrong)))
+    return np.array(errors)
+
+
 @dataclass(frozen=True)
 class Function:
     """f: (n, d) unit cube -> (n,); noise: standard deviation added to it; optimum: its minimum."""
@@ -85,6 +117,7 @@ FUNCTIONS = {
     "levy8": Function(levy, 8),
     "rosenbrock4": Function(rosenbrock, 4),
     "friedman10": Function(friedman, 10, noise=1.0),
+    "logistic": Function(logistic_regression, 4, optimum=-np.inf),  # not known
 }
 GRIDS = {
     "lda": ("lda_on_grid.csv", ("kappa", "tau", "batch_size"), "perplexity"),

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.apart import apart
+from dngo.surrogates.numerics import Progress, child, with_task
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 
@@ -117,6 +118,7 @@ class GaussianProcess:
 
     def features(self, x: Array) -> Array:
         """x: (n, d) -> z: (n, d + H x N): the inputs, and L^-1 k(X, x) for each sample."""
+        x = with_task(x, self.x.shape[1])
         whitened = self.covariance(x, self.x) @ self.reduction.transpose(0, 2, 1)
         return np.concatenate([x, whitened.transpose(1, 0, 2).reshape(len(x), -1)], axis=1)
 
@@ -276,10 +278,11 @@ def fit_process(
 ) -> tuple[GaussianProcess, dict[str, float]]:
     """x: (n, d) unit cube, targets: (n,) standardised, n >= 1. The fit and its diagnostics."""
     rng = child(rng)
-    evidence = Evidence(x, targets, settings.kernel, settings.ard)
-    if len(x) > 1.5 * SKETCH:  # cubic steps are few where a sketch has come close already
-        rows = np.sort(rng.permutation(len(x))[:SKETCH])
-        near, _ = Evidence(x[rows], targets[rows], settings.kernel, settings.ard).mode()
+    rows = apart(x, len(x), rng)
+    evidence = Evidence(x[rows], targets[rows], settings.kernel, settings.ard)
+    if len(rows) > 1.5 * SKETCH:  # cubic steps are few where a sketch has come close already
+        some = np.sort(rng.permutation(rows)[:SKETCH])
+        near, _ = Evidence(x[some], targets[some], settings.kernel, settings.ard).mode()
         start, highest = evidence.mode(near, iterations=12)
     else:
         start, highest = evidence.mode()
@@ -293,9 +296,13 @@ def fit_process(
         width=1.0,
         samples=settings.hyperparameter_samples,
         burn_in=BURN_IN,
-        thin=int(np.clip(THIN * THIN_FROM // len(x), 1, THIN)),
+        thin=int(np.clip(THIN * THIN_FROM // len(rows), 1, THIN)),
         rng=rng,
     )
+    if len(rows) < len(x):
+        everything = Evidence(x, targets, settings.kernel, settings.ard)
+        for log in chain:
+            _resample_noise(everything, log, rng)
     signal = np.exp(chain[:, -1])
     process = GaussianProcess(
         x,
@@ -311,6 +318,18 @@ def fit_process(
         "gp_log_signal": float(np.mean(chain[:, -1])),
         **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
     }
+
+
+def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:
+    """Draw the noise of a sample again, in place, from all observations: replicates tell it best."""
+
+    def density(noise: Array) -> float:
+        return evidence(np.r_[log[:-2], noise, log[-1]])
+
+    if np.isfinite(density(log[-2:-1])):
+        log[-2] = slice_sample(
+            density, log[-2:-1], width=2.0, samples=1, burn_in=1, thin=1, rng=rng
+        )[0, 0]
 
 
 def _rougher(evidence: Evidence) -> Array:

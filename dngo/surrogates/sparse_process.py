@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dngo.surrogates.apart import apart
 from dngo.surrogates.gaussian_process import (
     CONSTANT,
     NOISE,
@@ -27,7 +28,7 @@ Array = NDArray[np.float64]
 
 JITTER = 1e-7  # share of the signal: resolution of the inducing inputs
 NEAR_OPTIMUM = 4  # one in so many inducing inputs is among the best observations
-JUDGED_BY = 3  # hyperparameter samples whose left-out predictions are worth computing
+SAMPLES = 2  # of the hyperparameters, at most: many observations leave little doubt of them
 BURN_IN = 5
 
 
@@ -48,13 +49,14 @@ def fit_sparse_process(
     """
     streams = [child(rng) for _ in range(3)]
     size = settings.inducing
-    some = np.sort(streams[0].permutation(len(x))[:size])
-    exact, found = fit_process(x[some], targets[some], settings, rng=streams[1])
+    some = apart(x, size, streams[0])
+    samples = min(settings.hyperparameter_samples, SAMPLES)
+    fewer = settings.model_copy(update={"hyperparameter_samples": samples})
+    exact, found = fit_process(x[some], targets[some], fewer, rng=streams[1])
     best = np.argsort(targets, kind="stable")[: size // NEAR_OPTIMUM]
     others = np.setdiff1d(some, best)
     others = streams[0].permutation(others)[: size - len(best)]
     inducing = x[np.sort(np.concatenate([best, others]))]
-    samples = len(exact.noise)
     signal, noise = np.empty(samples), np.empty(samples)
     reduction = np.empty((samples, len(inducing), len(inducing)))
     readout = np.empty((samples, len(inducing)))
@@ -91,8 +93,7 @@ def fit_sparse_process(
         gained = np.sqrt(np.maximum(signal[h] - variance, 1e-12 * signal[h]))
         reduction[h] = (gained / signal[h])[:, None] * (head.rotation.T @ whitening)
         readout[h] = mean / gained
-        if h < JUDGED_BY:
-            densities.append(_left_out(phi, targets, fold, rows, signal[h], noise[h]))
+        densities.append(_left_out(phi, targets, fold, rows, signal[h], noise[h]))
     process = GaussianProcess(
         inducing,
         np.empty(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import Evidence
 from dngo.surrogates.settings import SurrogateSettings
@@ -14,6 +15,7 @@ Array = NDArray[np.float64]
 POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 PRIOR_DEVIATION = 1.0  # of the power about 1, so that a handful of observations stays unbent
 FEWEST, MOST = 8, 120  # observations that the powers are judged by
+SPREAD = 1000  # those that the scale is fitted to
 
 
 def choose_scale(
@@ -27,17 +29,18 @@ def choose_scale(
     densities of y, with the slope of the map. At most MOST random observations have a say, so that
     the cost does not grow with n.
     """
-    plain = TargetScale.fit(y)
-    if not settings.warp or len(y) < FEWEST:
+    spread = np.union1d(apart(x, SPREAD, rng), [np.argmin(y), np.argmax(y)])
+    plain = TargetScale.fit(y[spread])
+    if not settings.warp or len(spread) < FEWEST:
         return plain, {}
-    rows = np.sort(rng.permutation(len(y))[:MOST])
+    rows = np.sort(rng.permutation(spread)[:MOST])
     best, highest, start = plain, -np.inf, None
     modes: dict[float, Array] = {}
     # The plain scale first: each search starts from the mode of its neighbour.
     for power in sorted(POWERS, key=lambda p: abs(p - 1.0)):
         if power > settings.highest_power:
             continue
-        scale = TargetScale.fit(y, power)
+        scale = TargetScale.fit(y[spread], power)
         evidence = Evidence(x[rows], scale.to_model(y[rows]), settings.kernel, settings.ard)
         near = min(modes, key=lambda p: abs(p - power), default=None)
         start = None if near is None else modes[near]

@@ -1,4 +1,4 @@
-"""Monte Carlo expected improvement over fantasies of everything pending (section 3.3, (11), (12)).
+"""Monte Carlo acquisition over fantasies of everything pending (section 3.3, (11), (12)).
 
 Every hyperparameter sample of every component is Gaussian. A pending point is conditioned on by a
 rank-one update; the covariance does not depend on the fantasised outcome, so all fantasies share
@@ -7,7 +7,7 @@ its update and differ in their means alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from dngo.surrogates.linear import FiniteBasis
 
 Array = NDArray[np.float64]
 Component = FiniteBasis | GaussianProcess
+FEWEST = 50  # fantasies of all samples of a kind of component together
+# Of the incumbent, and of a normal's mean and deviation; arguments broadcast.
+Measure = Callable[[Array, Array, Array], Array]
 
 
 def expected_improvement(best: Array, mean: Array, deviation: Array) -> Array:
@@ -28,13 +31,33 @@ def expected_improvement(best: Array, mean: Array, deviation: Array) -> Array:
     return np.maximum(improvement * ndtr(gamma) + deviation * density, 0.0)
 
 
-class Fantasies:
-    """The posterior given everything pending, over S fantasies of the outcomes.
+def probability_of_improvement(best: Array, mean: Array, deviation: Array) -> Array:
+    """Equation (1) of Snoek et al. 2012, for minimisation; a zero deviation is allowed."""
+    return ndtr((best - mean) / np.maximum(deviation, 1e-150))
 
-    components: C of them, all with H hyperparameter samples; finite bases and Gaussian processes
-    in any mixture, by their weights. Finite bases have the same number D of features.
+
+def lower_bound_improvement(kappa: float) -> Measure:
+    """By how much the lower confidence bound, (3) of Snoek et al. 2012, is under the incumbent.
+
+    Its order is that of the bound, over fantasies too: the incumbent is the same number for every
+    candidate. Negative where even the bound promises nothing.
+    """
+
+    def measure(best: Array, mean: Array, deviation: Array) -> Array:
+        return best - (mean - kappa * deviation)
+
+    return measure
+
+
+class Fantasies:
+    """The posterior given everything pending, over fantasies of the outcomes.
+
+    components: finite bases and Gaussian processes in any mixture, by their weights. The bases have
+    the same number H of hyperparameter samples and D of features; each process has its own H.
     best: lowest observed target, the incumbent that fantasies start from.
-    count: S, fantasies for each of the C x H samples.
+    count: S, fantasies for each hyperparameter sample of each component; more of them where all
+    samples of a kind together would have fewer than FEWEST.
+    measure: how improvement is measured; its expectation if not given.
     noisy: whether improvement is that of an observation, noise included, as in (5), or that of
     the function itself.
 
@@ -51,19 +74,25 @@ class Fantasies:
         rng: np.random.Generator,
         *,
         noisy: bool = True,
+        measure: Measure = expected_improvement,
     ) -> None:
         bases = [c for c in components if isinstance(c, FiniteBasis)]
         processes = [c for c in components if isinstance(c, GaussianProcess)]
-        # Bases first: the order along the axis C everywhere below.
-        self.components: tuple[Component, ...] = (*bases, *processes)
-        self.count, self.rng, self.noisy = count, rng, noisy
-        self.noise = np.stack([c.noise for c in self.components])  # (C, H)
-        weight = np.array([c.weight for c in self.components])
-        self.weight = weight / weight.sum()  # (C,)
-        self._parts: list[_Bases | _Process] = [_Bases(bases)] if bases else []
-        self._parts += [_Process(process) for process in processes]
-        self.best = np.full((*self.noise.shape, 1), best)  # (C, H, 1 or S)
+        self.rng, self.noisy, self.measure = rng, noisy, measure
+        self.parts: list[_Bases | _Process] = [_Bases(bases)] if bases else []
+        self.parts += [_Process(process) for process in processes]
+        total = sum(c.weight for c in components)
+        for part in self.parts:
+            part.weight = part.weight / total
+            part.best = np.full((*part.noise.shape, 1), best)
+            part.count = max(count, -(-FEWEST // part.noise.size))
         self.pending = 0
+        self.doubt = 1.0  # by what the deviations that promise improvement are multiplied
+
+    @property
+    def incumbent(self) -> float:
+        """The incumbent on average over fantasies."""
+        return float(sum(part.weight @ part.best.mean(axis=(1, 2)) for part in self.parts))
 
     def features(self, x: Array) -> Array:
         """x: (n, d) -> z, what the other methods take: n points along its second axis.
@@ -71,27 +100,35 @@ class Fantasies:
         (C, n, D) where all components are finite bases; else (1, n, .), the features of all
         components side by side.
         """
-        z = [part.features(x) for part in self._parts]
+        z = [part.features(x) for part in self.parts]
         return z[0] if len(z) == 1 else np.concatenate([_flat(part) for part in z], axis=2)
 
-    def moments(self, z: Array) -> tuple[Array, Array]:
-        """Means (C, H, S, n) and variances (C, H, 1, n) of the function, without noise.
+    def moments(self, z: Array) -> list[tuple[Array, Array]]:
+        """Of the function, without noise, for all bases and for each process, in this order.
 
-        The means' third axis has length 1 while nothing is pending.
+        Means (C, H, S, n) and variances (C, H, 1, n); of a process, C is 1. The means' third axis
+        has length 1 while nothing is pending.
         """
         found = [part.moments(own) for part, own in self._split(z)]
-        mean = np.concatenate([m for m, _ in found])
-        variance = np.concatenate([v for _, v in found])
-        return mean, np.maximum(variance, 0.0)[:, :, None, :]
+        return [(m, np.maximum(v, 0.0)[:, :, None, :]) for m, v in found]
 
     def improvement(self, z: Array) -> Array:
         """Acquisition (12): the average over components, samples and fantasies. z -> (n,)."""
-        mean, variance = self.moments(z)
-        if self.noisy:
-            variance = variance + self.noise[..., None, None]
-        values = expected_improvement(self.best[..., None], mean, np.sqrt(variance))
-        average: Array = self.weight @ values.mean(axis=(1, 2))
+        average = np.zeros(z.shape[1])
+        for part, (mean, variance) in zip(self.parts, self.moments(z), strict=True):
+            if self.noisy:
+                variance = variance + part.noise[..., None, None]
+            deviation = self.doubt * np.sqrt(variance)
+            values = self.measure(part.best[..., None], mean, deviation)
+            average += part.weight @ values.mean(axis=(1, 2))
         return average
+
+    def deviation(self, z: Array) -> Array:
+        """Root of the average variance over components and samples: z -> (n,)."""
+        average = np.zeros(z.shape[1])
+        for part, (_, variance) in zip(self.parts, self.moments(z), strict=True):
+            average += part.weight @ variance.mean(axis=(1, 2))
+        return np.sqrt(average)
 
     def condition(self, z: Array, feasibility: float = 1.0) -> None:
         """Make a point pending: draw its outcome in every fantasy and update.
@@ -102,41 +139,47 @@ class Fantasies:
         objective, the means are updated either way with the value that it would have had. The
         classifiers are not updated with the fantasised constraint outcomes.
         """
-        parts = self._split(z[:, None])
-        found = [part.moments(own) for part, own in parts]
-        mean = np.concatenate([m[..., 0] for m, _ in found])  # (C, H, 1 or S)
-        latent = np.maximum(np.concatenate([v[..., 0] for _, v in found]), 0.0)  # (C, H)
-        value = mean + np.sqrt(latent)[..., None] * self._normal()
-        outcome = value + np.sqrt(self.noise)[..., None] * self._normal()
-        # In units of its predictive deviation, each outcome's surprise moves the means.
-        deviation = np.sqrt(latent + self.noise)
-        surprise = (outcome - mean) / deviation[..., None]
-        at = 0
-        for part, own in parts:
-            upto = at + part.size
-            part.condition(own, surprise[at:upto], deviation[at:upto])
-            at = upto
-        found_best = outcome if self.noisy else value
-        holds = self.rng.random(outcome.shape) < feasibility
-        self.best = np.where(holds, np.minimum(self.best, found_best), self.best)
+        for part, own in self._split(z[:, None]):
+            mean, latent = (moment[..., 0] for moment in part.moments(own))
+            latent = np.maximum(latent, 0.0)
+            value = mean + np.sqrt(latent)[..., None] * self._normal(part)
+            outcome = value + np.sqrt(part.noise)[..., None] * self._normal(part)
+            # In units of its predictive deviation, each outcome's surprise moves the means.
+            deviation = np.sqrt(latent + part.noise)
+            part.condition(own, (outcome - mean) / deviation[..., None], deviation)
+            found = outcome if self.noisy else value
+            holds = self.rng.random(outcome.shape) < feasibility
+            part.best = np.where(holds, np.minimum(part.best, found), part.best)
         self.pending += 1
 
     def _split(self, z: Array) -> list[tuple[_Bases | _Process, Array]]:
-        if len(self._parts) == 1:
-            return [(self._parts[0], z)]
-        ends = np.cumsum([part.width for part in self._parts])[:-1]
+        if len(self.parts) == 1:
+            return [(self.parts[0], z)]
+        ends = np.cumsum([part.width for part in self.parts])[:-1]
         pieces = np.split(z, ends, axis=2)
-        return [(part, part.unflat(piece)) for part, piece in zip(self._parts, pieces, strict=True)]
+        return [(part, part.unflat(piece)) for part, piece in zip(self.parts, pieces, strict=True)]
 
-    def _normal(self) -> Array:
+    def _normal(self, part: _Bases | _Process) -> Array:
         """Standard normals (C, H, S), one in each of S equally likely strata, in random order."""
-        shape = (*self.noise.shape, self.count)
-        strata = self.rng.permuted(np.broadcast_to(np.arange(self.count), shape), axis=-1)
-        uniform = (strata + self.rng.random(shape)) / self.count
+        shape = (*part.noise.shape, part.count)
+        strata = self.rng.permuted(np.broadcast_to(np.arange(part.count), shape), axis=-1)
+        uniform = (strata + self.rng.random(shape)) / part.count
         return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
 
 
-class _Bases:
+class _Part:
+    """Components of one kind given what is pending, and the incumbents of their fantasies.
+
+    noise: (C, H); weight: (C,), a share of one; best: (C, H, 1 or S); count: S.
+    """
+
+    noise: Array
+    weight: Array
+    best: Array
+    count: int
+
+
+class _Bases(_Part):
     """Finite bases given what is pending: means (S x D) and a covariance (D x D) of the weights.
 
     The cost of a candidate does not grow with what is pending.
@@ -144,6 +187,8 @@ class _Bases:
 
     def __init__(self, components: Sequence[FiniteBasis]) -> None:
         self.components = components
+        self.noise = np.stack([c.noise for c in components])
+        self.weight = np.array([c.weight for c in components])
         variance = np.stack([c.variance for c in components])  # (C, H, D)
         self.size, _, self.features_each = variance.shape
         self.width = self.size * self.features_each
@@ -175,7 +220,7 @@ class _Bases:
         self.covariance -= pushed[..., None] * pushed[:, :, None, :]
 
 
-class _Process:
+class _Process(_Part):
     """A Gaussian process given what is pending, by its Cholesky factor bordered at each pick.
 
     What a candidate needs are its mean and variance before, and its covariances with the pending
@@ -183,10 +228,10 @@ class _Process:
     candidate grows with the square of what is pending.
     """
 
-    size = 1
-
     def __init__(self, process: GaussianProcess) -> None:
         self.process = process
+        self.noise = process.noise[None]
+        self.weight = np.array([process.weight])
         h, n = len(process.noise), len(process.x)
         self.width = process.x.shape[1] + h * n
         self.pending = np.empty((0, self.width))

@@ -1,7 +1,8 @@
 """Picking a batch: local picks, then greedy ones, then draws.
 
 A share of the batch goes to trust regions (`endgame`). The next picks each maximise Monte Carlo
-expected improvement given everything pending, which then includes the pick. Only candidates that
+expected improvement (or another measure of it, or that per cost) given everything pending, which
+then includes the pick. Only candidates that
 could still be the best are evaluated again after each pick: an old value serves as an upper bound,
 which holds nearly always (an expected improvement over a *fantasised* incumbent is not monotone),
 so REFRESH candidates are evaluated again at every pick, in turn, and no value is ever older than
@@ -20,7 +21,13 @@ from scipy.spatial import cKDTree
 from dngo.acquisition import candidates as cand
 from dngo.acquisition import endgame
 from dngo.acquisition.batch import Batch
-from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.improvement import (
+    Fantasies,
+    Measure,
+    expected_improvement,
+    lower_bound_improvement,
+    probability_of_improvement,
+)
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.thompson import CHUNK as DRAWN
 from dngo.acquisition.thompson import Draws
@@ -36,6 +43,8 @@ BOUNDARY_SHARE = 0.25  # of min_feasibility, that a pick on the boundary must ha
 CHUNK = 2048  # candidates evaluated at once when all are
 GREEDY_LIMIT = 1000  # picks by MCEI; later ones are draws, whose cost does not grow
 OUT_OF_BOUNDS = 1e6  # penalty, in deviations of the targets, where feasibility is too low
+MOST_DOUBT = 64.0  # times its deviations
+LAST = -1e300  # a score below all others
 PARENTS, CHILDREN = 16, 512  # of a refinement: the best so far, and how many new ones near them
 
 
@@ -62,6 +71,8 @@ def propose_batch(
     region the improvement promised beyond the edge outweighs any probability. So a pick must also
     have a feasibility of at least `min_feasibility`; one in every `boundary_every` only a quarter
     of that, so that a boundary drawn too tightly is corrected.
+
+    With `per`, all of these times the expected inverse cost (Snoek et al. 2012, section 3.2).
 
     Without any ok outcome: the probability of holding all constraints times the distance to
     everything known; with classifiers that know nothing yet that is a space-filling design.
@@ -139,6 +150,7 @@ class _Improve:
             settings.fantasies,
             self.streams[0],
             noisy=settings.noisy_improvement,
+            measure=_measure(settings),
         )
         self._condition(pending)
         self.known = known
@@ -151,17 +163,21 @@ class _Improve:
         self._local()
         left = self.size - len(self.picks.v)
         if left:
-            pool, scores, feasibility = self._candidates(left)
+            pool, scores, feasibility, rate = self._candidates(left)
             if len(pool.v):
                 used = np.zeros(len(pool.v), dtype=bool)
-                if self.settings.kind == "mcei":
-                    self._greedy(pool, scores, feasibility, used, min(left, GREEDY_LIMIT))
-                self._draw(pool, feasibility, used)
+                if self.settings.kind != "thompson":
+                    count = min(left, GREEDY_LIMIT)
+                    self._greedy(pool, scores, feasibility, rate, used, count)
+                self._draw(pool, feasibility, rate, used)
         return self.picks
 
     def _local(self) -> None:
         """The share of the batch that goes to trust regions."""
-        share = self.settings.local_share
+        usual, block = self.settings.local_share, max(2 * self.space.k, 8)
+        batch = (np.arange(len(self.y)) - len(self.y)) // self.size
+        u = self.space.unit(self.evaluated)
+        share = endgame.share(u, self.y, batch, max(self.size, block), usual)
         local = int(np.floor((self.turn + self.size) * share) - np.floor(self.turn * share))
         if local == 0:
             return
@@ -178,8 +194,9 @@ class _Improve:
             self.evaluated,
             self.y,
             local,
-            max(self.size, 2 * self.space.k, 8),
+            max(local, block),
             self.streams[3],
+            batch=batch,
             crowd=self.crowd,
             penalty=penalty,
         )
@@ -194,16 +211,17 @@ class _Improve:
             return []
         x = self.space.encode(v)
         probability = self.model.feasibility(x)
+        weight = probability * _rate(self.model, x, self.settings)
         features = self.fantasies.features(x)
         values = []
         for j in range(len(v)):
-            value = self.fantasies.improvement(features[:, [j]])[0] * probability[j]
+            value = _weigh(self.fantasies.improvement(features[:, [j]]), weight[[j]])[0]
             values.append(float(value))
             self.fantasies.condition(features[:, j], float(probability[j]))
         return values
 
-    def _candidates(self, left: int) -> tuple[cand.Pool, Array, Array]:
-        """Distinct new candidates, their scores and feasibilities."""
+    def _candidates(self, left: int) -> tuple[cand.Pool, Array, Array, Array]:
+        """Distinct new candidates, their scores, feasibilities and expected inverse costs."""
         space, settings, model = self.space, self.settings, self.model
         pool = cand.Pool(space, self.crowd.known)
         centres = cand.incumbents(space, self.evaluated, self.y, settings.incumbents)
@@ -211,67 +229,100 @@ class _Improve:
         pool.add(cand.uniform(space, many, self.streams[1]), "uniform")
         pool.add(cand.neighbours(space, centres), "neighbour")
         pool.add(cand.around(space, centres, settings.local_candidates, self.streams[1]), "local")
-        feasibility = model.feasibility(space.encode(pool.v)) if len(pool.v) else np.empty(0)
-        if settings.kind != "mcei":
-            return pool, np.zeros(len(pool.v)), feasibility
-        scores = _score_all(self.fantasies, space.encode(pool.v)) * feasibility
+        x = space.encode(pool.v) if len(pool.v) else np.empty((0, space.d))
+        feasibility, rate = model.feasibility(x), _rate(model, x, settings)
+        if settings.kind == "thompson":
+            return pool, np.zeros(len(pool.v)), feasibility, rate
+        if len(x):
+            self._doubt(x[:: max(1, len(x) // CHUNK)])
+        scores = _weigh(_score_all(self.fantasies, x), feasibility * rate)
         for round_ in range(settings.refinements if len(pool.v) else 0):
             # Shrinking steps: the first rounds find the hill, the last ones its top.
             parents = pool.v[_best(_gate(scores, feasibility, settings), PARENTS)]
             near = cand.around(space, parents, CHILDREN, self.streams[2], largest=0.1 * 0.3**round_)
             added = space.encode(pool.add(near, "refined"))
             if len(added):
-                probability = model.feasibility(added)
+                probability, fast = model.feasibility(added), _rate(model, added, settings)
+                value = _weigh(_score_all(self.fantasies, added), probability * fast)
                 feasibility = np.concatenate([feasibility, probability])
-                scores = np.concatenate([scores, _score_all(self.fantasies, added) * probability])
-        return pool, scores, feasibility
+                rate = np.concatenate([rate, fast])
+                scores = np.concatenate([scores, value])
+        return pool, scores, feasibility, rate
+
+    def _doubt(self, x: Array) -> None:
+        """Where the model is sure that x (n, d) can gain nothing, take it to be overconfident.
+
+        Its deviations are doubled until something is worth a pick. In every other batch only: the
+        model may be right, and what little it promises is then worth having.
+        """
+        settings = self.settings
+        if (settings.kind, settings.when_vanished) != ("mcei", "thompson"):
+            return
+        if self.turn // self.size % 2 == 0:
+            return
+        features = self.fantasies.features(x)
+        vanished = self.settings.vanishing * float(self.fantasies.deviation(features).max())
+        while self.fantasies.doubt < MOST_DOUBT:
+            if self.fantasies.improvement(features).max() >= vanished:
+                return
+            self.fantasies.doubt *= 2.0
 
     def _greedy(
         self,
         pool: cand.Pool,
         scores: Array,
         feasibility: Array,
+        rate: Array,
         used: NDArray[np.bool_],
         count: int,
     ) -> None:
-        """Up to `count` picks by MCEI; stops where its value has vanished."""
+        """Up to `count` picks by MCEI or its like; stops where its value has vanished."""
         space, settings = self.space, self.settings
         size = max(settings.shortlist, 10 * count)
         keep = _shortlist(pool, scores, feasibility, size, settings)
         features = self.fantasies.features(space.encode(pool.v[keep]))
-        lazy = _Lazy(self.fantasies, features, scores[keep], feasibility[keep])
+        lazy = _Lazy(self.fantasies, features, scores[keep], feasibility[keep], rate[keep])
         u = space.unit(pool.v[keep])
         crowded = np.zeros(len(keep), dtype=bool)
         if self.crowd.size:
             crowded = cand.distances(u, self.crowd.u[: self.crowd.size]).min(axis=1)
             crowded = crowded < settings.min_distance
-        _, variance = self.fantasies.moments(features[:, :256])
-        vanished = settings.vanishing * float(np.sqrt(variance.max()))
+        vanished = settings.vanishing
+        if settings.kind == "mcei":
+            vanished *= float(self.fantasies.deviation(features[:, :256]).max())
+        elif settings.kind == "lcb":
+            vanished = -np.inf  # its order means something below the incumbent's bound, too
         first = len(self.picks.v)
         for i in range(min(count, len(keep))):
             allowed = ~lazy.taken & ~crowded
             if not allowed.any():
                 return
             allowed = self._heed(allowed, lazy.feasibility, self.turn + first + i)
-            if self.fantasies.pending > 0 and lazy.highest(allowed) < vanished:
-                return
-            j, value, runner_up = lazy.pick(allowed)
+            explores = settings.when_vanished == "explore"
+            pick, found = lazy.pick, "candidate"
+            if (self.fantasies.pending > 0 or explores) and lazy.highest(allowed) < vanished:
+                if not explores:
+                    return
+                pick, found = lazy.explore, "explore"
+            j, value, runner_up = pick(allowed)
             used[keep[j]] = True
             v = pool.v[keep[j]]
             self.crowd.add(v[None])
-            self.picks.take(v, value, runner_up, f"candidate:{pool.source[keep[j]]}")
+            self.picks.take(v, value, runner_up, f"{found}:{pool.source[keep[j]]}")
             crowded |= cand.distances(u, u[j : j + 1])[:, 0] < settings.min_distance
             if self.progress is not None and i % 16 == 15:
                 done = len(self.picks.v)
                 self.progress(done / self.size, f"picked {done} of {self.size} points")
 
-    def _draw(self, pool: cand.Pool, feasibility: Array, used: NDArray[np.bool_]) -> None:
+    def _draw(
+        self, pool: cand.Pool, feasibility: Array, rate: Array, used: NDArray[np.bool_]
+    ) -> None:
         """The rest of the batch by Thompson sampling among the candidates of the pool."""
         if len(self.picks.v) >= self.size:
             return
         space, least = self.space, self.settings.min_distance
         rows = np.flatnonzero(~used)
-        v, feasibility = pool.v[rows], feasibility[rows]
+        v, feasibility, rate = pool.v[rows], feasibility[rows], rate[rows]
         draws = Draws(self.model.objective, space.encode(v), self.streams[4])
         free = np.ones(len(rows), dtype=bool)
         far = free.copy()  # those that keep their distance
@@ -281,7 +332,7 @@ class _Improve:
         if least > 0 and self.crowd.size:
             for near in tree.query_ball_point(self.crowd.u[: self.crowd.size], radius):
                 far[near] = False
-        best = float(self.fantasies.best.mean())
+        best = self.fantasies.incumbent
         while len(self.picks.v) < self.size and free.any():
             for value in draws(min(DRAWN, self.size - len(self.picks.v))):
                 allowed = free & far
@@ -290,7 +341,8 @@ class _Improve:
                 turn = self.turn + len(self.picks.v)
                 allowed = self._heed(allowed, feasibility, turn, self._strict)
                 value = np.where(allowed, value, np.inf)
-                i = int(np.argmin(value))
+                ranked = value if self.settings.per is None else -_weigh(best - value, rate)
+                i = int(np.argmin(ranked))
                 if not allowed[i]:
                     # A process is drawn at some points only, and these are used up.
                     i = int(np.argmax(allowed))
@@ -337,17 +389,24 @@ class _Lazy:
     """Scores of the shortlist, brought up to date only where it matters."""
 
     def __init__(
-        self, fantasies: Fantasies, features: Array, scores: Array, feasibility: Array
+        self,
+        fantasies: Fantasies,
+        features: Array,
+        scores: Array,
+        feasibility: Array,
+        rate: Array | None = None,
     ) -> None:
         self.fantasies, self.features, self.feasibility = fantasies, features, feasibility
+        self.rate = np.ones(len(scores)) if rate is None else rate
         self.scores = scores.copy()
         self.at = np.full(len(scores), fantasies.pending)
         self.taken = np.zeros(len(scores), dtype=bool)
         self.next = 0
 
     def highest(self, allowed: NDArray[np.bool_]) -> float:
-        """The value of the best allowed candidate, up to date."""
-        return float(self.scores[self._top(allowed)])
+        """The value of the best allowed candidate, up to date, whatever it costs."""
+        best = self._top(allowed)
+        return float(self.scores[best] / self.rate[best])
 
     def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
         """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
@@ -355,12 +414,22 @@ class _Lazy:
             turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
             self._update(turn[~self.taken[turn]])
             self.next = int(turn[-1] + 1) % len(self.at)
-        best = self._top(allowed)
-        masked = np.where(allowed, self.scores, -np.inf)
+        return self._take(self._top(allowed), allowed, self.scores)
+
+    def explore(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
+        """The same of the allowed candidate whose value is least certain: its deviation."""
+        deviation = self.fantasies.deviation(self.features)
+        best = int(np.argmax(np.where(allowed, deviation, -np.inf)))
+        return self._take(best, allowed, deviation)
+
+    def _take(
+        self, best: int, allowed: NDArray[np.bool_], scores: Array
+    ) -> tuple[int, float, float]:
+        masked = np.where(allowed, scores, -np.inf)
         masked[best] = -np.inf
         self.taken[best] = True
         self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
-        return best, float(self.scores[best]), float(masked.max())
+        return best, float(scores[best]), float(masked.max())
 
     def _top(self, allowed: NDArray[np.bool_]) -> int:
         fresh = self.fantasies.pending
@@ -375,7 +444,7 @@ class _Lazy:
     def _update(self, rows: NDArray[np.intp]) -> None:
         if len(rows):
             value = self.fantasies.improvement(self.features[:, rows])
-            self.scores[rows] = value * self.feasibility[rows]
+            self.scores[rows] = _weigh(value, self.feasibility[rows] * self.rate[rows])
             self.at[rows] = self.fantasies.pending
 
 
@@ -399,6 +468,7 @@ def _search(
         near = pool.add(cand.around(space, parents, CHILDREN, streams[1]), "local")
         if len(near):
             feasibility = np.concatenate([feasibility, model.feasibility(space.encode(near))])
+    weight = feasibility * _rate(model, space.encode(pool.v), settings) if len(pool.v) else 1.0
     u = space.unit(pool.v)
     tried = space.unit(np.concatenate([evaluated, pending]))
     gap = np.ones(len(u))
@@ -407,12 +477,37 @@ def _search(
     picks = _Picks()
     free = np.ones(len(u), dtype=bool)
     for _ in range(min(size, len(u))):
-        scores = np.where(free, feasibility * gap, -np.inf)
+        scores = np.where(free, weight * gap, -np.inf)
         best = int(np.argmax(scores))
         value, scores[best], free[best] = float(scores[best]), -np.inf, False
         picks.take(pool.v[best], value, float(scores.max()), f"candidate:{pool.source[best]}")
         gap = np.minimum(gap, cand.distances(u, u[best : best + 1])[:, 0])
     return picks
+
+
+def _measure(settings: AcquisitionSettings) -> Measure:
+    if settings.kind == "pi":
+        return probability_of_improvement
+    return (
+        lower_bound_improvement(settings.kappa) if settings.kind == "lcb" else expected_improvement
+    )
+
+
+def _rate(model: Model, x: Array, settings: AcquisitionSettings) -> Array:
+    """What an evaluation's value is multiplied with for its cost: x (n, d) -> (n,), or ones."""
+    if settings.per is None or model.cost is None:
+        return np.ones(len(x))
+    return model.cost.expected(x)[1]
+
+
+def _weigh(value: Array, weight: Array) -> Array:
+    """Values times positive weights; divided by them where a value is negative.
+
+    So that more weight is never worse, and equal weights change no order.
+    """
+    if (value >= 0).all():
+        return value * weight
+    return np.where(value < 0, value / np.maximum(weight, 1e-300), value * weight)
 
 
 def _heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
@@ -429,7 +524,7 @@ def _heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArr
 def _gate(scores: Array, feasibility: Array, settings: AcquisitionSettings) -> Array:
     """Scores with the candidates that `min_feasibility` rules out last."""
     heeded = _heed(np.ones(len(scores), dtype=bool), feasibility, settings.min_feasibility)
-    return np.where(heeded, scores, -1.0)
+    return np.where(heeded, scores, LAST)
 
 
 def _shortlist(
@@ -449,7 +544,7 @@ def _shortlist(
     everywhere = np.array([source == "uniform" for source in pool.source])
     parts = [
         _best(gated, size // 2),
-        _best(np.where(everywhere, gated, -2.0), size // 4),
+        _best(np.where(everywhere, gated, 2.0 * LAST), size // 4),
         _best(scores, size // 4),
     ]
     return np.unique(np.concatenate(parts))

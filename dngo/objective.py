@@ -7,7 +7,7 @@ The contract. In: the parameters as a JSON object on standard input and in the f
 A constraint is true where it is satisfied. A non-zero exit status is a failure and a fact about the
 point, never a failure of the study.
 
-Nothing here imports torch: an evaluation costs its objective.
+Nothing here imports a numerical module: an evaluation costs its objective.
 """
 
 from __future__ import annotations

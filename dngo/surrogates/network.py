@@ -2,7 +2,8 @@
 
 Written out in NumPy, backward pass included: for networks of 50 units the bookkeeping of an
 automatic-differentiation library costs more than the arithmetic, and importing one costs more
-than a whole fit. Training is in float32, features are computed in float64.
+than a whole fit; `device` trains with one on a GPU. Training is in float32, features are computed
+in float64.
 """
 
 from __future__ import annotations
@@ -99,18 +100,42 @@ def train_networks(
         ]
         inputs = inputs_of(x).astype(np.float32)
         wanted = targets.astype(np.float32)
-        first, second = np.zeros_like(vector), np.zeros_like(vector)
         untrained = [p[~trained].copy() for p in params]
-        for step in range(steps):
-            rows = np.stack([draw() for draw in draws])
-            _gradient(params, grads, inputs[rows], wanted[rows][..., None], settings, loss)
-            rate = 0.5 * settings.learning_rate * (1 + np.cos(np.pi * step / steps))
-            if settings.optimizer == "sgd":
-                _momentum(vector, gradient, first, decay, rate, settings.momentum)
-            else:
-                _adam(vector, gradient, first, second, decay, rate, step + 1)
-            if progress is not None and step % 100 == 99:
-                progress((step + 1) / steps, "training networks")
+        rates = 0.5 * settings.learning_rate * (1 + np.cos(np.pi * np.arange(steps) / steps))
+
+        def draw() -> NDArray[np.intp]:
+            return np.stack([next_rows() for next_rows in draws])
+
+        def report(done: int) -> None:
+            if progress is not None:
+                progress(done / steps, "training networks")
+
+        if settings.device != "cpu":
+            from dngo.surrogates import device
+
+            device.train(
+                params,
+                decays,
+                inputs,
+                wanted,
+                draw,
+                rates,
+                settings,
+                loss=loss,
+                device=settings.device,
+                progress=report,
+            )
+        else:
+            first, second = np.zeros_like(vector), np.zeros_like(vector)
+            for step, rate in enumerate(rates.tolist()):
+                rows = draw()
+                _gradient(params, grads, inputs[rows], wanted[rows][..., None], settings, loss)
+                if settings.optimizer == "sgd":
+                    _momentum(vector, gradient, first, decay, rate, settings.momentum)
+                else:
+                    _adam(vector, gradient, first, second, decay, rate, step + 1)
+                if step % 100 == 99:
+                    report(step + 1)
         for p, start in zip(params, untrained, strict=True):
             p[~trained] = start
 

@@ -71,6 +71,12 @@ class SurrogateSettings(BaseModel):
         description="tanh in every hidden layer, or relu with a tanh in the last one only "
         "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
     )
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        description="Where the networks are trained. cuda: on a GPU with PyTorch, for many "
+        "observations and wide networks; what is predicted agrees to a tenth of its "
+        "deviation, and replay needs a GPU too.",
+    )
     training: Literal["map", "evidence"] = Field(
         default="map",
         description="What the networks are trained for: map, a point estimate of all weights; "

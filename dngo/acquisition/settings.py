@@ -91,6 +91,12 @@ class AcquisitionSettings(BaseModel):
         ge=0,
         description="Rounds of further candidates near the ones of the highest acquisition.",
     )
+    ascents: int = Field(
+        default=4,
+        ge=0,
+        description="Best candidates, apart from each other, from which the acquisition's gradient "
+        "is then followed along the continuous parameters.",
+    )
     shortlist: int = Field(
         default=2048,
         ge=1,

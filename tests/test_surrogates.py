@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates import network as network_module
-from dngo.surrogates.classifier import Laplace, fit_classifier
+from dngo.surrogates.classifier import FLIPPED, Laplace, Step, fit_classifier
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network, train_networks
@@ -282,6 +282,47 @@ def test_probability_is_close_to_the_integral_over_the_posterior():
     # MacKay's approximation is good to about a hundredth, the Monte Carlo error is a tenth of it.
     np.testing.assert_allclose(head.probability(new), integral, atol=0.015)
     assert np.abs(expit(new @ head.mean) - integral).max() > 0.02  # the mode alone is not enough
+
+
+@pytest.mark.parametrize("n", [1, 6, 15])
+def test_step_likelihood_has_the_moments_of_the_posterior(n):
+    """Expectation propagation against the posterior itself, by weighted draws from the prior."""
+    rng = np.random.default_rng(n)
+    phi = rng.standard_normal((n, 3))
+    labels = (phi @ [1.0, -0.5, 0.2] > 0).astype(float)
+    head = Step.fit(phi, labels, np.array([1.0, 0.5, 2.0]))
+    draws = rng.standard_normal((1_000_000, 3)) / np.sqrt([1.0, 0.5, 2.0])
+    right = (draws @ phi.T > 0) == (labels == 1)
+    weight = np.prod(np.where(right, 1 - FLIPPED, FLIPPED), axis=1)
+    weight /= weight.sum()
+    mean = weight @ draws
+    deviation = np.sqrt(weight @ (draws - mean) ** 2)
+    # Exact of a single label; of several, an approximation.
+    np.testing.assert_allclose(head.mean, mean, atol=0.005 if n == 1 else 0.1 * deviation.max())
+    found = np.sqrt(np.diag(head.covariance))
+    np.testing.assert_allclose(found, deviation, rtol=0.005 if n == 1 else 0.1)
+    new = rng.standard_normal((20, 3))
+    holds = weight @ (draws @ new.T > 0)
+    expected = FLIPPED + (1 - 2 * FLIPPED) * holds
+    np.testing.assert_allclose(head.probability(new), expected, atol=0.06)
+
+
+def test_the_step_likelihood_is_surer_of_a_sharp_boundary_and_survives_saving():
+    rng = np.random.default_rng(0)
+    x, new = rng.random((60, 2)), rng.random((1000, 2))
+    holds, truth = (x.sum(axis=1) < 1.2).astype(float), new.sum(axis=1) < 1.2
+    density = {}
+    for kind in ("logistic", "step"):
+        s = QUICK.model_copy(update={"constraint_likelihood": kind})
+        data = TrainingData(x=x, y=x[:, 0], constraints={"sum": holds})
+        model = fit_model(data, s, rng=np.random.default_rng(1))
+        p = model.feasibility(new)
+        density[kind] = np.mean(np.log(np.where(truth, p, 1 - p)))
+        with h5py.File("model", "w", driver="core", backing_store=False) as file:
+            model.save(file.create_group("model"))
+            loaded = Model.load(file["model"])
+        np.testing.assert_array_equal(loaded.feasibility(new), p)
+    assert density["step"] > density["logistic"] > -0.3
 
 
 def test_classifier_learns_a_boundary_and_ignores_the_unknown():

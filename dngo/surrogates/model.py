@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from dngo.surrogates.bohamiann import SampledBasis, SampledNetworks, fit_bohamiann
-from dngo.surrogates.classifier import Classifier, Laplace, fit_classifier
+from dngo.surrogates.classifier import HEADS, Classifier, fit_classifier
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.least_squares import Representation, fit_least_squares
@@ -169,6 +169,9 @@ class Model:
             part.attrs["constant"] = classifier.constant
             part.attrs["log_density"] = classifier.log_density
             part.attrs["members"] = len(classifier.members)
+            if classifier.members:
+                kind = type(classifier.members[0][1])
+                part.attrs["likelihood"] = next(k for k, v in HEADS.items() if v is kind)
             for j, (network, head) in enumerate(classifier.members):
                 member = part.create_group(str(j))
                 _save_network(network, member)
@@ -205,10 +208,11 @@ class Model:
         classifiers = {}
         for i in range(len(group["constraints"])):
             part = group[f"constraints/{i}"]
+            head = HEADS[str(part.attrs.get("likelihood", "logistic"))]
             members = tuple(
                 (
                     Network(*_load_layers(part[str(j)])),
-                    Laplace(part[f"{j}/mean"][()], part[f"{j}/covariance"][()]),
+                    head(part[f"{j}/mean"][()], part[f"{j}/covariance"][()]),
                 )
                 for j in range(int(part.attrs["members"]))
             )

@@ -54,6 +54,11 @@ class SurrogateSettings(BaseModel):
         description="Largest power of that transform. Over 1 it draws low values together, which "
         "describes an objective with narrow holes far better; 1: never.",
     )
+    constraint_likelihood: Literal["logistic", "step"] = Field(
+        default="logistic",
+        description="How a constraint's flag comes about (section 3.2). logistic: by chance near "
+        "the boundary. step: without any; for constraints that are sure to be the same again.",
+    )
     calibration: Literal["out_of_fold", "in_sample"] = Field(
         default="out_of_fold",
         description="Where the predictive variance is learnt. out_of_fold: each network leaves out "

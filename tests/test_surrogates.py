@@ -302,7 +302,7 @@ def test_step_likelihood_has_the_moments_of_the_posterior(n):
     np.testing.assert_allclose(found, deviation, rtol=0.02 if n == 1 else 0.3)
     new = rng.standard_normal((20, 3))
     holds = np.mean(draws @ new.T > 0, axis=0)
-    np.testing.assert_allclose(head.probability(new), holds, atol=0.05)
+    np.testing.assert_allclose(head.probability(new), holds, atol=0.08)
 
 
 def test_the_step_likelihood_is_surer_of_a_sharp_boundary_and_survives_saving():

@@ -21,7 +21,7 @@ lint: $(READY)
 	ruff check .
 	ruff format --check .
 	mypy
-	snakefmt --check Snakefile rules
+	snakefmt --check Snakefile rules benchmarks/Snakefile
 	snakemake --lint
 
 setup: $(READY)

@@ -410,7 +410,9 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", choices=available, default=list(available))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--ablation", action="store_true", help="variants of dngo instead")
+    parser.add_argument("--table", type=Path, help="print what is in such a file, and run nothing")
     parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
     arguments = parser.parse_args()
     runs = {name: available[name] for name in arguments.methods}
@@ -421,13 +423,18 @@ def main() -> None:
         }
         if any(c in available for c in ("sobol",)):
             runs["sobol"] = sobol
-    done = _read(arguments.results)
+    done = _read(arguments.table or arguments.results)
     print("problem | method | mean | sd | found | infeasible after 30 | CPU s | n")
+    if arguments.table:
+        for name, label in dict.fromkeys((problem, method) for problem, method, _ in done):
+            rows = [row for key, row in done.items() if key[:2] == (name, label)]
+            print(_summary(PROBLEMS[name], name, label, rows))
+        return
     for name in arguments.problems:
         problem = PROBLEMS[name]
         for label, method in runs.items():
             rows = []
-            for seed in range(arguments.seeds):
+            for seed in range(arguments.first, arguments.first + arguments.seeds):
                 row = done.get((name, label, seed))
                 if row is None:
                     run = method(problem, seed)

@@ -249,6 +249,19 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
     assert sum(lazy) == pytest.approx(sum(greedy), rel=0.1)
 
 
+@pytest.mark.timeout(30)
+def test_equal_scores_are_picked_one_after_another():
+    """Where nothing promises anything all scores are the same number: 0."""
+    component, _ = _component(0)
+    x = np.random.default_rng(1).random((300, 2))
+    fantasies = Fantasies([component], -1e9, 2, np.random.default_rng(2))
+    z = fantasies.features(x)
+    picker = _Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+    for _ in range(100):
+        assert picker.pick(~picker.taken)[1] == 0.0
+    assert picker.taken.sum() == 100
+
+
 # ---- candidates ----------------------------------------------------------------------------------
 
 

@@ -450,7 +450,8 @@ class _Lazy:
             best = int(np.argmax(masked))
             if self.at[best] == fresh:
                 return best
-            top = _best(masked, BLOCK)
+            # Of equal scores the block may hold others than the first: that one, too.
+            top = np.union1d(_best(masked, BLOCK), [best])
             self._update(top[self.at[top] < fresh])
 
     def _update(self, rows: NDArray[np.intp]) -> None:

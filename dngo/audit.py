@@ -154,11 +154,12 @@ def page(data: dict[str, Any]) -> str:
     elif why["source"] in ("random", "sobol") or why["source"].startswith("optuna:"):
         lines.append(f"  A baseline proposed it ({why['source']}): no model was asked.")
     else:
+        other = why["runner_up"]
         lines += [
             f"  Found as                {why['source']}; pick {why['rank_in_batch']} of "
             f"{why['batch_size']}",
-            f"  Acquisition             {_show(why['acquisition'])}; the next best candidate had "
-            f"{_show(why['runner_up'])}",
+            f"  Acquisition             {_show(why['acquisition'])}"
+            + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
             f"  Objective expected      {_show(why['mean'])} ± {_show(why['std'])}",
             f"  Feasible with           probability {_show(why['feasibility'])}",
             f"  Pending then            {why['num_pending']} points"
@@ -254,7 +255,9 @@ def _show(value: Any) -> str:
 
 
 def _some(ids: list[str]) -> str:
-    return ", ".join(ids[:4]) + (f", ... {ids[-1]}" if len(ids) > 4 else "")
+    if len(ids) <= 5:
+        return ", ".join(ids)
+    return f"{', '.join(ids[:4])}, ... {ids[-1]}"
 
 
 def _time(seconds: float) -> str:

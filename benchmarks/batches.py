@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from objectives import hartmann6
 
 from dngo.acquisition import design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -71,30 +72,6 @@ def box(k: int, low: float, high: float) -> Space:
         f"x{i:02d}": Float(type="float", low=low, high=high) for i in range(k)
     }
     return Space(parameters)
-
-
-HARTMANN_A = np.array(
-    [
-        [10, 3, 17, 3.5, 1.7, 8],
-        [0.05, 10, 17, 0.1, 8, 14],
-        [3, 3.5, 1.7, 10, 17, 8],
-        [17, 8, 0.05, 10, 0.1, 14],
-    ]
-)
-HARTMANN_P = 1e-4 * np.array(
-    [
-        [1312, 1696, 5569, 124, 8283, 5886],
-        [2329, 4135, 8307, 3736, 1004, 9991],
-        [2348, 1451, 3522, 2883, 3047, 6650],
-        [4047, 8828, 8732, 5743, 1091, 381],
-    ]
-)
-
-
-def hartmann6(v: Array) -> Array:
-    """Minimum -3.32237; a second funnel ends at -3.2032."""
-    inner = np.sum(HARTMANN_A * (v[:, None, :] - HARTMANN_P) ** 2, axis=2)
-    return -np.exp(-inner) @ np.array([1.0, 1.2, 3.0, 3.2])
 
 
 def ackley(v: Array) -> Array:

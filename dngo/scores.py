@@ -22,8 +22,9 @@ class Score:
 
     part: "all", or of a mixture one kind alone: "gp", "adaptive_basis". outcomes: how many.
     log_density: mean log predictive density, objective units. constant: the same of a normal with
-    the mean and deviation of what the surrogate was trained on. coverage: share of the outcomes
-    inside the central 95 % interval. levels: (outcomes,) probability given to a lower value.
+    the mean and deviation of what the surrogate was trained on, NaN if all of that was
+    transferred. coverage: share of the outcomes inside the central 95 % interval. levels:
+    (outcomes,) probability given to a lower value.
     """
 
     iteration: int
@@ -54,9 +55,11 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
             if not model.objective:
                 continue
             seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
-            deviation = max(float(np.std(seen)), 1e-12 * (1.0 + abs(float(np.mean(seen)))))
-            z = (y[rows] - np.mean(seen)) / deviation
-            constant = float(np.mean(-0.5 * z**2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)))
+            constant = np.nan  # where all that it learnt from was transferred
+            if len(seen):
+                deviation = max(float(np.std(seen)), 1e-12 * (1.0 + abs(float(np.mean(seen)))))
+                z = (y[rows] - np.mean(seen)) / deviation
+                constant = float(np.mean(-0.5 * z**2 - np.log(deviation * np.sqrt(2 * np.pi))))
             parts = {"all": model.objective}
             processes = tuple(c for c in model.objective if isinstance(c, GaussianProcess))
             if 0 < len(processes) < len(model.objective):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import approx_fprime
+from spaces import cube, mixed
 
 from dngo.acquisition import candidates as cand
 from dngo.acquisition import design, endgame, propose_batch
@@ -19,7 +20,7 @@ from dngo.acquisition.local import LocalModel, _Likelihood
 from dngo.acquisition.propose import _Lazy
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.thompson import Draws
-from dngo.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
+from dngo.parameters import Boolean, Categorical, Fixed, Float, Int
 from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.linear import FiniteBasis, Regression
@@ -47,25 +48,6 @@ def _component(seed: int, n: int = 6, d: int = 2, h: int = 2) -> tuple[FiniteBas
     return (
         FiniteBasis(network, head.rotation, *head.posterior(alpha, beta), 1 / beta),
         (network, x, y, alpha, beta),
-    )
-
-
-def _cube(k: int) -> Space:
-    return Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(k)})
-
-
-def _mixed() -> Space:
-    return Space(
-        {
-            "rate": Float(type="float", low=1e-5, high=1e-1, log=True),
-            "units": Int(type="int", low=1, high=5),
-            "kind": Categorical(type="categorical", choices=["a", "b", "c"]),
-            "deep": Boolean(type="boolean"),
-            "size": Ordinal(type="ordinal", values=["s", "m", "l"]),
-            "step": Float(type="float", values=[0.1, 0.2, 0.4]),
-            "gamma": Float(type="float", low=0, high=1, active_if={"kind": ["b", "c"]}),
-            "fixed": Fixed(type="fixed", value=3),
-        }
     )
 
 
@@ -265,7 +247,7 @@ def test_equal_scores_are_picked_one_after_another():
 # ---- candidates ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("space", [_cube(3), _mixed()], ids=["cube", "mixed"])
+@pytest.mark.parametrize("space", [cube(3), mixed()], ids=["cube", "mixed"])
 def test_candidates_are_points_of_the_space(space):
     rng = np.random.default_rng(0)
     v = _points(space, 20)
@@ -278,7 +260,7 @@ def test_candidates_are_points_of_the_space(space):
 
 
 def test_neighbours_hold_every_other_category_and_both_steps():
-    space = _mixed()
+    space = mixed()
     column = {c.name: j for j, c in enumerate(space.columns)}
     found = cand.neighbours(space, space.defaults())
     start = space.defaults()[0]
@@ -291,13 +273,13 @@ def test_neighbours_hold_every_other_category_and_both_steps():
 
 
 def test_local_steps_reach_every_kind_of_parameter_and_stay_local():
-    space = _mixed()
+    space = mixed()
     start = space.defaults()
     found = cand.around(space, start, 2000, np.random.default_rng(0))
     both_active = space.active(found) & space.active(start)
     moved = (found != start) & both_active
     assert np.all(moved.mean(axis=0)[space.active(start)[0]] > 0.2)
-    small = cand.around(_cube(2), np.full((1, 2), 0.5), 500, np.random.default_rng(0), largest=1e-3)
+    small = cand.around(cube(2), np.full((1, 2), 0.5), 500, np.random.default_rng(0), largest=1e-3)
     assert np.abs(small - 0.5).max() < 5e-3
 
 
@@ -321,7 +303,7 @@ def test_design_is_distinct_new_and_complete(size, seed):
 
 
 def test_design_fills_the_space_better_than_chance():
-    v = _points(_cube(3), 64)
+    v = _points(cube(3), 64)
     chance = [np.random.default_rng(s).random((64, 3)) for s in range(20)]
     limit = min(float(_discrepancy(c)) for c in chance)
     assert _discrepancy(v) < limit
@@ -339,7 +321,7 @@ def test_a_space_of_nothing_but_fixed_parameters_has_one_point():
 # ---- batches -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("space", [_cube(2), _mixed()], ids=["cube", "mixed"])
+@pytest.mark.parametrize("space", [cube(2), mixed()], ids=["cube", "mixed"])
 @pytest.mark.parametrize("failing", [0.0, 0.4, 1.0])
 def test_batches_hold_new_points_of_the_space_and_their_reasons(space, failing):
     v = _points(space, 30)
@@ -361,7 +343,7 @@ def test_batches_hold_new_points_of_the_space_and_their_reasons(space, failing):
 
 
 def test_same_stream_same_batch():
-    space = _mixed()
+    space = mixed()
     v = _points(space, 25)
     y = _height(space, v)
     one, two, other = (_propose(space, v, y, 8, seed=s) for s in (1, 1, 2))
@@ -371,7 +353,7 @@ def test_same_stream_same_batch():
 
 
 def test_points_of_a_batch_keep_their_distance_from_each_other_and_the_pending():
-    space = _cube(2)
+    space = cube(2)
     v = _points(space, 40)
     pending = np.array([[0.3, 0.3], [0.31, 0.33]])
     batch = _propose(
@@ -400,7 +382,7 @@ def test_an_exhausted_space_gives_what_is_left():
 
 
 def test_proposals_are_better_than_chance():
-    space = _cube(3)
+    space = cube(3)
     v = _points(space, 40)
     y = np.sum((v - 0.3) ** 2, axis=1)
     data = TrainingData(x=v, y=y, constraints={"completed": np.ones(40)})
@@ -411,7 +393,7 @@ def test_proposals_are_better_than_chance():
 
 def test_picks_heed_the_classifier():
     """The objective falls towards a region where everything fails: few picks go there."""
-    space = _cube(2)
+    space = cube(2)
     v = _points(space, 100)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
     data = TrainingData(x=v, y=y, constraints={"completed": np.isfinite(y).astype(float)})
@@ -428,7 +410,7 @@ def test_picks_heed_the_classifier():
 
 def test_the_search_for_feasibility_avoids_what_failed():
     """Nothing is ok: picks prefer the half in which the second constraint is known to hold."""
-    space = _cube(2)
+    space = cube(2)
     v = _points(space, 60)
     data = TrainingData(
         x=v,
@@ -447,7 +429,7 @@ def test_the_search_for_feasibility_avoids_what_failed():
     "y", [[0.5], [np.nan], [1.0] * 20, [*np.linspace(0, 1, 20), 1e12]], ids=str
 )
 def test_proposing_survives(y):
-    space = _cube(2)
+    space = cube(2)
     v, y = _points(space, len(y)), np.array(y)
     batch = _propose(space, v, y, 4)
     assert len(batch) == 4
@@ -455,7 +437,7 @@ def test_proposing_survives(y):
 
 
 def test_proposing_from_no_outcome_at_all():
-    space = _cube(2)
+    space = cube(2)
     batch = _propose(space, np.empty((0, 2)), np.empty(0), 4, pending=_points(space, 3))
     assert len(batch) == 4
     assert cand.distances(batch.v, batch.v)[np.triu_indices(4, 1)].min() > 0.2
@@ -463,7 +445,7 @@ def test_proposing_from_no_outcome_at_all():
 
 def test_progress_ends_at_one():
     seen: list[float] = []
-    space = _cube(2)
+    space = cube(2)
     v = _points(space, 20)
     propose_batch(
         _model(space, v, _height(space, v)),
@@ -566,7 +548,7 @@ def test_local_picks_are_more_where_they_have_paid():
 
 
 def test_a_converged_region_gives_its_picks_back():
-    space = _cube(2)
+    space = cube(2)
     v = np.concatenate([_points(space, 30), 0.3 + 1e-3 * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
     crowd = endgame.Crowd(space, set(space.keys(v)), np.empty((0, 2)), 0.0)
@@ -597,7 +579,7 @@ def test_doubt_multiplies_the_deviations():
 
 
 def test_local_picks_find_the_minimum_of_a_smooth_function():
-    space = _cube(4)
+    space = cube(4)
     v = _points(space, 64)
     batch = _propose(
         space,
@@ -611,7 +593,7 @@ def test_local_picks_find_the_minimum_of_a_smooth_function():
 
 
 def test_picks_without_expected_improvement_are_draws():
-    space = _cube(2)
+    space = cube(2)
     v = _points(space, 40)
     settings = SMALL.model_copy(update={"local_share": 0.0, "vanishing": 10.0})
     batch = _propose(space, v, _height(space, v), 12, settings=settings)
@@ -664,7 +646,7 @@ def test_a_climb_ends_where_no_gradient_is_left_and_keeps_what_is_listed():
 
 
 def test_a_single_pick_is_the_top_of_its_hill():
-    space = _cube(3)
+    space = cube(3)
     v = _points(space, 30)
     y = np.sum((v - 0.4) ** 2, axis=1) + 0.2 * np.sin(9 * v[:, 0])
     settings = SMALL.model_copy(update={"local_share": 0.0})

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from scipy import stats
+from spaces import cube, mixed
 from toy import Toy
 
 from dngo import derive
@@ -28,7 +29,7 @@ from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
-from dngo.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
+from dngo.parameters import Boolean, Float, Int
 from dngo.replay import replay
 from dngo.space import Space
 from dngo.study import Study
@@ -42,26 +43,6 @@ MEASURES = {
     "pi": probability_of_improvement,
     "lcb": lower_bound_improvement(1.5),
 }
-
-
-def _cube(k: int) -> Space:
-    return Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(k)})
-
-
-def _mixed() -> Space:
-    return Space(
-        {
-            "rate": Float(type="float", low=1e-5, high=1e-1, log=True),
-            "units": Int(type="int", low=1, high=5),
-            "kind": Categorical(type="categorical", choices=["a", "b", "c"]),
-            "deep": Boolean(type="boolean"),
-            "size": Ordinal(type="ordinal", values=["s", "m", "l"]),
-            "step": Float(type="float", values=[0.1, 0.2, 0.4]),
-            "coarse": Float(type="float", low=0, high=1, step=0.1),
-            "gamma": Float(type="float", low=0, high=1, active_if={"kind": ["b", "c"]}),
-            "one": Fixed(type="fixed", value=3),
-        }
-    )
 
 
 def _process(seed: int = 0, n: int = 6) -> GaussianProcess:
@@ -180,7 +161,7 @@ def test_a_pick_is_the_best_point_of_a_small_space(kind: str) -> None:
 
 
 def test_kappa_moves_picks_from_low_means_to_wide_deviations() -> None:
-    space = _cube(2)
+    space = cube(2)
     v = design(space, 12, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     y = ((v - 0.4) ** 2).sum(axis=1)
     model = _fitted(space, v, y)
@@ -191,7 +172,7 @@ def test_kappa_moves_picks_from_low_means_to_wide_deviations() -> None:
 
 @pytest.mark.parametrize("kind", ["mcei", "pi", "lcb", "thompson"])
 def test_a_constant_cost_changes_no_pick(kind: str) -> None:
-    space = _mixed()
+    space = mixed()
     v = design(space, 16, rng=np.random.default_rng(0), exclude=np.empty((0, space.k)))
     y = (space.encode(v) ** 2).sum(axis=1)
     # Unknown costs are no costs.
@@ -209,7 +190,7 @@ def test_a_constant_cost_changes_no_pick(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["mcei", "pi", "lcb", "thompson"])
 def test_picks_go_where_they_are_cheap(kind: str) -> None:
     """Two minima of the same depth, one in the half that costs a hundred times as much."""
-    space = _cube(2)
+    space = cube(2)
     v = design(space, 16, rng=np.random.default_rng(1), exclude=np.empty((0, 2)))
     y = np.cos(4 * np.pi * v[:, 0]) + (v[:, 1] - 0.5) ** 2
     cost = np.where(v[:, 0] < 0.5, 1.0, 100.0)
@@ -224,7 +205,7 @@ def test_picks_go_where_they_are_cheap(kind: str) -> None:
 @pytest.mark.parametrize("n", [40, 500])
 def test_held_out_costs_are_predicted(n: int) -> None:
     """By an exact and by a sparse process; a cost that grows by a factor of some hundreds."""
-    space = _cube(3)
+    space = cube(3)
     v = design(space, n + 200, rng=np.random.default_rng(5), exclude=np.empty((0, 3)))
     rng = np.random.default_rng(6)
     log = 4 * v[:, 0] + np.sin(4 * v[:, 1]) * v[:, 2] + 0.1 * rng.standard_normal(len(v))
@@ -249,7 +230,7 @@ BASELINES = [
     ("sobol", "tpe"),
     *(("optuna", name) for name in ("tpe", "cmaes", "nsgaii", "qmc", "random", "gp")),
 ]
-SPACES = {"cube": _cube(3), "mixed": _mixed()}
+SPACES = {"cube": cube(3), "mixed": mixed()}
 
 
 def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, **keys) -> Batch:
@@ -306,7 +287,7 @@ def test_a_space_that_is_used_up_gives_what_is_left(kind: str, sampler: str) -> 
 
 
 def test_sobol_continues_the_sequence_of_the_design() -> None:
-    space, nothing = _cube(3), np.empty((0, 3))
+    space, nothing = cube(3), np.empty((0, 3))
     whole = design(space, 64, rng=np.random.default_rng(np.random.SeedSequence(0)), exclude=nothing)
     v = whole[:10]
     for size in (1, 5, 16):
@@ -317,7 +298,7 @@ def test_sobol_continues_the_sequence_of_the_design() -> None:
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
 def test_optuna_learns_from_what_it_is_told(sampler: str) -> None:
     """From told trials alone, whose order and batches its own state is derived from."""
-    space = _cube(2)
+    space = cube(2)
     v = design(space, 10, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     batch = np.zeros(10, dtype=int)
     for t in range(1, 16):
@@ -330,7 +311,7 @@ def test_optuna_learns_from_what_it_is_told(sampler: str) -> None:
 
 
 def test_a_genetic_algorithm_crosses_what_it_is_told() -> None:
-    space = _cube(3)
+    space = cube(3)
     v = design(space, 70, rng=np.random.default_rng(0), exclude=np.empty((0, 3)))
     y = ((v - 0.3) ** 2).sum(axis=1)
     batch = np.arange(70) // 10  # a population is fifty, and complete after the fifth
@@ -339,7 +320,7 @@ def test_a_genetic_algorithm_crosses_what_it_is_told() -> None:
 
 
 def test_optuna_heeds_constraints() -> None:
-    space = _cube(2)
+    space = cube(2)
     v = design(space, 60, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     y, flags = v[:, 0], {"a": (v[:, 0] > 0.5).astype(float)}
     heeding = _baseline(space, "optuna", "tpe", v, 20, y=y, constraints=flags)

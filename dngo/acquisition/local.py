@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
@@ -50,7 +51,7 @@ class Kernel:
 
     def matern(self, a: Array, b: Array) -> Array:
         """The part of the covariance that is a Matern 5/2: (n, m)."""
-        correlation = _matern(_scaled_distance(a / self.lengths, b / self.lengths))[0]
+        correlation, _ = _matern(_scaled_distance(a / self.lengths, b / self.lengths))
         correlation *= self.smooth
         return correlation
 
@@ -209,23 +210,30 @@ class _Likelihood:
         additive = kernel.additive * np.tensordot(kernel.spectrum, self.waves, axes=1)
         covariance = kernel.smooth * matern + additive
         covariance[np.diag_indices(n)] += kernel.noise + JITTER
-        try:
-            factor = cho_factor(covariance, lower=True)
-        except np.linalg.LinAlgError:
+        factor, failed = dpotrf(covariance.T, lower=0, clean=1)
+        if failed:
             return 1e10, np.zeros_like(theta)
-        inverse = cho_solve(factor, np.eye(n))
+        value = float(np.sum(np.log(np.diag(factor))))
+        # A third of the operations of solving for an identity; half of the matrix is filled.
+        half, _ = dpotri(factor, lower=0, overwrite_c=1)
+        inverse = half + half.T
+        inverse[np.diag_indices(n)] *= 0.5
         weights = inverse @ self.targets
-        value = 0.5 * float(self.targets @ weights) + float(np.sum(np.log(np.diag(factor[0]))))
+        value += 0.5 * float(self.targets @ weights)
         # dL/dK = (K^-1 - w w^T) / 2
-        outer = 0.5 * (inverse - np.outer(weights, weights))
+        outer = inverse
+        outer -= np.outer(weights, weights)
+        outer *= 0.5
         gradient = np.empty_like(theta)
-        weighted = kernel.smooth * outer * slope
+        gradient[d] = kernel.smooth * np.vdot(outer, matern)
+        gradient[d + 1] = np.vdot(outer, additive)
+        weighted = slope
+        weighted *= outer
+        weighted *= kernel.smooth
         gradient[:d] = 2.0 * (
             np.sum(scaled * scaled * weighted.sum(1)[:, None], axis=0)
             - np.sum(scaled * (weighted @ scaled), axis=0)
         )
-        gradient[d] = kernel.smooth * np.sum(outer * matern)
-        gradient[d + 1] = np.sum(outer * additive)
         by_harmonic = kernel.additive * np.tensordot(self.waves, outer, axes=2)
         step = 1e-4
         moved = _spectrum(np.exp(theta[d + 2] + step)) - _spectrum(np.exp(theta[d + 2] - step))
@@ -265,4 +273,11 @@ def _matern(r: Array) -> tuple[Array, Array]:
     """The Matern 5/2 correlation, and the factor g of its derivative: dk/dlog l_j = g delta_j^2."""
     s = np.sqrt(5.0) * r
     decay = np.exp(-s)
-    return (1.0 + s + s * s / 3.0) * decay, (5.0 / 3.0) * (1.0 + s) * decay
+    slope = s + 1.0
+    slope *= decay
+    s *= s
+    s *= decay
+    s /= 3.0
+    s += slope
+    slope *= 5.0 / 3.0
+    return s, slope

@@ -39,7 +39,7 @@ from dngo.surrogates.numerics import Progress, child, one_thread
 Array = NDArray[np.float64]
 
 BLOCK = 16  # candidates evaluated at once while looking for the best
-REFRESH = 16  # candidates evaluated at each pick merely because their value is old
+REFRESH = 8  # candidates evaluated at each pick merely because their value is old
 BOUNDARY_SHARE = 0.25  # of min_feasibility, that a pick on the boundary must have
 CHUNK = 2048  # candidates evaluated at once when all are
 GREEDY_LIMIT = 1000  # picks by MCEI; later ones are draws, whose cost does not grow

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
+import scipy.linalg  # noqa: F401  its BLAS is its own, and must be there when they are looked for
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -18,7 +20,13 @@ def one_thread():
     give the same bits whatever OMP_NUM_THREADS says. The matrices here are too small to gain from
     a second thread anyway.
     """
-    return ThreadpoolController().limit(limits=1)
+    return _libraries().limit(limits=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    # Looking for them reads the whole of the process's memory map: a millisecond.
+    return ThreadpoolController()
 
 
 def with_task(x: NDArray[np.float64], inputs: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from objectives import hartmann6
 
-from dngo.acquisition import design, propose_batch
+from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.space import Space
@@ -221,11 +221,15 @@ PROBLEMS: dict[str, Problem] = {
 
 @dataclass
 class Run:
-    """One study so far: points v (n, k), objective y (n,), CPU seconds the method took."""
+    """One study so far: points v (n, k), objective y (n,), CPU seconds the method took.
+
+    iteration: (n,) the batch of each point, 0 for the design.
+    """
 
     v: Array
     y: Array
     seconds: float = 0.0
+    iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 Method = Callable[[Problem, int], Run]
@@ -252,9 +256,7 @@ def dngo(
             batch = propose_batch(
                 model,
                 problem.space,
-                evaluated=result.v,
-                y=result.y,
-                pending=np.empty((0, problem.space.k)),
+                History(result.v, result.y, iteration=result.iteration),
                 size=problem.batch,
                 settings=acquisition or AcquisitionSettings(),
                 rng=np.random.default_rng([seed, 3, t]),
@@ -357,6 +359,8 @@ def _design(problem: Problem, seed: int) -> Run:
 def _tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> None:
     run.y = np.concatenate([run.y, problem.evaluate(v, noise)])
     run.v = np.concatenate([run.v, v])
+    now = 1 + run.iteration[-1:].max(initial=-1)
+    run.iteration = np.concatenate([run.iteration, np.full(len(v), now)])
 
 
 def methods() -> dict[str, Method]:

@@ -21,7 +21,7 @@ import yaml
 from objectives import HARTMANN_A, HARTMANN_C, HARTMANN_P, cube
 from scipy.optimize import minimize
 
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.least_squares import Representation
@@ -78,9 +78,7 @@ def run(f, d: int, seed: int, queries: int, settings, acquisition) -> tuple[np.n
         found = propose_batch(
             model,
             space,
-            evaluated=v,
-            y=y,
-            pending=np.empty((0, d)),
+            History(v, y),
             size=1,
             settings=acquisition,
             rng=rng,

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from objectives import FUNCTIONS, cube
 
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -62,9 +62,7 @@ def cost(sizes: tuple[int, ...], seeds: int) -> dict[str, list[tuple[int, float,
                 propose_batch(
                     model,
                     space,
-                    evaluated=v,
-                    y=y,
-                    pending=np.empty((0, space.k)),
+                    History(v, y),
                     size=1,
                     settings=AcquisitionSettings(local_share=0.0),
                     rng=rng,

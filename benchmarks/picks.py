@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from objectives import cube
 
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.improvement import expected_improvement
 from dngo.acquisition.propose import BLOCK, PARENTS, REFRESH
 from dngo.acquisition.settings import AcquisitionSettings
@@ -50,9 +50,7 @@ def measure(kind: str, n: int, d: int, picks: int, settings: AcquisitionSettings
     batch = propose_batch(
         model,
         space,
-        evaluated=x,
-        y=y,
-        pending=np.empty((0, d)),
+        History(x, y),
         size=picks,
         settings=settings,
         rng=np.random.default_rng(2),

@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from objectives import FUNCTIONS, GRIDS, cube, grid
 
-from dngo.acquisition import design, propose_batch
+from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -56,9 +56,7 @@ def run(
         batch = propose_batch(
             model,
             space,
-            evaluated=v,
-            y=y,
-            pending=np.empty((0, space.k)),
+            History(v, y),
             size=1,
             settings=AcquisitionSettings(),
             rng=rng,

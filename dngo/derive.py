@@ -181,19 +181,30 @@ def propose(
 
     pending: the proposals under evaluation meanwhile, in order.
     """
+    from .acquisition import History
+
     space = config.search_space
     table = archive.read_table(path, iterations=iterations)
     waiting = space.from_parameters([p.parameters for p in pending])
-    if config.acquisition.is_baseline:
+    baseline = config.acquisition.is_baseline
+    history = History(
+        v=table.v,
+        # The samplers of a baseline are told themselves which points are infeasible.
+        y=np.where(
+            ran(table) if baseline else table.status == "ok",
+            sign(config) * table.objective,
+            np.nan,
+        ),
+        pending=waiting,
+        iteration=table.iteration,
+        constraints=table.constraints,
+    )
+    if baseline:
         from .acquisition import baseline_batch
 
         found = baseline_batch(
             space,
-            evaluated=table.v,
-            y=np.where(ran(table), sign(config) * table.objective, np.nan),
-            constraints=table.constraints,
-            batch=table.iteration,
-            pending=waiting,
+            history,
             size=config.batch_size,
             settings=config.acquisition,
             rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
@@ -205,9 +216,7 @@ def propose(
         found = propose_batch(
             model,
             space,
-            evaluated=table.v,
-            y=np.where(table.status == "ok", sign(config) * table.objective, np.nan),
-            pending=waiting,
+            history,
             size=config.batch_size,
             settings=config.acquisition,
             rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),

@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.optimize import approx_fprime
 from spaces import cube, mixed
 
+from dngo.acquisition import History, design, endgame, propose_batch
 from dngo.acquisition import candidates as cand
-from dngo.acquisition import design, endgame, propose_batch
 from dngo.acquisition.ascent import climb
 from dngo.acquisition.improvement import Fantasies, expected_improvement
 from dngo.acquisition.local import LocalModel, _Likelihood
@@ -70,9 +70,7 @@ def _propose(space, v, y, size, *, pending=None, seed=1, settings=SMALL, model=N
     return propose_batch(
         model or _model(space, v, y),
         space,
-        evaluated=v,
-        y=y,
-        pending=np.empty((0, space.k)) if pending is None else pending,
+        History(v, y, np.empty((0, space.k)) if pending is None else pending),
         size=size,
         settings=settings,
         rng=np.random.default_rng(seed),
@@ -450,9 +448,7 @@ def test_progress_ends_at_one():
     propose_batch(
         _model(space, v, _height(space, v)),
         space,
-        evaluated=v,
-        y=_height(space, v),
-        pending=np.empty((0, 2)),
+        History(v, _height(space, v)),
         size=20,
         settings=SMALL,
         rng=np.random.default_rng(0),
@@ -551,16 +547,14 @@ def test_a_converged_region_gives_its_picks_back():
     space = cube(2)
     v = np.concatenate([_points(space, 30), 0.3 + 1e-3 * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
-    crowd = endgame.Crowd(space, set(space.keys(v)), np.empty((0, 2)), 0.0)
+    history = History(v, y)
     picked = endgame.pick(
         space,
-        v,
-        y,
+        history,
         40,
         4,
         np.random.default_rng(1),
-        batch=np.arange(90),
-        crowd=crowd,
+        crowd=endgame.Crowd(space, history, 0.0),
         penalty=lambda v: np.zeros(len(v)),
         count=1,
     )

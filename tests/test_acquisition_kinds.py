@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 import h5py
@@ -15,7 +14,7 @@ from spaces import cube, mixed
 from toy import Toy
 
 from dngo import derive
-from dngo.acquisition import Batch, baseline_batch, design, propose_batch
+from dngo.acquisition import Batch, History, baseline_batch, design, propose_batch
 from dngo.acquisition.improvement import (
     Fantasies,
     expected_improvement,
@@ -132,9 +131,7 @@ def _picks(space: Space, v: np.ndarray, y: np.ndarray, size: int, model: Model, 
     return propose_batch(
         model,
         space,
-        evaluated=v,
-        y=y,
-        pending=np.empty((0, space.k)),
+        History(v, y),
         size=size,
         settings=AcquisitionSettings(**keys),
         rng=np.random.default_rng(4),
@@ -235,20 +232,18 @@ SPACES = {"cube": cube(3), "mixed": mixed()}
 
 def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, **keys) -> Batch:
     pytest.importorskip("optuna")
-    if sampler == "cmaes" and find_spec("cmaes") is None:
-        pytest.skip("cmaes is not installed")
     rng = np.random.default_rng(len(v))
     keys = {
         "y": np.where(np.arange(len(v)) % 5, np.nansum((space.unit(v) - 0.3) ** 2, axis=1), np.nan),
         "constraints": {"a": (rng.random(len(v)) < 0.7).astype(float)},
-        "batch": np.arange(len(v)) // 6,
+        "iteration": np.arange(len(v)) // 6,
         "pending": np.empty((0, space.k)),
         **keys,
     }
     settings = AcquisitionSettings(kind=kind, sampler=sampler)
     root = np.random.SeedSequence(0)
     return baseline_batch(
-        space, evaluated=v, size=size, settings=settings, rng=rng, root=root, **keys
+        space, History(v, **keys), size=size, settings=settings, rng=rng, root=root
     )
 
 
@@ -304,7 +299,7 @@ def test_optuna_learns_from_what_it_is_told(sampler: str) -> None:
     for t in range(1, 16):
         y = ((v - 0.3) ** 2).sum(axis=1)
         flags = {"a": np.ones(len(v))}
-        new = _baseline(space, "optuna", sampler, v, 10, y=y, constraints=flags, batch=batch).v
+        new = _baseline(space, "optuna", sampler, v, 10, y=y, constraints=flags, iteration=batch).v
         v, batch = np.concatenate([v, new]), np.concatenate([batch, np.full(10, t)])
     distance = ((v - 0.3) ** 2).sum(axis=1)
     assert distance[-40:].mean() < 0.6 * distance[:40].mean()
@@ -315,7 +310,7 @@ def test_a_genetic_algorithm_crosses_what_it_is_told() -> None:
     v = design(space, 70, rng=np.random.default_rng(0), exclude=np.empty((0, 3)))
     y = ((v - 0.3) ** 2).sum(axis=1)
     batch = np.arange(70) // 10  # a population is fifty, and complete after the fifth
-    children = _baseline(space, "optuna", "nsgaii", v, 10, y=y, batch=batch).v
+    children = _baseline(space, "optuna", "nsgaii", v, 10, y=y, iteration=batch).v
     assert np.mean(np.isin(children, v)) > 0.4
 
 

@@ -438,7 +438,7 @@ from dngo.parameters import Float
 from dngo.space import Space
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 rng = np.random.default_rng(0)
 x = rng.random((700, 3))
@@ -447,7 +447,7 @@ y = np.where(c == 1, np.sin(5 * x[:, 0]) + x[:, 1], np.nan)
 data = TrainingData(x=x, y=y, constraints={"completed": c})
 model = fit_model(data, SurrogateSettings(steps=100, epochs=0), rng=rng)
 space = Space({n: Float(type="float", low=0, high=1) for n in "abc"})
-batch = propose_batch(model, space, evaluated=x, y=y, pending=np.zeros((1, 3)), size=5,
+batch = propose_batch(model, space, History(x, y, np.zeros((1, 3))), size=5,
                       settings=AcquisitionSettings(), rng=rng)
 parts = [*model.predict(x), model.feasibility(x), batch.v, batch.value]
 print(hashlib.sha256(b"".join(p.tobytes() for p in parts)).hexdigest())

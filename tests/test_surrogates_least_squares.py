@@ -10,7 +10,7 @@ import pytest
 from test_transfer import advance, configured
 
 from dngo import archive
-from dngo.acquisition import propose_batch
+from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.parameters import Float
 from dngo.replay import replay
@@ -82,9 +82,7 @@ def test_where_nothing_improves_the_least_certain_point_is_explored() -> None:
     batch = propose_batch(
         model,
         space,
-        evaluated=x,
-        y=x[:, 0],
-        pending=np.empty((0, 2)),
+        History(x, x[:, 0]),
         size=3,
         settings=settings,
         rng=np.random.default_rng(1),

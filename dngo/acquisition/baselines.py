@@ -10,6 +10,7 @@ from scipy.stats import qmc
 
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.batch import Batch
+from dngo.acquisition.history import History
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 
@@ -20,12 +21,8 @@ ROUNDS = 7  # of draws, each of twice as many as the one before, until enough of
 
 def baseline_batch(
     space: Space,
+    history: History,
     *,
-    evaluated: Array,
-    y: Array,
-    constraints: dict[str, Array],
-    batch: NDArray[np.int64],
-    pending: Array,
     size: int,
     settings: AcquisitionSettings,
     rng: np.random.Generator,
@@ -33,24 +30,21 @@ def baseline_batch(
 ) -> Batch:
     """Up to `size` points, distinct from each other and from all that is known.
 
-    evaluated: (n, k) natural values of finished points, in the order of the archive; y: (n,) their
-    objective, minimised, NaN where they have none; constraints: name -> (n,) 1, 0 or NaN unknown;
-    batch: (n,) the iteration of each. pending: (p, k). rng: this batch's stream; root: the seed of
-    the study's first design, which what goes on from batch to batch starts from, too. Nothing is
-    known of a pick but its source. Fewer than `size` points come back only when a discrete space
-    has no more.
+    rng: this batch's stream; root: the seed of the study's first design, which what goes on from
+    batch to batch starts from, too. Nothing is known of a pick but its source. Fewer than `size`
+    points come back only when a discrete space has no more.
     """
-    pool = cand.Pool(space, [*space.keys(evaluated), *space.keys(pending)])
+    pool = cand.Pool(space, history.keys(space))
     if settings.kind == "optuna":
         from dngo.acquisition.optuna_sampler import sample
 
-        sample(pool, evaluated, y, constraints, batch, pending, size, settings, rng, root)
+        sample(pool, history, size, settings, rng, root)
         _fill(pool, size, lambda n: space.sample(rng.random((n, space.k))), "random", rng)
     elif settings.kind == "sobol":
         # Points that a grid made double were drawn and left out before: the rows in the archive
         # are no more than the points drawn for them, and those drawn again are known.
         engine = qmc.Sobol(space.k, scramble=True, rng=np.random.default_rng(root))
-        if start := max(len(evaluated) + len(pending) - 1, 0):
+        if start := max(len(history.v) + history.num_pending - 1, 0):
             engine.fast_forward(start)
         _fill(pool, size, lambda n: space.sample(engine.random(n)), "sobol", rng)
     else:
@@ -63,7 +57,7 @@ def baseline_batch(
         mean=nothing,
         std=nothing,
         feasibility=nothing,
-        num_pending=len(pending) + np.arange(len(v)),
+        num_pending=history.num_pending + np.arange(len(v)),
         runner_up=nothing,
         source=tuple(pool.source[: len(v)]),
     )

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.acquisition import candidates as cand
+from dngo.acquisition.history import History
 from dngo.acquisition.local import LocalModel, Paths
 from dngo.space import Space
 from dngo.surrogates.apart import apart
@@ -118,9 +119,9 @@ def regions(u: Array, targets: Array, batch: NDArray[np.intp], block: int) -> It
 def share(u: Array, y: Array, batch: NDArray[np.intp], block: int, usual: float) -> float:
     """The share of local picks that the study's course suggests, `usual` where it says nothing.
 
-    u (n, k), y (n,), batch (n,): as for `pick`. A point paid that is better than all before its
-    batch. The shares of the places, in the region of the best point and out of it, are in
-    proportion to how often points there have paid lately.
+    u (n, k), y (n,), batch (n,): as for `region`, y NaN unless ok. A point paid that is better than
+    all before its batch. The shares of the places, in the region of the best point and out of it,
+    are in proportion to how often points there have paid lately.
     """
     if not np.isfinite(y).any() or not 0 < usual < 1:
         return usual
@@ -260,11 +261,11 @@ class Local:
 class Crowd:
     """Points that a pick must not repeat, and those that it must keep its distance from."""
 
-    def __init__(self, space: Space, known: set[bytes], pending: Array, least: float) -> None:
-        self.space, self.known, self.least = space, known, least
-        self.u = np.empty((max(2 * len(pending), 64), space.k))
+    def __init__(self, space: Space, history: History, least: float) -> None:
+        self.space, self.known, self.least = space, history.keys(space), least
+        self.u = np.empty((max(2 * history.num_pending, 64), space.k))
         self.size = 0
-        self.add(pending)
+        self.add(history.pending)
 
     def add(self, v: Array) -> None:
         if self.size + len(v) > len(self.u):
@@ -285,29 +286,28 @@ class Crowd:
 
 def pick(
     space: Space,
-    evaluated: Array,
-    y: Array,
+    history: History,
     size: int,
     block: int,
     rng: np.random.Generator,
     *,
     crowd: Crowd,
     penalty: Callable[[Array], Array],
-    batch: NDArray[np.intp],
     count: int = 4,
 ) -> Array:
     """At most `size` points in up to `count` regions: (m, k). They are added to the crowd.
 
-    evaluated (n, k), y (n,), batch (n,): as for `region`, y NaN unless ok. Fewer than `size` where
-    the regions promise nothing.
+    history: its objective is NaN unless a point is ok. block: as for `region`. Fewer than `size`
+    where the regions promise nothing.
     """
+    evaluated, y = history.v, history.y
     ok = np.flatnonzero(np.isfinite(y))
     if size == 0 or len(ok) < LEAST_POINTS or space.k == 0:
         return np.empty((0, space.k))
     u = space.unit(evaluated)
     scale = TargetScale.fit(y[ok[apart(u[ok], SPREAD, rng)]])
     picked: list[Array] = []
-    for where in islice(regions(u, scale.to_model(y), batch, block), count):
+    for where in islice(regions(u, scale.to_model(y), history.iteration, block), count):
         rng = child(rng)
         left = size - len(picked)
         shares = ADDITIVE_SHARES[: 1 if picked else 2]

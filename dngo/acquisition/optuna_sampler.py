@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.acquisition.candidates import Pool
+from dngo.acquisition.history import History
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.errors import UserError
 from dngo.space import Column, Space
@@ -31,11 +32,7 @@ REPEATS = 20  # known points in a row, after which a sampler is not asked again
 
 def sample(
     pool: Pool,
-    evaluated: Array,
-    y: Array,
-    constraints: dict[str, Array],
-    batch: NDArray[np.int64],
-    pending: Array,
+    history: History,
     size: int,
     settings: AcquisitionSettings,
     rng: np.random.Generator,
@@ -56,6 +53,7 @@ def sample(
     told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
     # QMC is one sequence; the others would draw again what they drew before.
     seed = int((np.random.default_rng(root) if name == "qmc" else rng).integers(2**31))
+    y, constraints, batch = history.y, history.constraints, history.iteration
     flags = [np.where(constraints[n] == 1.0, -1.0, 1.0) for n in sorted(constraints)]
     excess = np.stack(flags, axis=1) if flags else np.empty((len(y), 0))
     if name not in HEEDING:
@@ -63,13 +61,13 @@ def sample(
     with _quiet(optuna), one_thread():
         study = optuna.create_study(sampler=_sampler(optuna, name, seed))
         talk = _Conversation(optuna, study, space, told, asked=name in ASKED)
-        points = space.to_parameters(evaluated)
+        points = space.to_parameters(history.v)
         for b in np.unique(batch):
             rows = np.flatnonzero(batch == b)
             trials = [talk.add(points[i], float(y[i]), excess[i]) for i in rows]
             for trial, i in zip(trials, rows, strict=True):
                 talk.finish(trial, float(y[i]))
-        for point in space.to_parameters(pending):
+        for point in space.to_parameters(history.pending):
             talk.add(point, None, ())
         repeats = 0
         while len(pool.v) < size and repeats < REPEATS:

@@ -22,6 +22,7 @@ from dngo.acquisition import candidates as cand
 from dngo.acquisition import endgame
 from dngo.acquisition.ascent import climb
 from dngo.acquisition.batch import Batch
+from dngo.acquisition.history import History
 from dngo.acquisition.improvement import (
     Fantasies,
     Measure,
@@ -52,10 +53,8 @@ PARENTS, CHILDREN = 16, 512  # of a refinement: the best so far, and how many ne
 def propose_batch(
     model: Model,
     space: Space,
+    history: History,
     *,
-    evaluated: Array,
-    y: Array,
-    pending: Array,
     size: int,
     settings: AcquisitionSettings,
     rng: np.random.Generator,
@@ -63,9 +62,8 @@ def propose_batch(
 ) -> Batch:
     """Up to `size` points to evaluate next, distinct from each other and from all that is known.
 
-    evaluated: (n, k) natural values of finished points, in the order of the archive; y: (n,) their
-    objective, minimised, NaN unless ok. pending: (p, k) points whose outcome is not known yet.
-    Fewer than `size` points come back only when a discrete space has no more.
+    history: its objective is NaN unless a point is ok. Fewer than `size` points come back only when
+    a discrete space has no more.
 
     With an ok outcome: a share of picks in trust regions, and constraint-weighted MCEI, (11) and
     (12), for the others. Weighting alone is not enough: near an optimum on the edge of the feasible
@@ -80,16 +78,11 @@ def propose_batch(
     """
     if size < 0:
         raise ValueError(f"size must not be negative, and is {size}")
-    evaluated = np.asarray(evaluated, dtype=float).reshape(-1, space.k)
-    pending = np.asarray(pending, dtype=float).reshape(-1, space.k)
-    known = [*space.keys(evaluated), *space.keys(pending)]
     with one_thread():
-        if model.objective and np.isfinite(y).any():
-            picks = _Improve(
-                model, space, evaluated, y, pending, known, size, settings, rng, progress
-            ).run()
+        if model.objective and np.isfinite(history.y).any():
+            picks = _Improve(model, space, history, size, settings, rng, progress).run()
         else:
-            picks = _search(model, space, evaluated, pending, known, size, settings, rng)
+            picks = _search(model, space, history, size, settings, rng)
         v = np.array(picks.v).reshape(-1, space.k)
         x = space.encode(v) if len(v) else np.empty((0, space.d))
         mean, std = model.predict(x) if len(v) else (np.empty(0), np.empty(0))
@@ -102,7 +95,7 @@ def propose_batch(
         mean=mean,
         std=std,
         feasibility=feasibility,
-        num_pending=len(pending) + np.arange(len(v)),
+        num_pending=history.num_pending + np.arange(len(v)),
         runner_up=np.array(picks.runner_up),
         source=tuple(picks.source),
     )
@@ -131,19 +124,16 @@ class _Improve:
         self,
         model: Model,
         space: Space,
-        evaluated: Array,
-        y: Array,
-        pending: Array,
-        known: list[bytes],
+        history: History,
         size: int,
         settings: AcquisitionSettings,
         rng: np.random.Generator,
         progress: Progress | None,
     ) -> None:
         self.model, self.space, self.settings = model, space, settings
-        self.evaluated, self.y, self.pending, self.size = evaluated, y, pending, size
-        self.progress = progress
+        self.history, self.size, self.progress = history, size, progress
         self.streams = [child(rng) for _ in range(5)]
+        y = history.y
         best = float(np.min(model.scale.to_model(y[np.isfinite(y)])))
         self.fantasies = Fantasies(
             model.objective,
@@ -153,12 +143,11 @@ class _Improve:
             noisy=settings.noisy_improvement,
             measure=_measure(settings),
         )
-        self._condition(pending)
-        self.known = known
-        self.crowd = endgame.Crowd(space, set(known), pending, settings.min_distance)
+        self._condition(history.pending)
+        self.crowd = endgame.Crowd(space, history, settings.min_distance)
         self.picks = _Picks()
         # Counted over the study, so that picks made one at a time take their turn as well.
-        self.turn = len(evaluated) + len(pending)
+        self.turn = len(y) + history.num_pending
 
     def run(self) -> _Picks:
         self._local()
@@ -176,9 +165,9 @@ class _Improve:
     def _local(self) -> None:
         """The share of the batch that goes to trust regions."""
         usual, block = self.settings.local_share, max(2 * self.space.k, 8)
-        batch = (np.arange(len(self.y)) - len(self.y)) // self.size
-        u = self.space.unit(self.evaluated)
-        share = endgame.share(u, self.y, batch, max(self.size, block), usual)
+        u = self.space.unit(self.history.v)
+        y, batch = self.history.y, self.history.iteration
+        share = endgame.share(u, y, batch, max(self.size, block), usual)
         local = int(np.floor((self.turn + self.size) * share) - np.floor(self.turn * share))
         if local == 0:
             return
@@ -192,12 +181,10 @@ class _Improve:
 
         v = endgame.pick(
             self.space,
-            self.evaluated,
-            self.y,
+            self.history,
             local,
             max(local, block),
             self.streams[3],
-            batch=batch,
             crowd=self.crowd,
             penalty=penalty,
         )
@@ -225,7 +212,7 @@ class _Improve:
         """Distinct new candidates, their scores, feasibilities and expected inverse costs."""
         space, settings, model = self.space, self.settings, self.model
         pool = cand.Pool(space, self.crowd.known)
-        centres = cand.incumbents(space, self.evaluated, self.y, settings.incumbents)
+        centres = cand.incumbents(space, self.history.v, self.history.y, settings.incumbents)
         many = max(settings.uniform_candidates, 2 * left)
         pool.add(cand.uniform(space, many, self.streams[1]), "uniform")
         pool.add(cand.neighbours(space, centres), "neighbour")
@@ -464,16 +451,14 @@ class _Lazy:
 def _search(
     model: Model,
     space: Space,
-    evaluated: Array,
-    pending: Array,
-    known: list[bytes],
+    history: History,
     size: int,
     settings: AcquisitionSettings,
     rng: np.random.Generator,
 ) -> _Picks:
     """Look for a first ok outcome: likely feasible, and far from all that has been tried."""
     streams = [child(rng) for _ in range(2)]
-    pool = cand.Pool(space, known)
+    pool = cand.Pool(space, history.keys(space))
     pool.add(cand.uniform(space, settings.uniform_candidates, streams[0]), "uniform")
     feasibility = model.feasibility(space.encode(pool.v)) if len(pool.v) else np.empty(0)
     if model.heeds_constraints and len(pool.v):
@@ -483,7 +468,7 @@ def _search(
             feasibility = np.concatenate([feasibility, model.feasibility(space.encode(near))])
     weight = feasibility * _rate(model, space.encode(pool.v), settings) if len(pool.v) else 1.0
     u = space.unit(pool.v)
-    tried = space.unit(np.concatenate([evaluated, pending]))
+    tried = space.unit(np.concatenate([history.v, history.pending]))
     gap = np.ones(len(u))
     for rows in range(0, len(tried), CHUNK):
         gap = np.minimum(gap, cand.distances(u, tried[rows : rows + CHUNK]).min(axis=1))

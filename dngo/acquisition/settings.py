@@ -133,12 +133,12 @@ class AcquisitionSettings(BaseModel):
     def missing_package(self) -> str:
         """What is to be installed before this kind of batch can be chosen; empty if nothing is."""
         if self.kind == "optuna":
-            wanted = {"optuna": "'dngo[exchange]'"}
-            if self.sampler == "cmaes":
-                wanted["cmaes"] = "cmaes"
-            for name, argument in wanted.items():
+            for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
                 if find_spec(name) is None:
-                    return f"{self.sampler} needs the Python package {name}: pip install {argument}"
+                    return (
+                        f"{self.sampler} needs the Python package {name}: "
+                        "pip install 'dngo[exchange]'"
+                    )
         return ""
 
     @model_validator(mode="before")

@@ -1,0 +1,49 @@
+"""What is known when a batch is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.space import Space
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class History:
+    """The points so far, in the order of the archive.
+
+    v: (n, k) natural values of finished points; y: (n,) their objective, minimised, NaN where they
+    have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
+    was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
+    Raises ValueError where lengths differ.
+    """
+
+    v: Array
+    y: Array
+    pending: Array = field(default_factory=lambda: np.empty((0, 0)))
+    iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    constraints: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        v = np.asarray(self.v, dtype=float)
+        object.__setattr__(self, "v", v)
+        object.__setattr__(
+            self, "pending", np.reshape(self.pending, (len(self.pending), v.shape[1]))
+        )
+        if len(self.iteration) == 0:
+            object.__setattr__(self, "iteration", np.arange(len(v)))
+        for column in (self.y, self.iteration, *self.constraints.values()):
+            if len(column) != len(v):
+                raise ValueError(f"{len(v)} points, and a column of {len(column)}")
+
+    def keys(self, space: Space) -> set[bytes]:
+        """Of every point here, finished or pending: what a new one must not equal."""
+        return {*space.keys(self.v), *space.keys(self.pending)}
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.pending)

@@ -1,0 +1,158 @@
+"""Laws of trust regions, and of draws."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from proposing import SMALL, fitted_component, height, points, propose
+from scipy.optimize import approx_fprime
+from spaces import cube
+
+from dngo.acquisition import History, endgame
+from dngo.acquisition import candidates as cand
+from dngo.acquisition.local import LocalModel, _Likelihood
+from dngo.acquisition.thompson import Draws
+
+
+def _local_model(seed: int = 0) -> tuple[LocalModel, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(-1, 1, (40, 3))
+    y = np.sin(3 * t[:, 0]) + t[:, 1] ** 2 + t[:, 0] * t[:, 2]
+    return LocalModel.fit(t, (y - y.mean()) / y.std(), rng=rng), t
+
+
+def test_gradient_of_the_local_likelihood_is_its_derivative():
+    model, t = _local_model()
+    likelihood = _Likelihood(t, model.targets)
+    theta = np.random.default_rng(1).normal(0, 0.3, 7) - np.array([0, 0, 0, 1, 1, 1, 4])
+    numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
+    np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)
+
+
+def test_paths_have_the_moments_of_the_posterior():
+    model, _ = _local_model()
+    t = np.random.default_rng(2).uniform(-1, 1, (20, 3))
+    mean, deviation = model.predict(t)
+    rng = np.random.default_rng(3)
+    # Random frequencies are an approximation: many sets of few functions.
+    drawn = np.concatenate([model.paths(np.ones(25), rng)(t) for _ in range(80)], axis=1)
+    error = deviation / np.sqrt(drawn.shape[1]) + 1e-3
+    assert np.all(np.abs(drawn.mean(axis=1) - mean) < 6 * error)
+    np.testing.assert_allclose(drawn.std(axis=1), deviation, rtol=0.15, atol=2e-3)
+    np.testing.assert_allclose(model.paths(np.zeros(3), rng)(t), np.c_[mean, mean, mean], atol=1e-6)
+
+
+def test_each_path_by_itself_is_that_path():
+    model, _ = _local_model()
+    rng = np.random.default_rng(4)
+    paths = model.paths(np.linspace(0, 1, 5), rng)
+    t = rng.uniform(-1, 1, (5, 7, 3))
+    together = paths(t.reshape(-1, 3)).reshape(5, 7, 5)
+    own = np.stack([together[i, :, i] for i in range(5)])
+    np.testing.assert_allclose(paths.own(t), own, atol=1e-9)
+
+
+def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> endgame.Region:
+    return endgame.region(u, targets, np.arange(len(u)), block)[0]
+
+
+def test_regions_shrink_after_failures_and_follow_successes():
+    u = np.full((41, 2), 0.5)
+    failing = _region(u, np.r_[0.0, np.ones(40)])
+    assert (failing.centre, failing.half) == (0, endgame.LARGEST / 16)
+    u[35] = 0.52
+    moved = _region(u, np.r_[0.0, np.ones(34), -1.0, np.ones(5)])
+    assert moved.centre == 35
+    assert moved.half > failing.half
+    # What has not been evaluated yet changes nothing of what was.
+    assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == endgame.LARGEST / 8
+    # Failures elsewhere say nothing about it.
+    u[1:] = 0.99
+    assert _region(u, np.r_[0.0, np.ones(40)]).half == endgame.LARGEST
+
+
+def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
+    rng = np.random.default_rng(0)
+    u = np.concatenate([rng.random((100, 2)), rng.normal(0.2, 0.02, (100, 2))])
+    ends = np.array([[0.2, 0.2], [0.8, 0.7]])
+    targets = np.min(cand.distances(u, ends) + np.array([0.0, 0.1]), axis=1)
+    found = list(itertools.islice(endgame.regions(u, targets, np.arange(200), 20), 2))
+    assert found[0].centre == int(np.argmin(targets))
+    gap = np.abs(u[found[0].centre] - u[found[1].centre]).max()
+    assert found[1].half <= 0.5 * gap
+    for region, end in zip(found, ends, strict=True):
+        assert cand.distances(u[[region.centre]], end[None])[0, 0] < 0.1
+
+
+def test_local_picks_are_more_where_they_have_paid():
+    rng = np.random.default_rng(0)
+    batch = np.repeat(np.arange(5), 20)
+    near, far = 0.1 + 0.02 * rng.random((50, 2)), 0.9 + 0.02 * rng.random((50, 2))
+    u = np.stack([near, far], axis=1).reshape(100, 2)  # by turns
+    paying = np.where(np.arange(100) % 2, 1.0, -np.arange(100.0))
+    flat = np.r_[-1.0, np.zeros(99)]
+    assert endgame.share(u, paying, batch, 20, 0.6) > 0.8
+    assert endgame.share(u, flat, batch, 20, 0.6) == pytest.approx(0.6, abs=0.05)
+    assert [endgame.share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
+
+
+def test_a_converged_region_gives_its_picks_back():
+    space = cube(2)
+    v = np.concatenate([points(space, 30), 0.3 + 1e-3 * np.random.default_rng(0).random((60, 2))])
+    y = np.sum((v - 0.3) ** 2, axis=1)
+    history = History(v, y)
+    picked = endgame.pick(
+        space,
+        history,
+        40,
+        4,
+        np.random.default_rng(1),
+        crowd=endgame.Crowd(space, history, 0.0),
+        penalty=lambda v: np.zeros(len(v)),
+        count=1,
+    )
+    assert 1 <= len(picked) < 20
+
+
+def test_local_picks_find_the_minimum_of_a_smooth_function():
+    space = cube(4)
+    v = points(space, 64)
+    batch = propose(
+        space,
+        v,
+        np.sum((v - 0.3) ** 2, axis=1),
+        10,
+        settings=SMALL.model_copy(update={"local_share": 1.0}),
+    )
+    assert "local:thompson" in batch.source
+    assert np.sum((batch.v - 0.3) ** 2, axis=1).min() < 1e-3
+
+
+def test_picks_without_expected_improvement_are_draws():
+    space = cube(2)
+    v = points(space, 40)
+    settings = SMALL.model_copy(update={"local_share": 0.0, "vanishing": 10.0})
+    batch = propose(space, v, height(space, v), 12, settings=settings)
+    assert batch.source.count("thompson") == 11
+    gaps = cand.distances(batch.v, batch.v)
+    assert gaps[np.triu_indices(12, 1)].min() >= settings.min_distance - 1e-9
+    # The whole batch, if asked for.
+    settings = SMALL.model_copy(update={"local_share": 0.0, "kind": "thompson"})
+    assert set(propose(space, v, height(space, v), 5, settings=settings).source) == {"thompson"}
+
+
+def test_draws_have_the_moments_of_the_mixture():
+    components = [fitted_component(seed)[0] for seed in (0, 1)]
+    x = np.random.default_rng(2).random((5, 2))
+    draws = Draws(components, x, np.random.default_rng(0))(20_000)
+    parts = [c.predict(c.features(x)) for c in components]
+    means = np.concatenate([m for m, _ in parts], axis=1)
+    variances = np.concatenate(
+        [v - c.noise for (_, v), c in zip(parts, components, strict=True)], axis=1
+    )
+    mean = means.mean(axis=1)
+    variance = variances.mean(axis=1) + means.var(axis=1)
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(draws)))
+    np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.1)

@@ -1,0 +1,191 @@
+"""Laws of expected improvement and of fantasies."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proposing import fitted_component
+from scipy import stats
+
+from dngo.acquisition.improvement import Fantasies, expected_improvement
+from dngo.acquisition.propose import _Lazy
+from dngo.surrogates.linear import FiniteBasis, Regression
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(best=st.floats(-3, 3), mean=st.floats(-3, 3), deviation=st.floats(1e-3, 5))
+def test_expected_improvement_is_the_integral(best, mean, deviation):
+    z = np.linspace(-12, 12, 200_001)
+    density = stats.norm.pdf(z)
+    expected = np.trapezoid(np.maximum(best - mean - deviation * z, 0) * density, z)
+    found = expected_improvement(np.float64(best), np.float64(mean), np.float64(deviation))
+    assert found == pytest.approx(expected, abs=1e-8)
+
+
+def test_expected_improvement_of_a_certain_point_is_its_improvement():
+    found = expected_improvement(np.array([1.0, 1.0]), np.array([0.25, 2.0]), np.zeros(2))
+    np.testing.assert_array_equal(found, [0.75, 0.0])
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_mcei_with_nothing_pending_is_integrated_expected_improvement(noisy):
+    components = [fitted_component(seed)[0] for seed in (0, 1)]
+    fantasies = Fantasies(components, 0.1, 7, np.random.default_rng(0), noisy=noisy)
+    x = np.random.default_rng(2).random((9, 2))
+    values = []
+    for c in components:
+        mean, variance = c.predict(c.features(x))
+        variance = variance if noisy else variance - c.noise
+        values.append(expected_improvement(np.float64(0.1), mean, np.sqrt(variance)))
+    expected = np.concatenate(values, axis=1).mean(axis=1)
+    np.testing.assert_allclose(fantasies.improvement(fantasies.features(x)), expected, rtol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, pending=st.integers(1, 5), n=st.integers(0, 8))
+def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pending, n):
+    component, (network, x, y, alpha, beta) = fitted_component(seed, n=n)
+    rng = np.random.default_rng(seed)
+    fantasies = Fantasies([component], 0.0, 3, rng)
+    new, test = rng.random((pending, 2)), rng.random((10, 2))
+    outcomes = []
+    for point in fantasies.features(new).transpose(1, 0, 2):
+        ((before, latent),) = fantasies.moments(point[:, None])
+        fantasies.condition(point)
+        ((after, _),) = fantasies.moments(point[:, None])
+        # The outcome that was drawn, read off the update of the mean.
+        gain = latent / (latent + (1 / beta)[None, :, None, None])
+        outcomes.append((before + (after - before) / gain)[0, :, :, 0])
+    ((mean, variance),) = fantasies.moments(fantasies.features(test))
+    for h, s in itertools.product(range(2), range(mean.shape[2])):
+        targets = np.r_[y, [o[h, s if o.shape[1] > 1 else 0] for o in outcomes]]
+        phi = network.features(np.concatenate([x, new]))
+        refit = Regression.fit(phi, targets)
+        full = FiniteBasis(
+            network,
+            refit.rotation,
+            *refit.posterior(alpha[[h]], beta[[h]]),
+            1 / beta[[h]],
+        )
+        expected_mean, expected_variance = full.predict(full.features(test))
+        np.testing.assert_allclose(mean[0, h, s], expected_mean[:, 0], rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(
+            variance[0, h, 0] + 1 / beta[h], expected_variance[:, 0], rtol=1e-8
+        )
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_mcei_converges_to_quadrature_over_the_outcome(noisy):
+    component, (network, x, y, alpha, beta) = fitted_component(3, h=1)
+    rng = np.random.default_rng(0)
+    new, test = rng.random((1, 2)), rng.random((4, 2))
+    best, probability = float(y.min()), 0.7
+    noise = 1 / beta[0]
+    mean, variance = (float(part[0, 0]) for part in component.predict(component.features(new)))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    weights = weights / weights.sum()
+    phi = network.features(np.concatenate([x, new]))
+    expected = np.zeros(4)
+    # Nested quadrature: over the function's value at the pending point, and over the noise.
+    for (a, wa), (b, wb) in itertools.product(zip(nodes, weights, strict=True), repeat=2):
+        value = mean + np.sqrt(variance - noise) * a
+        outcome = value + np.sqrt(noise) * b
+        head = Regression.fit(phi, np.r_[y, outcome])
+        full = FiniteBasis(network, head.rotation, *head.posterior(alpha, beta), 1 / beta)
+        m, v = (part[:, 0] for part in full.predict(full.features(test)))
+        deviation = np.sqrt(v if noisy else v - noise)
+        low = np.minimum(best, outcome if noisy else value)
+        held = expected_improvement(low, m, deviation)
+        broken = expected_improvement(np.float64(best), m, deviation)
+        expected += wa * wb * (probability * held + (1 - probability) * broken)
+    fantasies = Fantasies([component], best, 20_000, np.random.default_rng(1), noisy=noisy)
+    fantasies.condition(fantasies.features(new)[:, 0], probability)
+    found = fantasies.improvement(fantasies.features(test))
+    np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+def test_the_order_of_the_pending_points_changes_nothing_but_monte_carlo_error():
+    component, _ = fitted_component(5)
+    rng = np.random.default_rng(0)
+    new, test = rng.random((4, 2)), rng.random((6, 2))
+    values, variances = [], []
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        runs = []
+        for seed in range(20):
+            fantasies = Fantasies([component], -0.5, 200, np.random.default_rng(seed))
+            z = fantasies.features(new[order])
+            for j in range(4):
+                fantasies.condition(z[:, j], 0.8)
+            runs.append(fantasies.improvement(fantasies.features(test)))
+        variances.append(fantasies.moments(fantasies.features(test))[0][1])
+        values.append(np.array(runs))
+    np.testing.assert_allclose(variances[0], variances[1], rtol=1e-10)
+    error = np.sqrt(sum(v.var(axis=0, ddof=1) / len(v) for v in values))
+    assert np.all(np.abs(values[0].mean(axis=0) - values[1].mean(axis=0)) < 5 * error)
+    assert np.all(error < 0.1 * values[0].mean(axis=0))
+
+
+def test_a_pick_lowers_its_own_value_because_the_incumbent_is_fantasised():
+    component, (_, _, y, _, _) = fitted_component(7)
+    fantasies = Fantasies([component], float(y.min()), 400, np.random.default_rng(0))
+    z = fantasies.features(np.random.default_rng(1).random((50, 2)))
+    values = fantasies.improvement(z)
+    top = int(np.argmax(values))
+    for _ in range(5):
+        fantasies.condition(z[:, top])
+    assert fantasies.improvement(z[:, [top]])[0] < 0.5 * values[top]
+    # An outcome that is sure to break a constraint is never the incumbent.
+    hopeless = Fantasies([component], float(y.min()), 4, np.random.default_rng(0))
+    hopeless.condition(z[:, top], 0.0)
+    assert hopeless.incumbent == pytest.approx(y.min())
+
+
+def test_lazy_picks_are_worth_what_greedy_ones_are():
+    """The lazy bound is a heuristic: count what it costs against evaluating everything."""
+    component, (_, _, y, _, _) = fitted_component(11, n=10, h=3)
+    x = np.random.default_rng(1).random((300, 2))
+
+    def batch(lazy: bool) -> list[float]:
+        fantasies = Fantasies([component], float(y.min()), 20, np.random.default_rng(2))
+        z = fantasies.features(x)
+        picker = _Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+        values = []
+        for _ in range(20):
+            if not lazy:
+                picker._update(np.arange(300))
+            values.append(picker.pick(~picker.taken)[1])
+        return values
+
+    greedy, lazy = batch(False), batch(True)
+    assert lazy[0] == greedy[0]
+    assert sum(lazy) == pytest.approx(sum(greedy), rel=0.1)
+
+
+@pytest.mark.timeout(30)
+def test_equal_scores_are_picked_one_after_another():
+    """Where nothing promises anything all scores are the same number: 0."""
+    component, _ = fitted_component(0)
+    x = np.random.default_rng(1).random((300, 2))
+    fantasies = Fantasies([component], -1e9, 2, np.random.default_rng(2))
+    z = fantasies.features(x)
+    picker = _Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+    for _ in range(100):
+        assert picker.pick(~picker.taken)[1] == 0.0
+    assert picker.taken.sum() == 100
+
+
+def test_doubt_multiplies_the_deviations():
+    component, _ = fitted_component(0)
+    x = np.random.default_rng(1).random((5, 2))
+    fantasies = Fantasies([component], 0.0, 1, np.random.default_rng(0), noisy=False)
+    z = fantasies.features(x)
+    ((mean, variance),) = fantasies.moments(z)
+    fantasies.doubt = 3.0
+    expected = expected_improvement(np.zeros(1), mean, 3.0 * np.sqrt(variance)).mean(axis=(0, 1, 2))
+    np.testing.assert_allclose(fantasies.improvement(z), expected)

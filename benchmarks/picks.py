@@ -20,7 +20,8 @@ from objectives import cube
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.improvement import expected_improvement
-from dngo.acquisition.propose import BLOCK, PARENTS, REFRESH
+from dngo.acquisition.lazy import BLOCK, REFRESH
+from dngo.acquisition.propose import PARENTS
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings

@@ -12,7 +12,7 @@ from proposing import fitted_component
 from scipy import stats
 
 from dngo.acquisition.improvement import Fantasies, expected_improvement
-from dngo.acquisition.propose import _Lazy
+from dngo.acquisition.lazy import Lazy
 from dngo.surrogates.linear import FiniteBasis, Regression
 
 seeds = st.integers(0, 2**32 - 1)
@@ -154,7 +154,7 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
     def batch(lazy: bool) -> list[float]:
         fantasies = Fantasies([component], float(y.min()), 20, np.random.default_rng(2))
         z = fantasies.features(x)
-        picker = _Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+        picker = Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
         values = []
         for _ in range(20):
             if not lazy:
@@ -174,7 +174,7 @@ def test_equal_scores_are_picked_one_after_another():
     x = np.random.default_rng(1).random((300, 2))
     fantasies = Fantasies([component], -1e9, 2, np.random.default_rng(2))
     z = fantasies.features(x)
-    picker = _Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+    picker = Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
     for _ in range(100):
         assert picker.pick(~picker.taken)[1] == 0.0
     assert picker.taken.sum() == 100

@@ -21,7 +21,7 @@ from dngo.acquisition.improvement import (
     lower_bound_improvement,
     probability_of_improvement,
 )
-from dngo.acquisition.propose import _weigh
+from dngo.acquisition.lazy import weigh
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import read_table
 from dngo.audit import audit, page
@@ -115,7 +115,7 @@ def test_pending_points_are_integrated_over(kind: str) -> None:
 
 def test_more_weight_is_never_worse_and_equal_weights_change_no_order() -> None:
     value = np.linspace(-2, 2, 9)
-    heavy, light = _weigh(value, np.full(9, 0.9)), _weigh(value, np.full(9, 0.3))
+    heavy, light = weigh(value, np.full(9, 0.9)), weigh(value, np.full(9, 0.3))
     assert np.all(heavy >= light)
     assert np.all(np.diff(light) > 0)
 

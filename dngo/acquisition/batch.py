@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,3 +33,19 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.v)
+
+
+@dataclass
+class Picks:
+    """The picks so far."""
+
+    v: list[Array] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    runner_up: list[float] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+
+    def take(self, v: Array, value: float, runner_up: float, source: str) -> None:
+        self.v.append(v)
+        self.value.append(value)
+        self.runner_up.append(runner_up if np.isfinite(runner_up) else float("nan"))
+        self.source.append(source)

@@ -2,17 +2,11 @@
 
 A share of the batch goes to trust regions (`endgame`). The next picks each maximise Monte Carlo
 expected improvement (or another measure of it, or that per cost) given everything pending, which
-then includes the pick. Only candidates that
-could still be the best are evaluated again after each pick: an old value serves as an upper bound,
-which holds nearly always (an expected improvement over a *fantasised* incumbent is not monotone),
-so REFRESH candidates are evaluated again at every pick, in turn, and no value is ever older than
-(length of the shortlist) / REFRESH picks. Where the expected improvement has vanished, the rest of
-the batch are minima of functions drawn from the same posterior.
+then includes the pick (`lazy`). Where the expected improvement has vanished, the rest of the batch
+are minima of functions drawn from the same posterior. Without any ok outcome see `search`.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +15,7 @@ from scipy.spatial import cKDTree
 from dngo.acquisition import candidates as cand
 from dngo.acquisition import endgame
 from dngo.acquisition.ascent import climb
-from dngo.acquisition.batch import Batch
+from dngo.acquisition.batch import Batch, Picks
 from dngo.acquisition.history import History
 from dngo.acquisition.improvement import (
     Fantasies,
@@ -30,6 +24,8 @@ from dngo.acquisition.improvement import (
     lower_bound_improvement,
     probability_of_improvement,
 )
+from dngo.acquisition.lazy import Lazy, best_of, weigh
+from dngo.acquisition.search import search
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.thompson import CHUNK as DRAWN
 from dngo.acquisition.thompson import Draws
@@ -39,8 +35,6 @@ from dngo.surrogates.numerics import Progress, child, one_thread
 
 Array = NDArray[np.float64]
 
-BLOCK = 16  # candidates evaluated at once while looking for the best
-REFRESH = 8  # candidates evaluated at each pick merely because their value is old
 BOUNDARY_SHARE = 0.25  # of min_feasibility, that a pick on the boundary must have
 CHUNK = 2048  # candidates evaluated at once when all are
 GREEDY_LIMIT = 1000  # picks by MCEI; later ones are draws, whose cost does not grow
@@ -82,7 +76,7 @@ def propose_batch(
         if model.objective and np.isfinite(history.y).any():
             picks = _Improve(model, space, history, size, settings, rng, progress).run()
         else:
-            picks = _search(model, space, history, size, settings, rng)
+            picks = search(model, space, history, size, settings, rng)
         v = np.array(picks.v).reshape(-1, space.k)
         x = space.encode(v) if len(v) else np.empty((0, space.d))
         mean, std = model.predict(x) if len(v) else (np.empty(0), np.empty(0))
@@ -99,22 +93,6 @@ def propose_batch(
         runner_up=np.array(picks.runner_up),
         source=tuple(picks.source),
     )
-
-
-@dataclass
-class _Picks:
-    """The picks so far."""
-
-    v: list[Array] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    runner_up: list[float] = field(default_factory=list)
-    source: list[str] = field(default_factory=list)
-
-    def take(self, v: Array, value: float, runner_up: float, source: str) -> None:
-        self.v.append(v)
-        self.value.append(value)
-        self.runner_up.append(runner_up if np.isfinite(runner_up) else float("nan"))
-        self.source.append(source)
 
 
 class _Improve:
@@ -145,11 +123,11 @@ class _Improve:
         )
         self._condition(history.pending)
         self.crowd = endgame.Crowd(space, history, settings.min_distance)
-        self.picks = _Picks()
+        self.picks = Picks()
         # Counted over the study, so that picks made one at a time take their turn as well.
         self.turn = len(y) + history.num_pending
 
-    def run(self) -> _Picks:
+    def run(self) -> Picks:
         self._local()
         left = self.size - len(self.picks.v)
         if left:
@@ -199,11 +177,11 @@ class _Improve:
             return []
         x = self.space.encode(v)
         probability = self.model.feasibility(x)
-        weight = probability * _rate(self.model, x, self.settings)
+        weight = probability * self.model.inverse_cost(x)
         features = self.fantasies.features(x)
         values = []
         for j in range(len(v)):
-            value = _weigh(self.fantasies.improvement(features[:, [j]]), weight[[j]])[0]
+            value = weigh(self.fantasies.improvement(features[:, [j]]), weight[[j]])[0]
             values.append(float(value))
             self.fantasies.condition(features[:, j], float(probability[j]))
         return values
@@ -218,25 +196,25 @@ class _Improve:
         pool.add(cand.neighbours(space, centres), "neighbour")
         pool.add(cand.around(space, centres, settings.local_candidates, self.streams[1]), "local")
         x = space.encode(pool.v) if len(pool.v) else np.empty((0, space.d))
-        feasibility, rate = model.feasibility(x), _rate(model, x, settings)
+        feasibility, rate = model.feasibility(x), model.inverse_cost(x)
         if settings.kind == "thompson":
             return pool, np.zeros(len(pool.v)), feasibility, rate
         if len(x):
             self._doubt(x[:: max(1, len(x) // CHUNK)])
-        scores = _weigh(_score_all(self.fantasies, x), feasibility * rate)
+        scores = weigh(_score_all(self.fantasies, x), feasibility * rate)
         # Shrinking steps find the hill, and its gradient then the top.
         for round_ in range(settings.refinements + 1 if len(pool.v) else 0):
             gated = _gate(scores, feasibility, settings)
             if round_ < settings.refinements:
-                parents, largest = pool.v[_best(gated, PARENTS)], 0.1 * 0.3**round_
+                parents, largest = pool.v[best_of(gated, PARENTS)], 0.1 * 0.3**round_
                 near = cand.around(space, parents, CHILDREN, self.streams[2], largest=largest)
                 added = space.encode(pool.add(near, "refined"))
             else:
                 tops = climb(space, pool.v, gated, settings.ascents, self._value)
                 added = space.encode(pool.add(tops, "ascent"))
             if len(added):
-                probability, fast = model.feasibility(added), _rate(model, added, settings)
-                value = _weigh(_score_all(self.fantasies, added), probability * fast)
+                probability, fast = model.feasibility(added), model.inverse_cost(added)
+                value = weigh(_score_all(self.fantasies, added), probability * fast)
                 feasibility = np.concatenate([feasibility, probability])
                 rate = np.concatenate([rate, fast])
                 scores = np.concatenate([scores, value])
@@ -245,8 +223,8 @@ class _Improve:
     def _value(self, v: Array) -> Array:
         """The acquisition at points v (n, k), weighted as a candidate's is: (n,)."""
         x = self.space.encode(v)
-        weight = self.model.feasibility(x) * _rate(self.model, x, self.settings)
-        return _weigh(_score_all(self.fantasies, x), weight)
+        weight = self.model.feasibility(x) * self.model.inverse_cost(x)
+        return weigh(_score_all(self.fantasies, x), weight)
 
     def _doubt(self, x: Array) -> None:
         """Where the model is sure that x (n, d) can gain nothing, take it to be overconfident.
@@ -280,7 +258,7 @@ class _Improve:
         size = max(settings.shortlist, 10 * count)
         keep = _shortlist(pool, scores, feasibility, size, settings)
         features = self.fantasies.features(space.encode(pool.v[keep]))
-        lazy = _Lazy(self.fantasies, features, scores[keep], feasibility[keep], rate[keep])
+        lazy = Lazy(self.fantasies, features, scores[keep], feasibility[keep], rate[keep])
         u = space.unit(pool.v[keep])
         crowded = np.zeros(len(keep), dtype=bool)
         if self.crowd.size:
@@ -340,7 +318,7 @@ class _Improve:
                 turn = self.turn + len(self.picks.v)
                 allowed = self._heed(allowed, feasibility, turn, self._strict)
                 value = np.where(allowed, value, np.inf)
-                ranked = value if self.settings.per is None else -_weigh(best - value, rate)
+                ranked = value if self.settings.per is None else -weigh(best - value, rate)
                 i = int(np.argmin(ranked))
                 if not allowed[i]:
                     # A process is drawn at some points only, and these are used up.
@@ -384,128 +362,12 @@ class _Improve:
         return _heed(allowed, feasibility, least)
 
 
-class _Lazy:
-    """Scores of the shortlist, brought up to date only where it matters."""
-
-    def __init__(
-        self,
-        fantasies: Fantasies,
-        features: Array,
-        scores: Array,
-        feasibility: Array,
-        rate: Array | None = None,
-    ) -> None:
-        self.fantasies, self.features, self.feasibility = fantasies, features, feasibility
-        self.rate = np.ones(len(scores)) if rate is None else rate
-        self.scores = scores.copy()
-        self.at = np.full(len(scores), fantasies.pending)
-        self.taken = np.zeros(len(scores), dtype=bool)
-        self.next = 0
-
-    def highest(self, allowed: NDArray[np.bool_]) -> float:
-        """The value of the best allowed candidate, up to date, whatever it costs."""
-        best = self._top(allowed)
-        return float(self.scores[best] / self.rate[best])
-
-    def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
-        """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
-        if self.at.min() < self.fantasies.pending:
-            turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
-            self._update(turn[~self.taken[turn]])
-            self.next = int(turn[-1] + 1) % len(self.at)
-        return self._take(self._top(allowed), allowed, self.scores)
-
-    def explore(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
-        """The same of the allowed candidate whose value is least certain: its deviation."""
-        deviation = self.fantasies.deviation(self.features)
-        best = int(np.argmax(np.where(allowed, deviation, -np.inf)))
-        return self._take(best, allowed, deviation)
-
-    def _take(
-        self, best: int, allowed: NDArray[np.bool_], scores: Array
-    ) -> tuple[int, float, float]:
-        masked = np.where(allowed, scores, -np.inf)
-        masked[best] = -np.inf
-        self.taken[best] = True
-        self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
-        return best, float(scores[best]), float(masked.max())
-
-    def _top(self, allowed: NDArray[np.bool_]) -> int:
-        fresh = self.fantasies.pending
-        while True:
-            masked = np.where(allowed, self.scores, -np.inf)
-            best = int(np.argmax(masked))
-            if self.at[best] == fresh:
-                return best
-            # Of equal scores the block may hold others than the first: that one, too.
-            top = np.union1d(_best(masked, BLOCK), [best])
-            self._update(top[self.at[top] < fresh])
-
-    def _update(self, rows: NDArray[np.intp]) -> None:
-        if len(rows):
-            value = self.fantasies.improvement(self.features[:, rows])
-            self.scores[rows] = _weigh(value, self.feasibility[rows] * self.rate[rows])
-            self.at[rows] = self.fantasies.pending
-
-
-def _search(
-    model: Model,
-    space: Space,
-    history: History,
-    size: int,
-    settings: AcquisitionSettings,
-    rng: np.random.Generator,
-) -> _Picks:
-    """Look for a first ok outcome: likely feasible, and far from all that has been tried."""
-    streams = [child(rng) for _ in range(2)]
-    pool = cand.Pool(space, history.keys(space))
-    pool.add(cand.uniform(space, settings.uniform_candidates, streams[0]), "uniform")
-    feasibility = model.feasibility(space.encode(pool.v)) if len(pool.v) else np.empty(0)
-    if model.heeds_constraints and len(pool.v):
-        parents = pool.v[_best(feasibility, PARENTS)]
-        near = pool.add(cand.around(space, parents, CHILDREN, streams[1]), "local")
-        if len(near):
-            feasibility = np.concatenate([feasibility, model.feasibility(space.encode(near))])
-    weight = feasibility * _rate(model, space.encode(pool.v), settings) if len(pool.v) else 1.0
-    u = space.unit(pool.v)
-    tried = space.unit(np.concatenate([history.v, history.pending]))
-    gap = np.ones(len(u))
-    for rows in range(0, len(tried), CHUNK):
-        gap = np.minimum(gap, cand.distances(u, tried[rows : rows + CHUNK]).min(axis=1))
-    picks = _Picks()
-    free = np.ones(len(u), dtype=bool)
-    for _ in range(min(size, len(u))):
-        scores = np.where(free, weight * gap, -np.inf)
-        best = int(np.argmax(scores))
-        value, scores[best], free[best] = float(scores[best]), -np.inf, False
-        picks.take(pool.v[best], value, float(scores.max()), f"candidate:{pool.source[best]}")
-        gap = np.minimum(gap, cand.distances(u, u[best : best + 1])[:, 0])
-    return picks
-
-
 def _measure(settings: AcquisitionSettings) -> Measure:
     if settings.kind == "pi":
         return probability_of_improvement
     return (
         lower_bound_improvement(settings.kappa) if settings.kind == "lcb" else expected_improvement
     )
-
-
-def _rate(model: Model, x: Array, settings: AcquisitionSettings) -> Array:
-    """What an evaluation's value is multiplied with for its cost: x (n, d) -> (n,), or ones."""
-    if settings.per is None or model.cost is None:
-        return np.ones(len(x))
-    return model.cost.expected(x)[1]
-
-
-def _weigh(value: Array, weight: Array) -> Array:
-    """Values times positive weights; divided by them where a value is negative.
-
-    So that more weight is never worse, and equal weights change no order.
-    """
-    if (value >= 0).all():
-        return value * weight
-    return np.where(value < 0, value / np.maximum(weight, 1e-300), value * weight)
 
 
 def _heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
@@ -541,18 +403,11 @@ def _shortlist(
     gated = _gate(scores, feasibility, settings)
     everywhere = np.array([source == "uniform" for source in pool.source])
     parts = [
-        _best(gated, size // 2),
-        _best(np.where(everywhere, gated, 2.0 * LAST), size // 4),
-        _best(scores, size // 4),
+        best_of(gated, size // 2),
+        best_of(np.where(everywhere, gated, 2.0 * LAST), size // 4),
+        best_of(scores, size // 4),
     ]
     return np.unique(np.concatenate(parts))
-
-
-def _best(scores: Array, count: int) -> NDArray[np.intp]:
-    """Indices of the `count` highest scores, or all."""
-    if count >= len(scores):
-        return np.arange(len(scores))
-    return np.sort(np.argpartition(-scores, count)[:count])
 
 
 def _score_all(fantasies: Fantasies, x: Array) -> Array:

@@ -124,6 +124,10 @@ class Model:
                 p = p * self.classifiers[name].probability(x)
         return p
 
+    def inverse_cost(self, x: Array) -> Array:
+        """Expected: x (n, d) encoded -> (n,); ones where no cost is modelled."""
+        return np.ones(len(x)) if self.cost is None else self.cost.expected(x)[1]
+
     @property
     def heeds_constraints(self) -> bool:
         """Whether any constraint has been seen both satisfied and violated."""

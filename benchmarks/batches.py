@@ -3,11 +3,14 @@
     python benchmarks/batches.py                                  # everything, ten seeds
     python benchmarks/batches.py --problems levy20 --seeds 3 --methods dngo sobol
     python benchmarks/batches.py --ablation --problems hartmann6  # what each part is worth
+    python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # functions nobody tuned on
 
 Each run starts from `--design` Sobol points (those of its seed, for every method) and then takes
 `--rounds` batches of `--batch`; problems with constraints have a schedule of their own. Printed is
 the best feasible value, mean and standard deviation over the seeds, and CPU seconds of the method
-on one thread. Rivals that are not installed are left out: `pip install optuna` brings one.
+on one thread. Rivals that are not installed are left out: `pip install optuna` brings one. `pip
+install ioh` brings the BBOB suite; by name its functions are problems too: bbob8d10 is the eighth in
+ten dimensions.
 A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from objectives import hartmann6
+from objectives import bbob, hartmann6
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -216,6 +220,20 @@ PROBLEMS: dict[str, Problem] = {
     "gramacy": Problem(box(2, 0, 1), _plain(gramacy), 0.5998, 0.62, design=10, rounds=14, batch=5),
 }
 
+
+def find_problem(name: str) -> Problem:
+    """The problem of that name; ValueError if there is none."""
+    if name in PROBLEMS:
+        return PROBLEMS[name]
+    match = re.fullmatch(r"bbob(\d+)d(\d+)", name)
+    if match is None:
+        raise ValueError(f"{name}: no such problem; there are {', '.join(PROBLEMS)} and bbob8d10")
+    number, k = int(match[1]), int(match[2])
+    if not 1 <= number <= 24 or k < 2:
+        raise ValueError(f"{name}: BBOB has functions 1 to 24, in 2 dimensions or more")
+    return Problem(box(k, -5, 5), _plain(bbob(number, k)), 0.0)
+
+
 # ---- methods -------------------------------------------------------------------------------------
 
 
@@ -388,7 +406,16 @@ def main() -> None:
     """Run what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     available = methods()
-    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--problems", nargs="+", default=[], help="default: all but BBOB's")
+    parser.add_argument(
+        "--bbob",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="NUMBER",
+        help="functions 1 to 24 of the BBOB suite less their optima, instance 1 for every seed",
+    )
+    parser.add_argument("--dimension", type=int, default=10, help="of BBOB's functions")
     parser.add_argument("--methods", nargs="+", choices=available, default=list(available))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="first seed")
@@ -396,6 +423,13 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="print what is in such a file, and run nothing")
     parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
     arguments = parser.parse_args()
+    names = arguments.problems + [f"bbob{f}d{arguments.dimension}" for f in arguments.bbob]
+    try:
+        problems = {name: find_problem(name) for name in names or PROBLEMS}
+    except ValueError as error:
+        parser.error(str(error))
+    if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
+        parser.error("the BBOB functions need the package ioh: pip install ioh")
     runs = {name: available[name] for name in arguments.methods}
     if arguments.ablation:
         runs = {
@@ -409,10 +443,9 @@ def main() -> None:
     if arguments.table:
         for name, label in dict.fromkeys((problem, method) for problem, method, _ in done):
             rows = [row for key, row in done.items() if key[:2] == (name, label)]
-            print(_summary(PROBLEMS[name], name, label, rows))
+            print(_summary(find_problem(name), name, label, rows))
         return
-    for name in arguments.problems:
-        problem = PROBLEMS[name]
+    for name, problem in problems.items():
         for label, method in runs.items():
             rows = []
             for seed in range(arguments.first, arguments.first + arguments.seeds):

@@ -5,8 +5,8 @@
     python benchmarks/batches.py --ablation --problems hartmann6  # what each part is worth
     python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # functions nobody tuned on
 
-Each run starts from `--design` Sobol points (those of its seed, for every method) and then takes
-`--rounds` batches of `--batch`; problems with constraints have a schedule of their own. Printed is
+Each run starts from 100 Sobol points (those of its seed, for every method) and then takes ten
+batches of 100; problems with constraints have a schedule of their own. Printed is
 the best feasible value, mean and standard deviation over the seeds, and CPU seconds of the method
 on one thread. Rivals that are not installed are left out: `pip install optuna` brings one. `pip
 install ioh` brings the BBOB suite; by name its functions are problems too: bbob8d10 is the eighth in
@@ -28,7 +28,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from objectives import bbob, hartmann6
+from objectives import (
+    ackley,
+    bbob,
+    disk_branin,
+    gramacy,
+    griewank,
+    hartmann6,
+    levy,
+    michalewicz,
+    mixed,
+    rastrigin,
+    rosenbrock,
+)
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -76,82 +88,6 @@ def box(k: int, low: float, high: float) -> Space:
         f"x{i:02d}": Float(type="float", low=low, high=high) for i in range(k)
     }
     return Space(parameters)
-
-
-def ackley(v: Array) -> Array:
-    """Minimum 0 at the origin."""
-    cone = -20 * np.exp(-0.2 * np.sqrt(np.mean(v * v, axis=1)))
-    return cone - np.exp(np.mean(np.cos(2 * np.pi * v), axis=1)) + 20 + np.e
-
-
-def levy(v: Array) -> Array:
-    """Minimum 0 at (1, ..., 1)."""
-    w = 1 + (v - 1) / 4
-    inner = np.sum((w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2), axis=1)
-    last = (w[:, -1] - 1) ** 2 * (1 + np.sin(2 * np.pi * w[:, -1]) ** 2)
-    return np.sin(np.pi * w[:, 0]) ** 2 + inner + last
-
-
-def rosenbrock(v: Array) -> Array:
-    """Minimum 0 at (1, ..., 1), along a bent valley."""
-    return np.sum(100 * (v[:, 1:] - v[:, :-1] ** 2) ** 2 + (1 - v[:, :-1]) ** 2, axis=1)
-
-
-def rastrigin(v: Array) -> Array:
-    """Minimum 0 at the origin, among 10^k others."""
-    return np.sum(v * v - 10 * np.cos(2 * np.pi * v) + 10, axis=1)
-
-
-def griewank(v: Array) -> Array:
-    """Minimum 0 at the origin."""
-    waves = np.prod(np.cos(v / np.sqrt(np.arange(1, v.shape[1] + 1))), axis=1)
-    return np.sum(v * v, axis=1) / 4000 - waves + 1
-
-
-def michalewicz(v: Array) -> Array:
-    """Steep ridges; minimum -9.66015 in ten dimensions, in [0, pi]."""
-    i = np.arange(1, v.shape[1] + 1)
-    return -np.sum(np.sin(v) * np.sin(i * v * v / np.pi) ** 20, axis=1)
-
-
-def branin(v: Array) -> Array:
-    """Minimum 0.397887, at three points."""
-    a, b = v.T
-    bend = b - 5.1 / (4 * np.pi**2) * a * a + 5 / np.pi * a - 6
-    return bend**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a) + 10
-
-
-def disk_branin(v: Array) -> Array:
-    """Branin, feasible inside a disk of radius sqrt(50) only; the minimum is at (pi, 2.275)."""
-    inside = (v[:, 0] - 2.5) ** 2 + (v[:, 1] - 7.5) ** 2 <= 50
-    return np.where(inside, branin(v), np.nan)
-
-
-def gramacy(v: Array) -> Array:
-    """Minimum 0.5998 where both constraints hold (Gramacy and others, 2016)."""
-    a, b = v.T
-    first = 1.5 - a - 2 * b - 0.5 * np.sin(2 * np.pi * (a * a - 2 * b)) <= 0
-    second = a * a + b * b - 1.5 <= 0
-    return np.where(first & second, a + b, np.nan)
-
-
-def mixed(v: Array) -> Array:
-    """A made-up tuning problem: minimum 0. Columns: a..f floats, kind, level, size, units."""
-    x, kind, level, size, units = v[:, :6], v[:, 6], v[:, 7], v[:, 8], v[:, 9]
-    best = np.array([0.2, 0.7, 0.5, 0.35, 0.8, 0.6])
-    # Where the best values lie depends on the category.
-    shift = 0.1 * (kind[:, None] - 2) * np.cos(np.arange(6))
-    bowl = np.sum((x - best - shift) ** 2 * np.array([4, 2, 1, 6, 3, 1]), axis=1)
-    ripple = 0.05 * np.sum(1 - np.cos(6 * np.pi * (x - best - shift)), axis=1)
-    by_kind = np.array([0.5, 0.2, 0.0, 0.3, 0.6])[kind.astype(int)]
-    return (
-        bowl
-        + ripple
-        + by_kind
-        + 0.05 * (level - 3) ** 2
-        + 0.1 * (size - 1) ** 2
-        + (np.log2(units / 32) ** 2 * 0.03)
-    )
 
 
 def _mixed_space() -> Space:

@@ -1,4 +1,7 @@
-"""Objectives of the benchmarks of the surrogate: functions of the unit cube, and measured tables."""
+"""Objectives of the benchmarks: functions, and measured tables.
+
+Of functions, v (n, k) are natural values and u (n, k) points of the unit cube.
+"""
 
 from __future__ import annotations
 
@@ -35,33 +38,85 @@ HARTMANN_P = 1e-4 * np.array(
 HARTMANN_C = np.array([1.0, 1.2, 3.0, 3.2])
 
 
-def branin(u: Array) -> Array:
-    x, y = u[:, 0] * 15 - 5, u[:, 1] * 15
-    bowl = (y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6) ** 2
-    return bowl + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10
-
-
 def hartmann6(u: Array) -> Array:
     squares = (HARTMANN_A * (u[:, None] - HARTMANN_P) ** 2).sum(axis=-1)
     return -np.exp(-squares) @ HARTMANN_C
 
 
-def ackley(u: Array) -> Array:
-    x = (u - 0.37) * 65.536
-    hole = -20 * np.exp(-0.2 * np.sqrt((x**2).mean(axis=1)))
-    return hole - np.exp(np.cos(2 * np.pi * x).mean(axis=1)) + 20 + np.e
+def ackley(v: Array) -> Array:
+    """Minimum 0 at the origin."""
+    cone = -20 * np.exp(-0.2 * np.sqrt(np.mean(v * v, axis=1)))
+    return cone - np.exp(np.mean(np.cos(2 * np.pi * v), axis=1)) + 20 + np.e
 
 
-def levy(u: Array) -> Array:
-    w = 1 + (u * 20 - 11) / 4
-    middle = (w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2)
+def levy(v: Array) -> Array:
+    """Minimum 0 at (1, ..., 1)."""
+    w = 1 + (v - 1) / 4
+    inner = np.sum((w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2), axis=1)
     last = (w[:, -1] - 1) ** 2 * (1 + np.sin(2 * np.pi * w[:, -1]) ** 2)
-    return np.sin(np.pi * w[:, 0]) ** 2 + middle.sum(axis=1) + last
+    return np.sin(np.pi * w[:, 0]) ** 2 + inner + last
 
 
-def rosenbrock(u: Array) -> Array:
-    x = u * 15 - 5
-    return (100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=1)
+def rosenbrock(v: Array) -> Array:
+    """Minimum 0 at (1, ..., 1), along a bent valley."""
+    return np.sum(100 * (v[:, 1:] - v[:, :-1] ** 2) ** 2 + (1 - v[:, :-1]) ** 2, axis=1)
+
+
+def rastrigin(v: Array) -> Array:
+    """Minimum 0 at the origin, among 10^k others."""
+    return np.sum(v * v - 10 * np.cos(2 * np.pi * v) + 10, axis=1)
+
+
+def griewank(v: Array) -> Array:
+    """Minimum 0 at the origin."""
+    waves = np.prod(np.cos(v / np.sqrt(np.arange(1, v.shape[1] + 1))), axis=1)
+    return np.sum(v * v, axis=1) / 4000 - waves + 1
+
+
+def michalewicz(v: Array) -> Array:
+    """Steep ridges; minimum -9.66015 in ten dimensions, in [0, pi]."""
+    i = np.arange(1, v.shape[1] + 1)
+    return -np.sum(np.sin(v) * np.sin(i * v * v / np.pi) ** 20, axis=1)
+
+
+def branin(v: Array) -> Array:
+    """Minimum 0.397887, at three points."""
+    a, b = v.T
+    bend = b - 5.1 / (4 * np.pi**2) * a * a + 5 / np.pi * a - 6
+    return bend**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a) + 10
+
+
+def disk_branin(v: Array) -> Array:
+    """Branin, feasible inside a disk of radius sqrt(50) only; the minimum is at (pi, 2.275)."""
+    inside = (v[:, 0] - 2.5) ** 2 + (v[:, 1] - 7.5) ** 2 <= 50
+    return np.where(inside, branin(v), np.nan)
+
+
+def gramacy(v: Array) -> Array:
+    """Minimum 0.5998 where both constraints hold (Gramacy and others, 2016)."""
+    a, b = v.T
+    first = 1.5 - a - 2 * b - 0.5 * np.sin(2 * np.pi * (a * a - 2 * b)) <= 0
+    second = a * a + b * b - 1.5 <= 0
+    return np.where(first & second, a + b, np.nan)
+
+
+def mixed(v: Array) -> Array:
+    """A made-up tuning problem: minimum 0. Columns: a..f floats, kind, level, size, units."""
+    x, kind, level, size, units = v[:, :6], v[:, 6], v[:, 7], v[:, 8], v[:, 9]
+    best = np.array([0.2, 0.7, 0.5, 0.35, 0.8, 0.6])
+    # Where the best values lie depends on the category.
+    shift = 0.1 * (kind[:, None] - 2) * np.cos(np.arange(6))
+    bowl = np.sum((x - best - shift) ** 2 * np.array([4, 2, 1, 6, 3, 1]), axis=1)
+    ripple = 0.05 * np.sum(1 - np.cos(6 * np.pi * (x - best - shift)), axis=1)
+    by_kind = np.array([0.5, 0.2, 0.0, 0.3, 0.6])[kind.astype(int)]
+    return (
+        bowl
+        + ripple
+        + by_kind
+        + 0.05 * (level - 3) ** 2
+        + 0.1 * (size - 1) ** 2
+        + (np.log2(units / 32) ** 2 * 0.03)
+    )
 
 
 def friedman(u: Array) -> Array:
@@ -128,10 +183,10 @@ class Function:
 
 FUNCTIONS = {
     "hartmann6": Function(hartmann6, 6, optimum=-3.32237),
-    "branin": Function(branin, 2, optimum=0.397887),
-    "ackley5": Function(ackley, 5),
-    "levy8": Function(levy, 8),
-    "rosenbrock4": Function(rosenbrock, 4),
+    "branin": Function(lambda u: branin(15 * u - [5, 0]), 2, optimum=0.397887),
+    "ackley5": Function(lambda u: ackley(65.536 * (u - 0.37)), 5),
+    "levy8": Function(lambda u: levy(20 * u - 10), 8),
+    "rosenbrock4": Function(lambda u: rosenbrock(15 * u - 5), 4),
     "friedman10": Function(friedman, 10, noise=1.0),
     "logistic": Function(logistic_regression, 4, optimum=-np.inf),  # not known
 }

@@ -8,9 +8,8 @@
 Each run starts from 100 Sobol points (those of its seed, for every method) and then takes ten
 batches of 100; problems with constraints have a schedule of their own. Printed is
 the best feasible value, mean and standard deviation over the seeds, and CPU seconds of the method
-on one thread. Rivals that are not installed are left out: `pip install optuna` brings one. `pip
-install ioh` brings the BBOB suite; by name its functions are problems too: bbob8d10 is the eighth in
-ten dimensions.
+on one thread. Rivals (rivals.py) that are not installed are left out: rivals.txt brings them, and the
+BBOB suite, whose functions are problems by name too: bbob8d10 is the eighth in ten dimensions.
 A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
 """
 
@@ -41,6 +40,7 @@ from objectives import (
     rastrigin,
     rosenbrock,
 )
+from rivals import Rival, installed
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -244,62 +244,25 @@ def uniform(problem: Problem, seed: int) -> Run:
     return result
 
 
-def optuna_tpe(problem: Problem, seed: int) -> Run:
-    """Optuna's TPE with the constant liar, which it recommends for parallel evaluations."""
-    import optuna
+def beside(start: Callable[[Space, int], Rival]) -> Method:
+    """A rival (rivals.py), told the same design and asked for the same batches."""
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space = problem.space
-    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-    study = optuna.create_study(sampler=sampler)
-    distributions: dict[str, Any] = {}
-    for column in space.columns:
-        if column.choices is not None:
-            distributions[column.name] = optuna.distributions.CategoricalDistribution(
-                list(range(len(column.choices)))
-            )
-        elif column.kind == "int":
-            distributions[column.name] = optuna.distributions.IntDistribution(
-                int(column.low), int(column.high), log=column.log
-            )
-        else:
-            distributions[column.name] = optuna.distributions.FloatDistribution(
-                column.low, column.high, log=column.log
-            )
-    result = _design(problem, seed)
-    noise = np.random.default_rng([seed, 1])
-    start = time.process_time()
-    for row, value in zip(result.v, result.y, strict=True):
-        study.add_trial(_trial(optuna, space, distributions, row, value))
-    result.seconds += time.process_time() - start
-    for _ in range(problem.rounds):
-        start = time.process_time()
-        trials = [study.ask(distributions) for _ in range(problem.batch)]
-        v = np.array([[t.params[c.name] for c in space.columns] for t in trials], dtype=float)
-        result.seconds += time.process_time() - start
-        _tell(problem, result, v, noise)
-        start = time.process_time()
-        for trial, value in zip(trials, result.y[-len(trials) :], strict=True):
-            if np.isfinite(value):
-                study.tell(trial, float(value))
-            else:
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        result.seconds += time.process_time() - start
-    return result
+    def run(problem: Problem, seed: int) -> Run:
+        result = _design(problem, seed)
+        noise = np.random.default_rng([seed, 1])
+        begun = time.process_time()
+        rival = start(problem.space, seed)
+        rival.tell(result.v, result.y)
+        for _ in range(problem.rounds):
+            v = rival.ask(problem.batch)
+            result.seconds += time.process_time() - begun
+            _tell(problem, result, v, noise)
+            begun = time.process_time()
+            rival.tell(v, result.y[-len(v) :])
+        result.seconds += time.process_time() - begun
+        return result
 
-
-def _trial(optuna: Any, space: Space, distributions: dict, row: Array, value: float) -> Any:
-    params = {
-        c.name: int(x) if c.choices is not None or c.kind == "int" else float(x)
-        for c, x in zip(space.columns, row, strict=True)
-    }
-    if np.isfinite(value):
-        return optuna.trial.create_trial(
-            params=params, distributions=distributions, value=float(value)
-        )
-    return optuna.trial.create_trial(
-        params=params, distributions=distributions, state=optuna.trial.TrialState.FAIL
-    )
+    return run
 
 
 def _design(problem: Problem, seed: int) -> Run:
@@ -317,13 +280,12 @@ def _tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> N
     run.iteration = np.concatenate([run.iteration, np.full(len(v), now)])
 
 
-def methods() -> dict[str, Method]:
-    """The methods that can run here."""
-    found: dict[str, Method] = {"random": uniform, "sobol": sobol, "dngo": dngo()}
-    if importlib.util.find_spec("optuna"):
-        found["optuna_tpe"] = optuna_tpe
-    return found
-
+METHODS: dict[str, Method] = {
+    "random": uniform,
+    "sobol": sobol,
+    "dngo": dngo(),
+    **{name: beside(rival) for name, rival in installed().items()},
+}
 
 ABLATION: dict[str, dict[str, Any]] = {
     "dngo": {},
@@ -341,7 +303,6 @@ ABLATION: dict[str, dict[str, Any]] = {
 def main() -> None:
     """Run what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    available = methods()
     parser.add_argument("--problems", nargs="+", default=[], help="default: all but BBOB's")
     parser.add_argument(
         "--bbob",
@@ -352,7 +313,7 @@ def main() -> None:
         help="functions 1 to 24 of the BBOB suite less their optima, instance 1 for every seed",
     )
     parser.add_argument("--dimension", type=int, default=10, help="of BBOB's functions")
-    parser.add_argument("--methods", nargs="+", choices=available, default=list(available))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--ablation", action="store_true", help="variants of dngo instead")
@@ -366,14 +327,13 @@ def main() -> None:
         parser.error(str(error))
     if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
         parser.error("the BBOB functions need the package ioh: pip install ioh")
-    runs = {name: available[name] for name in arguments.methods}
+    runs = {name: METHODS[name] for name in arguments.methods}
     if arguments.ablation:
         runs = {
             name: dngo(acquisition=AcquisitionSettings(**changes))
             for name, changes in ABLATION.items()
         }
-        if any(c in available for c in ("sobol",)):
-            runs["sobol"] = sobol
+        runs["sobol"] = sobol
     done = _read(arguments.table or arguments.results)
     print("problem | method | mean | sd | found | infeasible after 30 | CPU s | n")
     if arguments.table:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from dngo.parameters import Float, Int
+from dngo.parameters import Float, Parameter
 from dngo.space import Space
 
 Array = NDArray[np.float64]
@@ -207,7 +207,7 @@ def grid(folder: Path, name: str) -> tuple[Space, Array, Array]:
     with (folder / file).open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     columns = {n: np.array([float(row[n]) for row in rows]) for n in names}
-    parameters: dict[str, Float | Int] = {}
+    parameters: dict[str, Parameter] = {}
     for n, column in columns.items():
         values = sorted(set(column.tolist()))
         # Spaced by factors, all but kappa, whose values are spaced evenly.

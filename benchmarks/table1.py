@@ -4,6 +4,7 @@
     python benchmarks/table1.py logistic                 # on real digits, 100 evaluations
     python benchmarks/table1.py lda svm --tables DIR     # on grid: 50 and 100 evaluations
     python benchmarks/table1.py hartmann6 --set kind=adaptive_basis
+    python benchmarks/table1.py --rival                  # BoTorch's LogEI in our place (rivals.py)
 
 DIR holds lda_on_grid.csv and svm_on_grid.csv. Each run starts from 2 d + 1 Sobol points and takes
 one evaluation at a time. A run ends early when the best value is the known optimum to within 1e-4
@@ -14,12 +15,14 @@ each seed: the best value, the evaluations until within that, CPU seconds of fit
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 from pathlib import Path
 
 import numpy as np
 import yaml
 from objectives import FUNCTIONS, GRIDS, cube, grid
+from rivals import LogEI
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -30,9 +33,18 @@ BUDGETS = {"branin": 200, "hartmann6": 200, "logistic": 100, "lda": 50, "svm": 1
 
 
 def run(
-    name: str, seed: int, budget: int, tables: Path | None, settings: SurrogateSettings, stop: bool
+    name: str,
+    seed: int,
+    budget: int,
+    tables: Path | None,
+    settings: SurrogateSettings,
+    stop: bool,
+    rival: bool,
 ) -> tuple[float, int, float, float]:
-    """Best value, evaluations until it was found (0: it was not), seconds of fits, of proposals."""
+    """Best value, evaluations until it was found (0: it was not), seconds of fits, of proposals.
+
+    A rival's fits count as proposals.
+    """
     rng = np.random.default_rng([seed, 1])
     if name in GRIDS:
         assert tables is not None, "the tables' folder is missing: --tables DIR"
@@ -48,22 +60,28 @@ def run(
         evaluate = function.f
     v = design(space, 2 * space.k + 1, rng=rng, exclude=np.empty((0, space.k)))
     y, fitting, proposing = evaluate(v), 0.0, 0.0
+    other = LogEI(space, seed)
+    other.tell(v, y)
     while len(v) < budget and not (stop and y.min() <= target):
-        start = time.process_time()
-        data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(y))})
-        model = fit_model(data, settings, rng=rng)
-        middle = time.process_time()
-        batch = propose_batch(
-            model,
-            space,
-            History(v, y),
-            size=1,
-            settings=AcquisitionSettings(),
-            rng=rng,
-        )
+        start = middle = time.process_time()
+        if rival:
+            pick = other.ask(1)
+        else:
+            data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(y))})
+            model = fit_model(data, settings, rng=rng)
+            middle = time.process_time()
+            pick = propose_batch(
+                model,
+                space,
+                History(v, y),
+                size=1,
+                settings=AcquisitionSettings(),
+                rng=rng,
+            ).v
         fitting += middle - start
         proposing += time.process_time() - middle
-        v, y = np.concatenate([v, batch.v]), np.concatenate([y, evaluate(batch.v)])
+        v, y = np.concatenate([v, pick]), np.concatenate([y, evaluate(pick)])
+        other.tell(pick, y[-1:])
     found = y <= target
     return float(y.min()), int(np.argmax(found) + 1) if found.any() else 0, fitting, proposing
 
@@ -77,7 +95,10 @@ def main() -> None:
     parser.add_argument("--tables", type=Path)
     parser.add_argument("--no-stop", action="store_true")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
+    parser.add_argument("--rival", action="store_true", help="BoTorch's LogEI in our place")
     chosen = parser.parse_args()
+    if chosen.rival and not importlib.util.find_spec("botorch"):
+        parser.error("BoTorch is not installed: benchmarks/rivals.txt")
     changes = dict(pair.split("=", 1) for pair in chosen.set)
     settings = SurrogateSettings(**{key: yaml.safe_load(v) for key, v in changes.items()})
     for name in chosen.problems:
@@ -90,6 +111,7 @@ def main() -> None:
                 chosen.tables,
                 settings,
                 not chosen.no_stop,
+                chosen.rival,
             )
             best.append(value)
             when.append(at)

@@ -3,6 +3,7 @@
     python benchmarks/calibration.py                                   # all functions, the default
     python benchmarks/calibration.py hartmann6 --set kind=gp warp=false
     python benchmarks/calibration.py --tables DIR                      # Boston and Yacht too
+    python benchmarks/calibration.py hartmann6 --rivals                # others on the same data
 
 Trains on scrambled Sobol points and tests on 2,000 uniform ones; of a table, on ten random 90/10
 splits. Printed, as mean ± standard deviation over seeds: the mean log density of a test outcome, in
@@ -16,12 +17,15 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import yaml
 from objectives import FUNCTIONS, regression_table
-from scipy.stats import qmc
+from rivals import Predict, installed_surrogates
+from scipy.stats import norm, qmc
 
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -29,8 +33,40 @@ from dngo.surrogates.settings import SurrogateSettings
 TABLES = {"boston_housing": "boston_housing", "yacht": "yacht"}
 
 
-def trial(name: str, n: int, seed: int, tables: Path | None, settings: SurrogateSettings) -> list:
-    """Log density, coverage, error, seconds and the process's share of one fit."""
+# Inputs, outcomes, new inputs and the outcomes there, rng -> of each new outcome the log density,
+# the predicted share below and the mean; and CPU seconds of the fit.
+Fit = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray, float]]
+
+
+def ours(settings: SurrogateSettings) -> Fit:
+    """This package's surrogate."""
+
+    def fit(x, y, new, truth, rng):
+        start = time.process_time()
+        data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(y))})
+        model = fit_model(data, settings, rng=rng)
+        seconds = time.process_time() - start
+        return *model.log_density(new, truth), model.predict(new)[0], seconds
+
+    return fit
+
+
+def beside(rival: Callable[..., Predict]) -> Fit:
+    """A surrogate of rivals.py."""
+
+    def fit(x, y, new, truth, rng):
+        start = time.process_time()
+        predict = rival(x, y, int(rng.integers(2**31)))
+        seconds = time.process_time() - start
+        mean, deviation = predict(new)
+        predicted = norm(mean, deviation)
+        return predicted.logpdf(truth), predicted.cdf(truth), mean, seconds
+
+    return fit
+
+
+def trial(name: str, n: int, seed: int, tables: Path | None, fit: Fit) -> list:
+    """Log density, coverage, error and seconds of one fit."""
     rng = np.random.default_rng([seed, n])
     if name in TABLES:
         assert tables is not None
@@ -48,12 +84,7 @@ def trial(name: str, n: int, seed: int, tables: Path | None, settings: Surrogate
         y = function.f(x) + function.noise * rng.standard_normal(n)
         truth = function.f(new) + function.noise * rng.standard_normal(len(new))
         unit = float(truth.std())
-    start = time.process_time()
-    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(n)})
-    model = fit_model(data, settings, rng=rng)
-    seconds = time.process_time() - start
-    density, below = model.log_density(new, truth)
-    mean, _ = model.predict(new)
+    density, below, mean, seconds = fit(x, y, new, truth, rng)
     return [
         density.mean() + np.log(unit),
         np.mean((below > 0.025) & (below < 0.975)),
@@ -68,19 +99,28 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[50, 200, 1000])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tables", type=Path, help="folder of boston_housing.csv and yacht.csv")
+    parser.add_argument(
+        "--rivals", action="store_true", help="those of rivals.py that are installed"
+    )
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
     chosen = parser.parse_args()
     changes = dict(pair.split("=", 1) for pair in chosen.set)
     settings = SurrogateSettings(**{key: yaml.safe_load(v) for key, v in changes.items()})
+    fits = {"dngo": ours(settings)}
+    if chosen.rivals:
+        fits |= {label: beside(rival) for label, rival in installed_surrogates().items()}
     names = chosen.problems or [*FUNCTIONS, *(TABLES if chosen.tables else ())]
-    print(f"{'':16}{'N':>6}  {'log density':>16}  {'coverage':>13}  {'error':>15}  {'CPU s':>6}")
+    print(
+        f"{'':16}{'N':>6}  {'surrogate':16}{'log density':>16}  {'coverage':>13}  {'error':>15}"
+        f"  {'CPU s':>6}"
+    )
     for name in names:
-        for n in [0] if name in TABLES else chosen.sizes:
-            runs = [trial(name, n, s, chosen.tables, settings) for s in range(chosen.seeds)]
+        for n, (label, fit) in product([0] if name in TABLES else chosen.sizes, fits.items()):
+            runs = [trial(name, n, s, chosen.tables, fit) for s in range(chosen.seeds)]
             m, s = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=min(1, len(runs) - 1))
             print(
-                f"{name:16}{n or '90 %':>6}  {m[0]:8.3f} ± {s[0]:5.3f}  {m[1]:5.3f} ± {s[1]:5.3f}"
-                f"  {m[2]:7.3f} ± {s[2]:5.3f}  {m[3]:6.2f}",
+                f"{name:16}{n or '90 %':>6}  {label:16}{m[0]:8.3f} ± {s[0]:5.3f}"
+                f"  {m[1]:5.3f} ± {s[1]:5.3f}  {m[2]:7.3f} ± {s[2]:5.3f}  {m[3]:6.2f}",
                 flush=True,
             )
 

@@ -100,7 +100,7 @@ class CMAES:
 
     def tell(self, v: Array, y: Array) -> None:
         self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
-        y = np.where(np.isfinite(y), y, self.worst)
+        y = _filled(y, self.worst)
         if self.optimizer is None:
             self.start = self.space.unit(v[[np.argmin(y)]])[0]
         else:
@@ -121,6 +121,11 @@ class CMAES:
         return self.space.from_unit(np.array(self.asked))
 
 
+def _filled(y: Array, worst: float) -> Array:
+    """Failures as the worst value; as 0 while there is nothing else."""
+    return np.where(np.isfinite(y), y, worst if np.isfinite(worst) else 0.0)
+
+
 class TuRBO:
     """TuRBO-1 (Eriksson et al. 2019) with Thompson sampling, on BoTorch, as in its tutorial.
 
@@ -133,16 +138,16 @@ class TuRBO:
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space, self.rng = space, np.random.default_rng([seed, 6])
+        self.worst = -np.inf
         self._restart()
 
     def _restart(self) -> None:
         self.x, self.y = np.empty((0, self.space.k)), np.empty(0)
         self.length, self.successes, self.failures = 0.8, 0, 0
-        self.worst = -np.inf
 
     def tell(self, v: Array, y: Array) -> None:
         self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
-        y = np.where(np.isfinite(y), y, self.worst)
+        y = _filled(y, self.worst)
         if len(self.y):
             best = self.y.min()
             gained = y.min() < best - 1e-3 * abs(best)

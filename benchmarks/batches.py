@@ -6,10 +6,11 @@
     python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # functions nobody tuned on
 
 Each run starts from 100 Sobol points (those of its seed, for every method) and then takes ten
-batches of 100; problems with constraints have a schedule of their own. Printed is
-the best feasible value, mean and standard deviation over the seeds, and CPU seconds of the method
-on one thread. Rivals (rivals.py) that are not installed are left out: rivals.txt brings them, and the
-BBOB suite, whose functions are problems by name too: bbob8d10 is the eighth in ten dimensions.
+batches of 100; problems with constraints have a schedule of their own. Printed are the best feasible
+value, mean and standard deviation over the seeds, the share of points that another of their batch is
+nearer to than .01 (root mean square in the unit cube), and CPU seconds of the method on one thread.
+Rivals (rivals.py) that are not installed are left out: rivals.txt brings them, and the BBOB suite, whose
+functions are problems by name too: bbob8d10 is the eighth in ten dimensions.
 A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
 """
 
@@ -21,9 +22,10 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +45,8 @@ from objectives import (
 from rivals import Rival, installed
 
 from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition.candidates import distances
+from dngo.acquisition.improvement import Fantasies
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.space import Space
@@ -287,17 +291,57 @@ METHODS: dict[str, Method] = {
     **{name: beside(rival) for name, rival in installed().items()},
 }
 
-ABLATION: dict[str, dict[str, Any]] = {
-    "dngo": {},
-    "no local share": {"local_share": 0.0},
-    "only local": {"local_share": 1.0},
-    "thompson": {"kind": "thompson"},
-    "S = 1": {"fantasies": 1},
-    "S = 100": {"fantasies": 100},
-    "S = 1, no local share": {"fantasies": 1, "local_share": 0.0},
-    "thompson, no local share": {"kind": "thompson", "local_share": 0.0},
-    "few candidates": {"uniform_candidates": 1024, "local_candidates": 512},
-}
+
+class NothingPending(Fantasies):
+    """Points of a batch and those under way are as if unknown, but for their distance."""
+
+    def condition(self, z: Array, feasibility: float = 1.0) -> None:
+        self.pending += 1
+
+
+class FixedIncumbent(Fantasies):
+    """Pending points change what is believed, but no fantasised outcome is to be improved on."""
+
+    def condition(self, z: Array, feasibility: float = 1.0) -> None:
+        best = [part.best for part in self.parts]
+        super().condition(z, feasibility)
+        for part, before in zip(self.parts, best, strict=True):
+            part.best = before
+
+
+def with_fantasies(kind: type[Fantasies], method: Method) -> Method:
+    """The method, with another class of fantasies in the place of the package's."""
+
+    def run(problem: Problem, seed: int) -> Run:
+        with mock.patch("dngo.acquisition.propose.Fantasies", kind):
+            return method(problem, seed)
+
+    return run
+
+
+def ablation() -> dict[str, Method]:
+    """The defaults, and MCEI alone (no trust regions) with one thing changed at a time."""
+
+    def mcei(surrogate: dict[str, Any] | None = None, **acquisition: Any) -> Method:
+        return dngo(
+            SurrogateSettings(**(surrogate or {})),
+            AcquisitionSettings(**{"local_share": 0.0, **acquisition}),
+        )
+
+    return {
+        "default": dngo(),
+        "only trust regions": mcei(local_share=1.0),
+        "mcei": mcei(),
+        "mcei, nothing pending": with_fantasies(NothingPending, mcei()),
+        "mcei, fixed incumbent": with_fantasies(FixedIncumbent, mcei()),
+        "mcei, S = 1": mcei(fantasies=1),
+        "mcei, S = 100": mcei(fantasies=100),
+        "mcei, H = 1": mcei({"hyperparameter_samples": 1}),
+        "mcei, 1,500 candidates": mcei(uniform_candidates=1024, local_candidates=512),
+        "mcei, bases alone": mcei({"kind": "adaptive_basis"}),
+        "mcei, one basis": mcei({"kind": "adaptive_basis", "networks": 1}),
+        "thompson": mcei(kind="thompson"),
+    }
 
 
 def main() -> None:
@@ -316,6 +360,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--rounds", type=int, help="batches, in place of the problem's")
     parser.add_argument("--ablation", action="store_true", help="variants of dngo instead")
     parser.add_argument("--table", type=Path, help="print what is in such a file, and run nothing")
     parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
@@ -325,17 +370,15 @@ def main() -> None:
         problems = {name: find_problem(name) for name in names or PROBLEMS}
     except ValueError as error:
         parser.error(str(error))
+    if arguments.rounds:
+        problems = {name: replace(p, rounds=arguments.rounds) for name, p in problems.items()}
     if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
         parser.error("the BBOB functions need the package ioh: pip install ioh")
     runs = {name: METHODS[name] for name in arguments.methods}
     if arguments.ablation:
-        runs = {
-            name: dngo(acquisition=AcquisitionSettings(**changes))
-            for name, changes in ABLATION.items()
-        }
-        runs["sobol"] = sobol
+        runs = ablation()
     done = _read(arguments.table or arguments.results)
-    print("problem | method | mean | sd | found | infeasible after 30 | CPU s | n")
+    print("problem | method | mean | sd | found | infeasible after 30 | near | CPU s | n")
     if arguments.table:
         for name, label in dict.fromkeys((problem, method) for problem, method, _ in done):
             rows = [row for key, row in done.items() if key[:2] == (name, label)]
@@ -354,6 +397,7 @@ def main() -> None:
                         "seed": seed,
                         "best": problem.score(run.v, run.y),
                         "infeasible": float(np.mean(~np.isfinite(run.y[30:]))),
+                        "near": near_duplicates(problem.space, run),
                         "seconds": run.seconds,
                     }
                     if arguments.results:
@@ -361,6 +405,15 @@ def main() -> None:
                             file.write(json.dumps(row) + "\n")
                 rows.append(row)
             print(_summary(problem, name, label, rows), flush=True)
+
+
+def near_duplicates(space: Space, run: Run) -> float:
+    """Share of the points after the design with an earlier one of their batch within .01 (rms)."""
+    near = 0
+    for t in range(1, int(run.iteration[-1]) + 1):
+        u = space.unit(run.v[run.iteration == t])
+        near += int(np.any(np.tril(distances(u, u) < 0.01, -1), axis=1).sum())
+    return near / max(int(np.sum(run.iteration > 0)), 1)
 
 
 def _read(path: Path | None) -> dict[tuple[str, str, int], dict[str, Any]]:
@@ -375,10 +428,11 @@ def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]
     found = "-" if problem.target is None else str(int(np.sum(best <= problem.target)))
     spread = best.std(ddof=1) if len(best) > 1 else np.nan
     infeasible = np.mean([row["infeasible"] for row in rows])
+    near = np.mean([row.get("near", np.nan) for row in rows])
     seconds = np.mean([row["seconds"] for row in rows])
     return (
         f"{name} | {label} | {best.mean():.5g} | {spread:.2g} | {found} | "
-        f"{infeasible:.0%} | {seconds:.1f} | {len(rows)}"
+        f"{infeasible:.0%} | {near:.1%} | {seconds:.1f} | {len(rows)}"
     )
 
 

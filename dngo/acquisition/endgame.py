@@ -46,7 +46,7 @@ IMPROVED = 1e-3  # of the targets' deviation: less is no improvement
 KEPT = 4  # of the functions that promise less than that, one in so many
 NOTHING_KNOWN = 10.0  # points, one of which paid, that each place starts with
 MOST_LOCAL = 0.95
-WIDE = 4  # one in so many searches a box of four times the size
+WIDE = 4  # one function in so many searches the whole space
 SPREAD = 1000  # points that the targets' deviation is taken from
 SHARED, CHILDREN, ROUNDS = 1024, 20, 6  # candidates for all functions; then those of each one's
 CHUNK = 64  # functions searched at once
@@ -195,10 +195,12 @@ class Local:
         space = self.space
         middle = space.unit(centre)[0]
 
-        def clip(v: Array) -> Array:
-            return space.from_unit(np.clip(space.unit(v), middle - half, middle + half))
+        low, high = np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
-        wide = space.from_unit(middle + half * rng.uniform(-1, 1, (SHARED // 2, space.k)))
+        def clip(v: Array) -> Array:
+            return space.from_unit(np.clip(space.unit(v), low, high))
+
+        wide = space.from_unit(rng.uniform(low, high, (SHARED // 2, space.k)))
         near = clip(
             cand.around(space, centre, SHARED // 2, rng, smallest=0.02 * half, largest=0.5 * half)
         )
@@ -313,23 +315,25 @@ def pick(
         shares = ADDITIVE_SHARES[: 1 if picked else 2]
         local = Local.fit(space, u, evaluated, y, where, rng, shares)
         centre = evaluated[[where.centre]]
-        wide = min(left, MOST) // WIDE if where.half < LARGEST else 0
-        found = [local.search(centre, where.half, min(left, MOST) - wide, rng, penalty)]
-        if wide:
-            half = min(4.0 * where.half, LARGEST)
-            found.append(local.search(centre, half, wide, rng, penalty))
+        # What is a sum over the parameters, which the region's model learns from few points, may be
+        # lowest far away in some of them.
+        wide = min(left, MOST) // WIDE
+        boxes = ((where.half, min(left, MOST) - wide), (1.0, wide))
+        found = [local.search(centre, half, n, rng, penalty) for half, n in boxes if n > 0]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
         # Functions that promise nothing here are most of them better spent elsewhere.
         spare = (len(y) + left) // KEPT - len(y) // KEPT
         for j in range(len(points)):
-            if gains[j, 0] < IMPROVED * scale.spread * scale.scale:
+            row = crowd.first(points[j])
+            if row is None:
+                continue
+            # That of the row: beside a point that is taken a function may have nothing to offer.
+            if gains[j, row] < IMPROVED * scale.spread * scale.scale:
                 spare -= 1
                 if spare < 0:
                     continue
-            row = crowd.first(points[j])
-            if row is not None:
-                picked.append(points[j, row])
-                crowd.add(points[j, row][None])
+            picked.append(points[j, row])
+            crowd.add(points[j, row][None])
         if len(picked) >= size:
             break
     return np.array(picked).reshape(-1, space.k)

@@ -147,6 +147,9 @@ class _Improve:
         y, batch = self.history.y, self.history.iteration
         share = endgame.share(u, y, batch, max(self.size, block), usual)
         local = int(np.floor((self.turn + self.size) * share) - np.floor(self.turn * share))
+        if self.model.heeds_constraints:
+            # Not instead of the picks on the boundary, which one at a time they would always be.
+            local = min(local, self.size - self._boundary_picks)
         if local == 0:
             return
         least = self._strict
@@ -334,6 +337,12 @@ class _Improve:
             if self.progress is not None:
                 done = len(self.picks.v)
                 self.progress(done / self.size, f"picked {done} of {self.size} points")
+
+    @property
+    def _boundary_picks(self) -> int:
+        """How many of this batch ask less feasibility."""
+        every = self.settings.boundary_every
+        return (self.turn + self.size) // every - self.turn // every if every > 0 else 0
 
     @property
     def _strict(self) -> float:

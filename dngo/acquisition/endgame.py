@@ -269,11 +269,12 @@ class Crowd:
         self.size = 0
         self.add(history.pending)
 
-    def add(self, v: Array) -> None:
+    def add(self, v: Array, u: Array | None = None) -> None:
+        """v: (n, k) natural values; u: (n, k) their coordinates, if known."""
         if self.size + len(v) > len(self.u):
             more = np.empty((self.size + len(v), self.space.k))
             self.u = np.concatenate([self.u, more])
-        self.u[self.size : self.size + len(v)] = self.space.unit(v) if len(v) else 0.0
+        self.u[self.size : self.size + len(v)] = self.space.unit(v) if u is None else u
         self.size += len(v)
         self.known.update(self.space.keys(v) if len(v) else ())
 

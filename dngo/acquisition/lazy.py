@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 BLOCK = 16  # candidates evaluated at once while looking for the best
 REFRESH = 8  # candidates evaluated at each pick merely because their value is old
+NOTHING = np.empty(0, dtype=np.intp)
 
 
 class Lazy:
@@ -44,11 +45,9 @@ class Lazy:
 
     def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
         """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
-        if self.at.min() < self.fantasies.pending:
-            turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
-            self._update(turn[~self.taken[turn]])
-            self.next = int(turn[-1] + 1) % len(self.at)
-        return self._take(self._top(allowed), allowed, self.scores)
+        turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
+        self.next = int(turn[-1] + 1) % len(self.at)
+        return self._take(self._top(allowed, turn[~self.taken[turn]]), allowed, self.scores)
 
     def explore(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
         """The same of the allowed candidate whose value is least certain: its deviation."""
@@ -65,7 +64,8 @@ class Lazy:
         self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
         return best, float(scores[best]), float(masked.max())
 
-    def _top(self, allowed: NDArray[np.bool_]) -> int:
+    def _top(self, allowed: NDArray[np.bool_], also: NDArray[np.intp] = NOTHING) -> int:
+        """The best allowed candidate, up to date; those in `also` are brought up to date with it."""
         fresh = self.fantasies.pending
         while True:
             masked = np.where(allowed, self.scores, -np.inf)
@@ -73,8 +73,9 @@ class Lazy:
             if self.at[best] == fresh:
                 return best
             # Of equal scores the block may hold others than the first: that one, too.
-            top = np.union1d(best_of(masked, BLOCK), [best])
-            self._update(top[self.at[top] < fresh])
+            rows = np.unique(np.concatenate([best_of(masked, BLOCK), [best], also]))
+            self._update(rows[self.at[rows] < fresh])
+            also = NOTHING
 
     def _update(self, rows: NDArray[np.intp]) -> None:
         if len(rows):

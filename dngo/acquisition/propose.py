@@ -287,7 +287,7 @@ class _Improve:
             j, value, runner_up = pick(allowed)
             used[keep[j]] = True
             v = pool.v[keep[j]]
-            self.crowd.add(v[None])
+            self.crowd.add(v[None], u[[j]])
             self.picks.take(v, value, runner_up, f"{found}:{pool.source[keep[j]]}")
             crowded |= cand.distances(u, u[j : j + 1])[:, 0] < settings.min_distance
             if self.progress is not None and i % 16 == 15:

@@ -208,7 +208,7 @@ class _Bases(_Part):
         mean = self.means @ z.transpose(0, 2, 1)[:, None]
         if self.diagonal is not None:
             return mean, self.diagonal @ (z * z).transpose(0, 2, 1)
-        return mean, np.sum((z[:, None] @ self.covariance) * z[:, None], axis=-1)
+        return mean, np.vecdot(z[:, None] @ self.covariance, z[:, None])
 
     def condition(self, z: Array, surprise: Array, deviation: Array) -> None:
         """z: (C, 1, D), surprise: (C, H, S), deviation: (C, H)."""

@@ -194,7 +194,6 @@ class Local:
         """
         space = self.space
         middle = space.unit(centre)[0]
-
         low, high = np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
         def clip(v: Array) -> Array:
@@ -322,19 +321,19 @@ def pick(
         boxes = ((where.half, min(left, MOST) - wide), (1.0, wide))
         found = [local.search(centre, half, n, rng, penalty) for half, n in boxes if n > 0]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
-        # Functions that promise nothing here are most of them better spent elsewhere.
+        # Functions that promise nothing here are most of them better spent elsewhere; beside a point
+        # that is taken a function may have nothing to offer, either.
+        least = IMPROVED * scale.spread * scale.scale
         spare = (len(y) + left) // KEPT - len(y) // KEPT
-        for j in range(len(points)):
-            row = crowd.first(points[j])
-            if row is None:
+        for lowest, gain in zip(points, gains, strict=True):
+            if gain[0] < least and spare == 0:
                 continue
-            # That of the row: beside a point that is taken a function may have nothing to offer.
-            if gains[j, row] < IMPROVED * scale.spread * scale.scale:
-                spare -= 1
-                if spare < 0:
-                    continue
-            picked.append(points[j, row])
-            crowd.add(points[j, row][None])
+            row = crowd.first(lowest)
+            if row is None or (gain[row] < least and spare == 0):
+                continue
+            spare -= int(gain[row] < least)
+            picked.append(lowest[row])
+            crowd.add(lowest[[row]])
         if len(picked) >= size:
             break
     return np.array(picked).reshape(-1, space.k)

@@ -221,6 +221,16 @@ def test_proposing_from_no_outcome_at_all():
     assert cand.distances(batch.v, batch.v)[np.triu_indices(4, 1)].min() > 0.2
 
 
+def test_a_history_is_complete_and_of_one_length():
+    v = points(cube(2), 5)
+    history = History(v, np.zeros(5))
+    assert history.pending.shape == (0, 2)
+    assert history.iteration.tolist() == [0, 1, 2, 3, 4]
+    for wrong in ({"y": np.zeros(4)}, {"iteration": np.arange(3)}, {"constraints": {"c": v[0]}}):
+        with pytest.raises(ValueError, match="5 points, and a column of"):
+            History(**{"v": v, "y": np.zeros(5), **wrong})
+
+
 def test_progress_ends_at_one():
     seen: list[float] = []
     space = cube(2)

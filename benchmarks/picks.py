@@ -51,7 +51,7 @@ def measure(kind: str, n: int, d: int, picks: int, settings: AcquisitionSettings
     batch = propose_batch(
         model,
         space,
-        History(x, y),
+        History(x, y, iteration=np.arange(n) // picks),
         size=picks,
         settings=settings,
         rng=np.random.default_rng(2),

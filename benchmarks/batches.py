@@ -3,7 +3,7 @@
     python benchmarks/batches.py                                  # everything, ten seeds
     python benchmarks/batches.py --problems levy20 --seeds 3 --methods dngo sobol
     python benchmarks/batches.py --ablation --problems hartmann6  # what each part is worth
-    python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # functions nobody tuned on
+    python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # of the BBOB suite
 
 Each run starts from 100 Sobol points (those of its seed, for every method) and then takes ten
 batches of 100; problems with constraints have a schedule of their own. Printed are the best feasible
@@ -378,23 +378,24 @@ def main() -> None:
     if arguments.ablation:
         runs = ablation()
     done = _read(arguments.table or arguments.results)
-    print("problem | method | mean | sd | found | infeasible after 30 | near | CPU s | n")
+    print("problem | method | rounds | mean | sd | found | infeasible after 30 | near | CPU s | n")
     if arguments.table:
-        for name, label in dict.fromkeys((problem, method) for problem, method, _ in done):
-            rows = [row for key, row in done.items() if key[:2] == (name, label)]
+        for name, label, rounds in dict.fromkeys(key[:3] for key in done):
+            rows = [row for key, row in done.items() if key[:3] == (name, label, rounds)]
             print(_summary(find_problem(name), name, label, rows))
         return
     for name, problem in problems.items():
         for label, method in runs.items():
             rows = []
             for seed in range(arguments.first, arguments.first + arguments.seeds):
-                row = done.get((name, label, seed))
+                row = done.get((name, label, problem.rounds, seed))
                 if row is None:
                     run = method(problem, seed)
                     row = {
                         "problem": name,
                         "method": label,
                         "seed": seed,
+                        "rounds": problem.rounds,
                         "best": problem.score(run.v, run.y),
                         "infeasible": float(np.mean(~np.isfinite(run.y[30:]))),
                         "near": near_duplicates(problem.space, run),
@@ -416,11 +417,11 @@ def near_duplicates(space: Space, run: Run) -> float:
     return near / max(int(np.sum(run.iteration > 0)), 1)
 
 
-def _read(path: Path | None) -> dict[tuple[str, str, int], dict[str, Any]]:
+def _read(path: Path | None) -> dict[tuple[str, str, int, int], dict[str, Any]]:
     if path is None or not path.exists():
         return {}
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {(row["problem"], row["method"], row["seed"]): row for row in rows}
+    return {(row["problem"], row["method"], row["rounds"], row["seed"]): row for row in rows}
 
 
 def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]) -> str:
@@ -431,7 +432,7 @@ def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]
     near = np.mean([row.get("near", np.nan) for row in rows])
     seconds = np.mean([row["seconds"] for row in rows])
     return (
-        f"{name} | {label} | {best.mean():.5g} | {spread:.2g} | {found} | "
+        f"{name} | {label} | {rows[0]['rounds']} | {best.mean():.5g} | {spread:.2g} | {found} | "
         f"{infeasible:.0%} | {near:.1%} | {seconds:.1f} | {len(rows)}"
     )
 

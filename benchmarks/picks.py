@@ -21,7 +21,7 @@ from objectives import cube
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.improvement import expected_improvement
 from dngo.acquisition.lazy import BLOCK, REFRESH
-from dngo.acquisition.propose import PARENTS
+from dngo.acquisition.propose import CHILDREN
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -83,7 +83,7 @@ def floor(d: int, picks: int, settings: AcquisitionSettings) -> dict[str, float]
     copies = rate(16 * 2e6, lambda: wide.copy())
     # Once for every candidate, and once more for the shortlist.
     shortlist = max(settings.shortlist, 10 * picks)
-    points = CANDIDATES + settings.refinements * PARENTS * 32 + shortlist
+    points = CANDIDATES + settings.refinements * CHILDREN + shortlist
     layers = d * w + (s.layers - 1) * w * w + features * features  # and the rotation
     network = points * c * 2 * layers / flops + points * c * s.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition.improvement import Fantasies
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model
@@ -33,6 +34,21 @@ def fitted_component(seed: int, n: int = 6, d: int = 2, h: int = 2) -> tuple[Fin
         FiniteBasis(network, head.rotation, *head.posterior(alpha, beta), 1 / beta),
         (network, x, y, alpha, beta),
     )
+
+
+def drawn_outcomes(fantasies: Fantasies, new: np.ndarray, noise: np.ndarray) -> list[np.ndarray]:
+    """Make points (p, d) pending one after another; the outcomes drawn, each (H, 1 or S).
+
+    They are read off the update of the mean. noise: (H,) variance of the one component there is.
+    """
+    outcomes = []
+    for point in fantasies.features(new).transpose(1, 0, 2):
+        ((before, latent),) = fantasies.moments(point[:, None])
+        fantasies.condition(point)
+        ((after, _),) = fantasies.moments(point[:, None])
+        gain = latent / (latent + noise[None, :, None, None])
+        outcomes.append((before + (after - before) / gain)[0, :, :, 0])
+    return outcomes
 
 
 def model_of(space: Space, v: np.ndarray, y: np.ndarray, seed: int = 0) -> Model:

@@ -186,6 +186,16 @@ def test_picks_heed_the_classifier():
     assert infeasible["heeding"] <= infeasible["weighting"]
 
 
+def test_one_at_a_time_the_boundary_takes_its_turn():
+    """Though every pick were to be local."""
+    space = cube(2)
+    v = points(space, 64)
+    y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
+    only_local = SMALL.model_copy(update={"local_share": 1.0, "boundary_every": 5})
+    sources = [propose(space, v[:n], y[:n], 1, settings=only_local).source for n in range(55, 60)]
+    assert [s[0].startswith("local") for s in sources] == [True] * 4 + [False]
+
+
 def test_the_search_for_feasibility_avoids_what_failed():
     """Nothing is ok: picks prefer the half in which the second constraint is known to hold."""
     space = cube(2)

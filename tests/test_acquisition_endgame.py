@@ -116,6 +116,36 @@ def test_a_converged_region_gives_its_picks_back():
     assert 1 <= len(picked) < 20
 
 
+def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
+    """Each term has a second, lower basin, far from a region that has closed in on the first."""
+    space, rng = cube(4), np.random.default_rng(0)
+
+    def terms(v: np.ndarray) -> np.ndarray:
+        return np.minimum(10 * (v - 0.2) ** 2, 10 * (v - 0.8) ** 2 - 0.3)
+
+    spread = points(space, 120)
+    spread = spread[np.sum(spread > 0.6, axis=1) <= 1]
+    near = 0.2 + 0.03 * rng.standard_normal((80, 4))
+    v = np.concatenate([spread, near])
+    v = v[np.r_[0 : len(spread), len(spread) + np.argsort(terms(near).sum(axis=1))]]
+    history = History(v, terms(v).sum(axis=1), iteration=np.arange(len(v)) // 10)
+    best = history.v[[np.argmin(history.y)]]
+    picked = endgame.pick(
+        space,
+        history,
+        24,
+        8,
+        np.random.default_rng(1),
+        crowd=endgame.Crowd(space, history, 0.01),
+        penalty=lambda v: np.zeros(len(v)),
+        count=1,
+    )
+    found = terms(picked).sum(axis=1)
+    far = np.abs(picked - best).max(axis=1) > 0.4
+    assert far.any()
+    assert found[far].min() < history.y.min() - 0.3
+
+
 def test_local_picks_find_the_minimum_of_a_smooth_function():
     space = cube(4)
     v = points(space, 64)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposing import fitted_component
+from proposing import drawn_outcomes, fitted_component
 from scipy import stats
 
 from dngo.acquisition.improvement import Fantasies, expected_improvement
-from dngo.acquisition.lazy import Lazy
+from dngo.acquisition.lazy import REFRESH, Lazy
 from dngo.surrogates.linear import FiniteBasis, Regression
 
 seeds = st.integers(0, 2**32 - 1)
@@ -54,14 +54,7 @@ def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pendi
     rng = np.random.default_rng(seed)
     fantasies = Fantasies([component], 0.0, 3, rng)
     new, test = rng.random((pending, 2)), rng.random((10, 2))
-    outcomes = []
-    for point in fantasies.features(new).transpose(1, 0, 2):
-        ((before, latent),) = fantasies.moments(point[:, None])
-        fantasies.condition(point)
-        ((after, _),) = fantasies.moments(point[:, None])
-        # The outcome that was drawn, read off the update of the mean.
-        gain = latent / (latent + (1 / beta)[None, :, None, None])
-        outcomes.append((before + (after - before) / gain)[0, :, :, 0])
+    outcomes = drawn_outcomes(fantasies, new, 1 / beta)
     ((mean, variance),) = fantasies.moments(fantasies.features(test))
     for h, s in itertools.product(range(2), range(mean.shape[2])):
         targets = np.r_[y, [o[h, s if o.shape[1] > 1 else 0] for o in outcomes]]
@@ -168,6 +161,20 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
 
 
 @pytest.mark.timeout(30)
+def test_no_value_grows_older_than_a_round_of_the_shortlist():
+    """Whether or not a pick first asks for the highest value, as a batch does."""
+    component, _ = fitted_component(11, n=10, h=3)
+    x = np.random.default_rng(1).random((200, 2))
+    fantasies = Fantasies([component], 0.0, 2, np.random.default_rng(0))
+    z = fantasies.features(x)
+    lazy = Lazy(fantasies, z, fantasies.improvement(z), np.ones(200))
+    for i in range(100):
+        if i % 3:
+            lazy.highest(~lazy.taken)
+        lazy.pick(~lazy.taken)
+        assert fantasies.pending - lazy.at[~lazy.taken].min() <= 200 / REFRESH + 1
+
+
 def test_equal_scores_are_picked_one_after_another():
     """Where nothing promises anything all scores are the same number: 0."""
     component, _ = fitted_component(0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proposing import drawn_outcomes
 from scipy import stats
 
 from dngo.acquisition.improvement import Fantasies, expected_improvement
@@ -276,14 +277,7 @@ def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pendi
     rng = np.random.default_rng(seed)
     fantasies = Fantasies([process], 0.0, 3, rng)
     new, test = rng.random((pending, 2)), rng.random((10, 2))
-    outcomes = []
-    for point in fantasies.features(new).transpose(1, 0, 2):
-        ((before, latent),) = fantasies.moments(point[:, None])
-        fantasies.condition(point)
-        ((after, _),) = fantasies.moments(point[:, None])
-        # The outcome that was drawn, read off the update of the mean.
-        gain = latent / (latent + process.noise[None, :, None, None])
-        outcomes.append((before + (after - before) / gain)[0, :, :, 0])
+    outcomes = drawn_outcomes(fantasies, new, process.noise)
     ((mean, variance),) = fantasies.moments(fantasies.features(test))
     for h, s in itertools.product(range(2), range(3)):
         targets = np.r_[process.targets, [o[h, s] for o in outcomes]]

@@ -17,7 +17,6 @@ Array = NDArray[np.float64]
 
 BLOCK = 16  # candidates evaluated at once while looking for the best
 REFRESH = 8  # candidates evaluated at each pick merely because their value is old
-NOTHING = np.empty(0, dtype=np.intp)
 
 
 class Lazy:
@@ -36,7 +35,7 @@ class Lazy:
         self.scores = scores.copy()
         self.at = np.full(len(scores), fantasies.pending)
         self.taken = np.zeros(len(scores), dtype=bool)
-        self.next = 0
+        self.next, self.refreshed = 0, fantasies.pending
 
     def highest(self, allowed: NDArray[np.bool_]) -> float:
         """The value of the best allowed candidate, up to date, whatever it costs."""
@@ -45,9 +44,7 @@ class Lazy:
 
     def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
         """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
-        turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
-        self.next = int(turn[-1] + 1) % len(self.at)
-        return self._take(self._top(allowed, turn[~self.taken[turn]]), allowed, self.scores)
+        return self._take(self._top(allowed), allowed, self.scores)
 
     def explore(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
         """The same of the allowed candidate whose value is least certain: its deviation."""
@@ -64,18 +61,27 @@ class Lazy:
         self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
         return best, float(scores[best]), float(masked.max())
 
-    def _top(self, allowed: NDArray[np.bool_], also: NDArray[np.intp] = NOTHING) -> int:
-        """The best allowed candidate, up to date; those in `also` are brought up to date with it."""
-        fresh = self.fantasies.pending
+    def _top(self, allowed: NDArray[np.bool_]) -> int:
+        """The best allowed candidate, up to date, and with it those whose turn it is."""
+        fresh, turn = self.fantasies.pending, self._turn()
         while True:
             masked = np.where(allowed, self.scores, -np.inf)
             best = int(np.argmax(masked))
-            if self.at[best] == fresh:
+            if self.at[best] == fresh and len(turn) == 0:
                 return best
             # Of equal scores the block may hold others than the first: that one, too.
-            rows = np.unique(np.concatenate([best_of(masked, BLOCK), [best], also]))
+            rows = np.unique(np.concatenate([best_of(masked, BLOCK), [best], turn]))
             self._update(rows[self.at[rows] < fresh])
-            also = NOTHING
+            turn = turn[:0]
+
+    def _turn(self) -> NDArray[np.intp]:
+        """Those to be evaluated because their value is old: none twice for the same pending."""
+        if self.refreshed == self.fantasies.pending:
+            return np.empty(0, dtype=np.intp)
+        self.refreshed = self.fantasies.pending
+        turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
+        self.next = int(turn[-1] + 1) % len(self.at)
+        return turn[~self.taken[turn]]
 
     def _update(self, rows: NDArray[np.intp]) -> None:
         if len(rows):

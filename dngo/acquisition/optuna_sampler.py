@@ -50,6 +50,8 @@ def sample(
     from dngo.exchange.optuna import distributions
 
     space, name = pool.space, settings.sampler
+    if name == "gp":
+        import torch  # noqa: F401  before its threads are limited
     told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
     # QMC is one sequence; the others would draw again what they drew before.
     seed = int((np.random.default_rng(root) if name == "qmc" else rng).integers(2**31))

@@ -148,7 +148,7 @@ class _Improve:
         share = endgame.share(u, y, batch, max(self.size, block), usual)
         local = int(np.floor((self.turn + self.size) * share) - np.floor(self.turn * share))
         if self.model.heeds_constraints:
-            # Not instead of the picks on the boundary, which one at a time they would always be.
+            # One at a time, a pick on the boundary would else never have its turn.
             local = min(local, self.size - self._boundary_picks)
         if local == 0:
             return

@@ -121,7 +121,8 @@ class AcquisitionSettings(BaseModel):
         default=5,
         ge=0,
         description="Every so many picks, one needs only a quarter of min_feasibility, so that "
-        "the limits of the feasible region can still be corrected; 0: none.",
+        "the limits of the feasible region can still be corrected; 0: none. In a batch, turns that "
+        "fall to trust regions are not made up for.",
     )
 
     @property

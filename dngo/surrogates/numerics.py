@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 
@@ -20,12 +21,13 @@ def one_thread():
     give the same bits whatever OMP_NUM_THREADS says. The matrices here are too small to gain from
     a second thread anyway.
     """
-    return _libraries().limit(limits=1)
+    return _libraries("torch" in sys.modules).limit(limits=1)
 
 
 @cache
-def _libraries() -> ThreadpoolController:
-    # Looking for them reads the whole of the process's memory map: a millisecond.
+def _libraries(with_torch: bool) -> ThreadpoolController:
+    # Looking for them reads the whole of the process's memory map, a millisecond: once, and once
+    # more when PyTorch has brought its own.
     return ThreadpoolController()
 
 

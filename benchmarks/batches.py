@@ -48,8 +48,8 @@ from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.candidates import distances
 from dngo.acquisition.improvement import Fantasies
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.space import Space
+from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 

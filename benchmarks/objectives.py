@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from dngo.parameters import Float, Parameter
 from dngo.space import Space
+from dngo.space.parameters import Float, Parameter
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from . import archive, transfer
-from .errors import UserError
+from dngo import archive
+from dngo.archive import transfer
+from dngo.errors import UserError
 
 NEAREST = 3
 
@@ -242,7 +243,7 @@ def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] 
         group = file.get(f"iterations/{t}/surrogate")
         if group is None or "cost" not in group["model"]:
             return None
-        from .surrogates.model import Cost, Model
+        from dngo.surrogates.model import Cost, Model
 
         expected, _ = Cost(Model.load(group["model/cost"])).expected(x)
     return {"per": per, "expected": float(expected[0])}

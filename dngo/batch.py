@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .digest import digest_parameters
-from .errors import UserError
-from .files import read_json, write_json
+from dngo.errors import UserError
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import read_json, write_json
 
 STATUSES = ("ok", "infeasible", "failed", "invalid", "timeout", "out_of_memory", "lost")
 BATCH_FORMAT = 1

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import __version__
-from .errors import UserError
-from .exchange import FORMATS
+from dngo import __version__
+from dngo.errors import UserError
+from dngo.exchange import FORMATS
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from .config import load, schema
+    from dngo.config import load, schema
 
     if arguments.schema:
         print(schema(), end="")
@@ -111,8 +111,8 @@ def _check(arguments: argparse.Namespace) -> int:
         f"batches of {config.batch_size}, {config.points_per_job} to a job"
     )
     if config.transfer:
-        from . import transfer
-        from .study import Study
+        from dngo.archive import transfer
+        from dngo.study import Study
 
         # A study that has begun has its own copy, and its sources may be gone.
         begun = Study(config).archive
@@ -123,15 +123,15 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _study(arguments: argparse.Namespace):
-    from .config import load
-    from .study import Study
+    from dngo.config import load
+    from dngo.study import Study
 
     overrides = {"results": arguments.results} if arguments.results else {}
     return Study(load([arguments.config], overrides))
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    from .report import format_status, status
+    from dngo.report import format_status, status
 
     data = status(_study(arguments))
     print(json.dumps(data, indent=1) if arguments.json else format_status(data))
@@ -139,7 +139,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from .report import summary
+    from dngo.report import summary
 
     study = _study(arguments)
     if study.header() is None:
@@ -149,7 +149,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from .archive import verify
+    from dngo.archive import verify
 
     problems = verify(Path(arguments.archive))
     for problem in problems:
@@ -160,9 +160,9 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from .archive import read_header
-    from .job import bar
-    from .replay import replay
+    from dngo.archive import read_header
+    from dngo.replay import replay
+    from dngo.workflow.job import bar
 
     path = Path(arguments.archive)
     header = read_header(path)
@@ -181,7 +181,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     import csv
 
-    from .audit import audit, audit_all, page
+    from dngo.audit import audit, audit_all, page
 
     path = Path(arguments.archive)
     if not arguments.all:
@@ -200,7 +200,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from .exchange import export
+    from dngo.exchange import export
 
     path, output = Path(arguments.archive), Path(arguments.output)
     given = {"author": arguments.author, "license": arguments.license}
@@ -213,7 +213,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from .exchange.warm_start import warm_start
+    from dngo.exchange.warm_start import warm_start
 
     study = _study(arguments)
     found = warm_start(

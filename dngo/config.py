@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
-from .acquisition.settings import AcquisitionSettings
-from .errors import UserError
-from .parameters import (
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.space.parameters import (
     AnyParameter,
     Categorical,
     Fixed,
@@ -28,8 +29,7 @@ from .parameters import (
     Section,
     admits,
 )
-from .space import Space
-from .surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateSettings
 
 MAX_NODES = 100_000
 COMPLETED = "completed"  # the implicit constraint: the objective ran and reported

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import archive, transfer
-from .batch import Proposal
-from .config import COMPLETED, Config
-from .errors import UserError
+from dngo import archive
+from dngo.archive import transfer
+from dngo.batch import Proposal
+from dngo.config import COMPLETED, Config
+from dngo.errors import UserError
 
 if TYPE_CHECKING:
-    from .surrogates import Model, TrainingData
-    from .surrogates.least_squares import Representation
+    from dngo.surrogates import Model, TrainingData
+    from dngo.surrogates.least_squares import Representation
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
 Progress = Callable[[float, str], None]
@@ -56,7 +57,7 @@ def training_data(
     cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
     earlier: evaluations of earlier studies, already of the sign that is minimised.
     """
-    from .surrogates import EarlierTask, TrainingData
+    from dngo.surrogates import EarlierTask, TrainingData
 
     ok = table.status == "ok"
     # A lost evaluation says nothing about its point.
@@ -74,7 +75,7 @@ def training_data(
 
 def design(config: Config) -> list[Proposal]:
     """The proposals of iteration 0: the defaults if asked for, then a scrambled Sobol design."""
-    from .acquisition import design as sobol
+    from dngo.acquisition import design as sobol
 
     space = config.search_space
     first = space.defaults() if config.design.include_default else space.defaults()[:0]
@@ -97,13 +98,13 @@ def fit(
     """
     table = archive.read_table(path, iterations=iterations)
     if config.acquisition.is_baseline:
-        from .surrogates import Model, TargetScale
+        from dngo.surrogates import Model, TargetScale
 
         ok = int(np.sum(table.status == "ok"))
         return Model(
             (), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {"observations": len(table), "ok": ok}
         )
-    from .surrogates import fit_model
+    from dngo.surrogates import fit_model
 
     cost = costs(path, table, config.acquisition.per, iterations)
     return fit_model(
@@ -124,8 +125,8 @@ def representation(path: Path, config: Config, iterations: int) -> Representatio
     every = config.surrogate.relearn_every
     if config.surrogate.kind != "least_squares" or every == 1:
         return None
-    from .surrogates.least_squares import Representation
-    from .surrogates.network import Network
+    from dngo.surrogates.least_squares import Representation
+    from dngo.surrogates.network import Network
 
     learnt = 1 + (iterations - 1) // every * every
     rng = np.random.default_rng(seed_sequence(config, learnt, FIT, 1))
@@ -181,7 +182,7 @@ def propose(
 
     pending: the proposals under evaluation meanwhile, in order.
     """
-    from .acquisition import History
+    from dngo.acquisition import History
 
     space = config.search_space
     table = archive.read_table(path, iterations=iterations)
@@ -200,7 +201,7 @@ def propose(
         constraints=table.constraints,
     )
     if baseline:
-        from .acquisition import baseline_batch
+        from dngo.acquisition import baseline_batch
 
         found = baseline_batch(
             space,
@@ -211,7 +212,7 @@ def propose(
             root=seed_sequence(config, 0, DESIGN),
         )
     else:
-        from .acquisition import propose_batch
+        from dngo.acquisition import propose_batch
 
         found = propose_batch(
             model,

@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from . import __version__
+from dngo import __version__
 
 PACKAGES = ("snakemake", "numpy", "scipy", "torch", "h5py", "pydantic")
 # Environment variables are recorded by name: anything else may hold a secret.

@@ -18,11 +18,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from . import archive, derive
-from .batch import Proposal
-from .config import Config, validate
-from .errors import UserError
-from .space import Space
+from dngo import archive, derive
+from dngo.batch import Proposal
+from dngo.config import Config, validate
+from dngo.errors import UserError
+from dngo.space import Space
 
 TOLERANCE = 1e-6
 _NUMBERS = ("value", "mean", "std", "feasibility", "num_pending", "runner_up")

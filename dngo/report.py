@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from . import archive, derive, transfer
-from .batch import STATUSES
-from .files import replacing
-from .scores import Score, forward_scores
-from .study import Study, best_row
+from dngo import archive, derive
+from dngo.archive import transfer
+from dngo.batch import STATUSES
+from dngo.scores import Score, forward_scores
+from dngo.storage.files import replacing
+from dngo.study import Study, best_row
 
 
 def headline(study: Study) -> str:

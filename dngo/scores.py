@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from . import archive
-from .config import Config
-from .derive import sign
+from dngo import archive
+from dngo.config import Config
+from dngo.derive import sign
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Score:
 
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
-    from .surrogates.gaussian_process import GaussianProcess
-    from .surrogates.model import Model
+    from dngo.surrogates.gaussian_process import GaussianProcess
+    from dngo.surrogates.model import Model
 
     table = archive.read_table(path)
     ok = table.status == "ok"

@@ -26,16 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from . import archive, derive, provenance, transfer
-from .batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, write_outcomes
-from .claim import Claim
-from .config import Config
-from .digest import digest_parameters
-from .errors import UserError
-from .evaluation import Attempts, evaluate
-from .files import patiently, read_json, replacing, write_json
-from .objective import Files, Limits, run
-from .space import Space
+from dngo import archive, derive, provenance
+from dngo.archive import transfer
+from dngo.batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, write_outcomes
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.evaluation.chunk import Attempts, evaluate
+from dngo.evaluation.objective import Files, Limits, run
+from dngo.space import Space
+from dngo.storage.claim import Claim
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import patiently, read_json, replacing, write_json
 
 Progress = Callable[[float, str], None]
 
@@ -268,7 +269,7 @@ class Study:
     def _propose(self, t: int, surrogate: Path, progress: Progress) -> Batch:
         import h5py
 
-        from .surrogates import Model
+        from dngo.surrogates import Model
 
         with h5py.File(surrogate, "r", locking=False) as file:
             iterations = int(file.attrs["training_iterations"])
@@ -441,6 +442,6 @@ def _copy(source: Path, target: Path) -> None:
 
 def load_study(document: dict[str, Any]) -> Study:
     """The study of a resolved configuration, as Snakemake hands it to a script."""
-    from .config import validate
+    from dngo.config import validate
 
     return Study(validate(document))

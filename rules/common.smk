@@ -1,11 +1,11 @@
-# What every rule needs: the validated configuration, and the study's DAG (dngo/dag.py).
+# What every rule needs: the validated configuration, and the study's DAG (dngo/workflow/dag.py).
 
 import sys
 
 # The package beside the Snakefile is the one that runs.
 sys.path.insert(0, workflow.basedir)
 
-from dngo.dag import Dag
+from dngo.workflow.dag import Dag
 from dngo.errors import UserError
 
 try:

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dngo.job import job
-from dngo.objective import Limits
+from dngo.evaluation.objective import Limits
+from dngo.workflow.job import job
 
 snakemake: Any = globals()["snakemake"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dngo.job import job
+from dngo.workflow.job import job
 
 snakemake: Any = globals()["snakemake"]
 

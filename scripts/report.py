@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from dngo.job import job
 from dngo.report import write_report
+from dngo.workflow.job import job
 
 snakemake: Any = globals()["snakemake"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dngo.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
 from dngo.space import Space
+from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
 
 
 def cube(k: int) -> Space:

@@ -14,8 +14,8 @@ from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.ascent import climb
 from dngo.acquisition.improvement import Fantasies
-from dngo.parameters import Boolean, Categorical, Fixed, Float, Int
 from dngo.space import Space
+from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 

@@ -28,9 +28,9 @@ from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
-from dngo.parameters import Boolean, Float, Int
 from dngo.replay import replay
 from dngo.space import Space
+from dngo.space.parameters import Boolean, Float, Int
 from dngo.study import Study
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.gaussian_process import GaussianProcess

@@ -15,8 +15,8 @@ from dngo import archive
 from dngo.archive import FORMAT_VERSION
 from dngo.batch import Batch, Outcome, Proposal
 from dngo.config import Config, validate
-from dngo.digest import digest_parameters
 from dngo.errors import UserError
+from dngo.storage.digest import digest_parameters
 
 DOCUMENT: dict[str, Any] = {
     "study": "a",

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from dngo import claim as module
-from dngo.claim import Claim
+from dngo.storage import claim as module
+from dngo.storage.claim import Claim
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from dngo.claim import Claim
+from dngo.storage.claim import Claim
 assert Claim(Path(sys.argv[1])).acquire()
 print("held", flush=True)
 time.sleep(60)

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
-from dngo.claim import Claim
 from dngo.config import Objective
-from dngo.digest import digest_parameters
-from dngo.evaluation import Attempts, evaluate
-from dngo.objective import Files, JobLimit, Limits, command_line, run
+from dngo.evaluation.chunk import Attempts, evaluate
+from dngo.evaluation.objective import Files, JobLimit, Limits, command_line, run
+from dngo.storage.claim import Claim
+from dngo.storage.digest import digest_parameters
 
 POINT = Proposal(3, 7, {"x": 0.5, "mode": "a b; rm -rf $HOME", "flag": True}, "test")
 
@@ -130,7 +130,7 @@ def test_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_that_is_ignored_is_enforced(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("dngo.objective.GRACE", 0.5)
+    monkeypatch.setattr("dngo.evaluation.objective.GRACE", 0.5)
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     outcome = outcome_of(python(code, time_limit=0.5), tmp_path)
     assert outcome.status == "timeout"
@@ -269,8 +269,8 @@ def test_what_the_archive_holds_is_handed_back(tmp_path: Path) -> None:
 def test_a_point_with_an_owner_is_waited_for_while_the_others_run(tmp_path: Path) -> None:
     share = Share(tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from dngo.claim import Claim\n"
-        "from dngo.batch import Outcome, write_outcomes; from dngo.digest import digest_parameters\n"
+        "import sys, time; from pathlib import Path; from dngo.storage.claim import Claim\n"
+        "from dngo.batch import Outcome, write_outcomes; from dngo.storage.digest import digest_parameters\n"
         f"Claim(Path({str(tmp_path / 'claims' / '0')!r})).acquire(); print('held', flush=True); time.sleep(2)\n"
         f"write_outcomes(Path({str(tmp_path / 'outcomes' / '0.json')!r}),"
         " [Outcome(0, 0, digest_parameters({'x': 0.0}), 'ok', 7.0)])\n"
@@ -349,8 +349,8 @@ import sys
 from pathlib import Path
 from dngo.batch import Proposal
 from dngo.config import Objective
-from dngo.evaluation import evaluate
-from dngo.objective import Files, Interrupted, run
+from dngo.evaluation.chunk import evaluate
+from dngo.evaluation.objective import Files, Interrupted, run
 folder = Path(sys.argv[1])
 objective = Objective(command=["sh", "-c", "sleep 300 & echo started > {workdir}/../started; sleep 300"])
 one = lambda p, n: run(objective, p, Files(folder / "work", folder / "out", folder / "err"),

@@ -19,7 +19,7 @@ from dngo import archive, derive
 from dngo.batch import STATUSES, Batch, Outcome
 from dngo.cli import main
 from dngo.config import load
-from dngo.digest import digest_parameters
+from dngo.storage.digest import digest_parameters
 from dngo.study import Study, best_row
 
 SPACE = {

@@ -61,9 +61,9 @@ def test_every_environment_is_some_rules() -> None:
 @pytest.mark.parametrize(
     ("environment", "modules"),
     [
-        ("model.yaml", "dngo.job, dngo.surrogates, dngo.acquisition"),
-        ("study.yaml", "dngo.job, dngo.report, matplotlib.pyplot"),
-        ("evaluate.yaml", "dngo.job, dngo.evaluation"),
+        ("model.yaml", "dngo.workflow.job, dngo.surrogates, dngo.acquisition"),
+        ("study.yaml", "dngo.workflow.job, dngo.report, matplotlib.pyplot"),
+        ("evaluate.yaml", "dngo.workflow.job, dngo.evaluation.chunk"),
     ],
 )
 def test_conda_environments_have_what_their_stage_imports(environment: str, modules: str) -> None:
@@ -83,7 +83,7 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
 
 def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
     code = (
-        "import resource, sys\nimport dngo.job\n"
+        "import resource, sys\nimport dngo.workflow.job\n"
         "assert not {'torch', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
     )
@@ -99,7 +99,7 @@ def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
 
 
 def test_the_snakefile_imports_nothing_heavy() -> None:
-    code = "import sys, dngo.dag; assert not {'torch', 'scipy', 'matplotlib', 'pandas'} & set(sys.modules)"
+    code = "import sys, dngo.workflow.dag; assert not {'torch', 'scipy', 'matplotlib', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

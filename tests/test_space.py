@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from dngo.parameters import AnyParameter
 from dngo.space import Space
+from dngo.space.parameters import AnyParameter
 
 SPACE = TypeAdapter(dict[str, AnyParameter])
 

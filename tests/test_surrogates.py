@@ -434,7 +434,7 @@ def test_order_of_the_constraints_does_not_matter():
 
 DIGEST = """
 import hashlib, numpy as np
-from dngo.parameters import Float
+from dngo.space.parameters import Float
 from dngo.space import Space
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings

@@ -12,9 +12,9 @@ from test_transfer import advance, configured
 from dngo import archive
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.parameters import Float
 from dngo.replay import replay
 from dngo.space import Space
+from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.least_squares import head

@@ -10,13 +10,14 @@ import h5py
 import numpy as np
 import pytest
 
-from dngo import archive, transfer
+from dngo import archive
+from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
 from dngo.config import Config, validate
-from dngo.digest import digest_parameters
 from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.report import regret, status, summary
+from dngo.storage.digest import digest_parameters
 from dngo.study import Study
 
 SPACE: dict[str, Any] = {

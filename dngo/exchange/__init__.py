@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from dngo.errors import UserError
 
 _MODULES = {"csv": "csv_table", "parquet": "parquet", "optuna": "optuna", "ro-crate": "ro_crate"}
 FORMATS = tuple(_MODULES)

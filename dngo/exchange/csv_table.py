@@ -6,10 +6,10 @@ import csv
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..audit import audit_all
-from ..errors import UserError
-from ..files import replacing
-from .rows import Row, known, text
+from dngo.audit import audit_all
+from dngo.errors import UserError
+from dngo.exchange.rows import Row, known, text
+from dngo.storage.files import replacing
 
 
 def write(archive: Path, output: Path) -> None:

@@ -18,15 +18,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .. import archive as archives
-from ..audit import audit_all
-from ..errors import UserError
-from ..files import replacing
-from ..parameters import Parameter
-from ..replay import configuration
-from ..space import Column
-from . import package
-from .rows import Row, choices, known, text
+from dngo import archive as archives
+from dngo.audit import audit_all
+from dngo.errors import UserError
+from dngo.exchange import package
+from dngo.exchange.rows import Row, choices, known, text
+from dngo.replay import configuration
+from dngo.space import Column
+from dngo.space.parameters import Parameter
+from dngo.storage.files import replacing
 
 JOURNALS = (".log", ".journal", ".jsonl")
 

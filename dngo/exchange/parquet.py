@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import archive as archives
-from ..audit import audit_all
-from ..errors import UserError
-from ..files import replacing
-from ..parameters import Float, Int, Parameter
-from . import package
-from .rows import Row, choices, known, text
+from dngo import archive as archives
+from dngo.audit import audit_all
+from dngo.errors import UserError
+from dngo.exchange import package
+from dngo.exchange.rows import Row, choices, known, text
+from dngo.space.parameters import Float, Int, Parameter
+from dngo.storage.files import replacing
 
 _INTEGERS = ("iteration", "slot", "num_pending", "attempts")
 _TIMES = ("started", "finished")

@@ -26,16 +26,16 @@ from typing import Any
 
 import yaml
 
-from .. import archive as archives
-from ..audit import audit_all
-from ..batch import Batch, Outcome
-from ..errors import UserError
-from ..parameters import Float, Int, Parameter
-from ..replay import configuration
-from ..study import best_row
-from . import csv_table, package
-from .rows import choices
-from .warm_start import SOURCE
+from dngo import archive as archives
+from dngo.audit import audit_all
+from dngo.batch import Batch, Outcome
+from dngo.errors import UserError
+from dngo.exchange import csv_table, package
+from dngo.exchange.rows import choices
+from dngo.exchange.warm_start import SOURCE
+from dngo.replay import configuration
+from dngo.space.parameters import Float, Int, Parameter
+from dngo.study import best_row
 
 WORKFLOW = Path(__file__).resolve().parents[2]  # the Snakefile stands beside the package
 STAGES = {

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..parameters import Boolean, Categorical, Fixed, Ordinal, Parameter
+from dngo.space.parameters import Boolean, Categorical, Fixed, Ordinal, Parameter
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import archive, derive, provenance
-from ..batch import STATUSES, Batch, Outcome, Proposal
-from ..config import Config
-from ..digest import digest_parameters
-from ..errors import UserError
-from ..space import Column, Space
-from ..study import Study
-from .rows import Row, known, text
+from dngo import archive, derive, provenance
+from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.exchange.rows import Row, known, text
+from dngo.space import Column, Space
+from dngo.storage.digest import digest_parameters
+from dngo.study import Study
 
 SOURCE = "imported"
 _SHOWN = 5  # mistakes in a message
@@ -135,15 +135,15 @@ def _read(path: Path, config: Config, name: str | None) -> tuple[str, list[Row]]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     if start.startswith(b"PAR1"):
-        from . import parquet
+        from dngo.exchange import parquet
 
         return "parquet", parquet.read(path)
     if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
-        from . import optuna
+        from dngo.exchange import optuna
 
         direction, constraints = config.objective.direction, config.constraints
         return "optuna", optuna.read(path, name=name, direction=direction, constraints=constraints)
-    from . import csv_table
+    from dngo.exchange import csv_table
 
     return "csv", csv_table.read(path)
 

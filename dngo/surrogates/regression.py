@@ -19,12 +19,7 @@ from dngo.surrogates.evidence_training import train_on_evidence
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, train_networks
 from dngo.surrogates.numerics import Progress, child
-from dngo.surrogates.quadratic import (
-    CENTRE,
-    QuadraticStatistics,
-    coefficients,
-    quadratic_features,
-)
+from dngo.surrogates.quadratic import CENTRE, QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample

@@ -15,11 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from . import slurm
-from .claim import BEAT, SILENCE, Claim, describe
-from .config import Config, load
-from .errors import UserError
-from .study import Study
+from dngo.config import Config, load
+from dngo.errors import UserError
+from dngo.storage.claim import BEAT, SILENCE, Claim, describe
+from dngo.study import Study
+from dngo.workflow import slurm
 
 OVERHEAD_MB = 400  # the two Snakemakes and the script in each cluster job
 
@@ -67,7 +67,7 @@ class Dag:
         return dag
 
     def _announce(self) -> None:
-        from .report import headline, summary
+        from dngo.report import headline, summary
 
         assert self.plan is not None
         if self.plan.iterations:
@@ -204,7 +204,7 @@ class Dag:
 
     def end(self, *, success: bool) -> None:
         """Called when a run ends: give the study free, and say how it stands."""
-        from .report import headline, summary
+        from dngo.report import headline, summary
 
         if self._claim is not None:
             self._claim.release()

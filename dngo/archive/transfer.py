@@ -15,10 +15,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from . import archive
-from .errors import UserError
-from .files import replacing
-from .space import Space
+from dngo import archive
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.storage.files import replacing
 
 MOST_ROWS = 1_000_000
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .batch import Outcome, Proposal, find_outcome, write_outcomes
-from .claim import Claim, describe
-from .digest import digest_parameters
-from .files import patiently
-from .objective import Interrupted, JobLimit, Stop
+from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
+from dngo.evaluation.objective import Interrupted, JobLimit, Stop
+from dngo.storage.claim import Claim, describe
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import patiently
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from typing import Any
 
 import psutil
 
-from .batch import Outcome, Proposal
-from .config import PLACEHOLDER, Objective
-from .digest import digest_parameters
+from dngo.batch import Outcome, Proposal
+from dngo.config import PLACEHOLDER, Objective
+from dngo.storage.digest import digest_parameters
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
@@ -101,7 +101,7 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     Raises ValueError for a placeholder that means nothing.
     """
     if objective.callable is not None:
-        return [sys.executable, "-m", "dngo.call", objective.callable]
+        return [sys.executable, "-m", "dngo.evaluation.call", objective.callable]
     assert objective.command is not None
     words = (
         shlex.split(objective.command)

@@ -13,7 +13,7 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/         attributes: config, environment, merged (environment of the merge), seed,
                            spawn_key, training_iterations, training_digest, pending, first_row,
                            rows, points_per_job, previous, digest;  surrogate/ the model
-    /transfer/I/           evaluations of earlier studies (`dngo.transfer`), if there are any
+    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any
 
 Only `append` writes: it copies the file, appends to the copy, and renames it over the original, so
 that a crash leaves the old archive or the new one. Each iteration's digest covers its own rows, its
@@ -34,16 +34,16 @@ import h5py
 import numpy as np
 from pydantic import TypeAdapter
 
-from .batch import STATUSES, Batch, Outcome, Proposal
-from .claim import Claim
-from .digest import digest, digest_parameters
-from .errors import UserError
-from .files import replacing
-from .parameters import AnyParameter
-from .space import Space
+from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.space.parameters import AnyParameter
+from dngo.storage.claim import Claim
+from dngo.storage.digest import digest, digest_parameters
+from dngo.storage.files import replacing
 
 if TYPE_CHECKING:
-    from .surrogates import Model
+    from dngo.surrogates import Model
 
 FORMAT_VERSION = 1
 _TEXT = h5py.string_dtype("utf-8")
@@ -277,7 +277,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
 
 def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
     """The surrogate that a merged iteration was proposed with, if any, and its settings."""
-    from .surrogates import Model
+    from dngo.surrogates import Model
 
     with reading(path) as file:
         group = file[f"iterations/{iteration}"]
@@ -317,7 +317,7 @@ def append(
     """Append one iteration; the receipt says what the archive was and is.
 
     environment: where and when this is done (`dngo.provenance`), recorded with it.
-    transfer: a file with the group of that name for a new archive (`dngo.transfer`).
+    transfer: a file with the group of that name for a new archive (`dngo.archive.transfer`).
     Idempotent: an iteration that the archive holds already is left as it is, and its receipt
     returned. One writer at a time: waits up to `wait` seconds for another.
     Raises UserError if the archive belongs to another study or an iteration before is missing.

@@ -1,4 +1,4 @@
-"""Evaluate a Python function in a process of its own: `python -m dngo.call module:function`."""
+"""Evaluate a Python function in a process of its own: `python -m dngo.evaluation.call module:function`."""
 
 from __future__ import annotations
 

@@ -20,15 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .parameters import (
-    Boolean,
-    Categorical,
-    Fixed,
-    Float,
-    Int,
-    Ordinal,
-    Parameter,
-)
+from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal, Parameter
 
 Kind = Literal["float", "int", "grid", "categorical"]
 
@@ -65,7 +57,7 @@ class Column:
 
 
 class Space:
-    """The search space of a study, built from validated parameters (see `dngo.parameters`)."""
+    """The search space of a study, built from validated parameters (see `dngo.space.parameters`)."""
 
     def __init__(self, parameters: dict[str, Parameter]):
         self.parameters = dict(parameters)  # in the order of the configuration, for people

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from .errors import UserError
-from .objective import Interrupted, JobLimit
-from .study import Study, load_study
+from dngo.errors import UserError
+from dngo.evaluation.objective import Interrupted, JobLimit
+from dngo.study import Study, load_study
 
 LINE_EVERY = 60.0  # seconds between progress lines in a log
 

@@ -1,0 +1,43 @@
+"""The archive: one HDF5 file per study, append-only, the system of record."""
+
+from dngo.archive.tables import (
+    FORMAT_VERSION,
+    Header,
+    Table,
+    append,
+    contents,
+    copy_surrogate,
+    iteration_attributes,
+    prefix_digest,
+    read_batch,
+    read_header,
+    read_metadata,
+    read_outcomes,
+    read_space,
+    read_surrogate,
+    read_table,
+    reading,
+    receipt,
+    verify,
+)
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Header",
+    "Table",
+    "append",
+    "contents",
+    "copy_surrogate",
+    "iteration_attributes",
+    "prefix_digest",
+    "read_batch",
+    "read_header",
+    "read_metadata",
+    "read_outcomes",
+    "read_space",
+    "read_surrogate",
+    "read_table",
+    "reading",
+    "receipt",
+    "verify",
+]

@@ -1,0 +1,1 @@
+"""Evaluating points: claimed, started, supervised, and judged to exactly one outcome each."""

@@ -1,0 +1,1 @@
+"""What keeps things safe on disk: atomic files, digests of values, one owner at a time."""

@@ -12,8 +12,8 @@ from spaces import cube
 
 from dngo.acquisition import History, endgame
 from dngo.acquisition import candidates as cand
-from dngo.acquisition.local import LocalModel, _Likelihood
 from dngo.acquisition.thompson import Draws
+from dngo.surrogates.local_process import LocalModel, _Likelihood
 
 
 def _local_model(seed: int = 0) -> tuple[LocalModel, np.ndarray]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dngo.types import Array, Rows
 
 # Of the distance (n to the power of -1 / d) at which n points spread evenly stand.
 LEAST = 0.1
 CONSIDERED = 5  # times as many rows as are asked for
 
 
-def apart(x: Array, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def apart(x: Array, most: int, rng: np.random.Generator) -> Rows:
     """Rows of x (n, d), unit cube, no two of which are close together: at most `most`, sorted.
 
     A search piles its points up where the objective is low. There it is smooth and flat, and a

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import chunks, inputs_of
-from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.numerics import child
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.sghmc import Sampler
+from dngo.types import Array, Progress, Rows
 
-Array = NDArray[np.float64]
 Single = NDArray[Any]  # float32
 
 EMBEDDING = 5  # L, inputs that tell the tasks apart
@@ -107,7 +107,7 @@ def fit_bohamiann(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    task: NDArray[np.intp] | None = None,
+    task: Rows | None = None,
 ) -> tuple[SampledBasis, dict[str, float]]:
     """Sample networks from the posterior (3). The component of task 0, and the fit's diagnostics.
 
@@ -144,7 +144,7 @@ class _Posterior:
         settings: SurrogateSettings,
         chains: int,
         rng: np.random.Generator,
-        task: NDArray[np.intp] | None,
+        task: Rows | None,
     ) -> None:
         n, d = x.shape
         self.rng, self.chains, self.n, self.d = rng, chains, n, d

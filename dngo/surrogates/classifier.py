@@ -12,15 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, ndtr
 
 from dngo.surrogates.network import Network, train_networks
-from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.numerics import child
 from dngo.surrogates.settings import SurrogateSettings
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Progress, Rows
 
 PRECISIONS = np.geomspace(0.01, 10.0, 7)  # prior precisions of the weights to choose among
 INTERCEPT_PRECISION = 0.05  # of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely
@@ -217,7 +215,7 @@ def _prior(precision: float, size: int) -> Array:
     return vector
 
 
-def _stratified_folds(labels: Array, networks: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _stratified_folds(labels: Array, networks: int, rng: np.random.Generator) -> Rows:
     """Folds that share out the rows of each class evenly: (n,)."""
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]

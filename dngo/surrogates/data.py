@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 # Tails beyond these many robust standard deviations are compressed. The upper one, which a
 # minimiser need not resolve, is compressed early and cut off; the lower one holds the optimum.

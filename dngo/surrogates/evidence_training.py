@@ -8,13 +8,11 @@ fit makes the evidence as large as it likes.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from dngo.surrogates.network import Network, is_relu
 from dngo.surrogates.settings import SurrogateSettings
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 LOG_LIMIT = 12.0  # of log alpha and log beta: noise-free data would drive beta to infinity
 

@@ -14,16 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from dngo.surrogates.apart import apart
-from dngo.surrogates.numerics import Progress, child, with_task
+from dngo.surrogates.numerics import child, with_task
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Progress, Rows
 
 # Log-normal priors. A lengthscale's median grows with the root of the number of inputs, as
 # distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a function of twenty inputs
@@ -144,7 +142,7 @@ class GaussianProcess:
         mean, variance = self.latent(z)
         return mean.T, (variance + self.noise[:, None]).T
 
-    def left_out(self, fold: NDArray[np.intp]) -> tuple[Array, Array]:
+    def left_out(self, fold: Rows) -> tuple[Array, Array]:
         """What each fold's rows are predicted to be from the other folds: two (n, H).
 
         Exact and without refitting, from blocks of the inverse covariance; the hyperparameters

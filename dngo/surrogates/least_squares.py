@@ -10,14 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, train_networks
-from dngo.surrogates.numerics import Progress
 from dngo.surrogates.settings import SurrogateSettings
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Progress
 
 LEAST_NOISE = 1e-10  # variance, of standardised targets
 RESOLVED = 1e-10  # share of the largest eigenvalue under which a direction has not been observed

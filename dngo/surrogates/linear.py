@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.numerics import with_task
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 
 @dataclass(frozen=True)

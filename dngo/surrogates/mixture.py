@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
-from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.numerics import child
 from dngo.surrogates.regression import fit_regression, folds
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.sparse_process import fit_sparse_process
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Progress, Rows
 
 MOST_FOR_PROCESS = 20_000  # observations; from there on the bases resolve more, for less
 BOOTSTRAPS = 200
@@ -80,7 +78,7 @@ def fit_mixture(
     return weighted, found
 
 
-def left_out_density(process: GaussianProcess, fold: NDArray[np.intp]) -> Array:
+def left_out_density(process: GaussianProcess, fold: Rows) -> Array:
     """Log density of each target given the other folds, averaged over the samples: (n,)."""
     mean, variance = process.left_out(fold)
     each = -0.5 * ((process.targets[:, None] - mean) ** 2 / variance)

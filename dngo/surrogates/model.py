@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
 from dngo.surrogates.bohamiann import SampledBasis, SampledNetworks, fit_bohamiann
@@ -17,16 +16,16 @@ from dngo.surrogates.least_squares import Representation, fit_least_squares
 from dngo.surrogates.linear import Basis, FiniteBasis
 from dngo.surrogates.mixture import fit_mixture
 from dngo.surrogates.network import Network
-from dngo.surrogates.numerics import Progress, child, one_thread
+from dngo.surrogates.numerics import child, one_thread
 from dngo.surrogates.regression import fit_regression
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.surrogates.warping import choose_scale
+from dngo.types import Array, Progress, Rows
 
 if TYPE_CHECKING:
     import h5py
 
-Array = NDArray[np.float64]
 Component = FiniteBasis | GaussianProcess
 FORMAT = 2  # 2: Gaussian processes and weights among the components
 SCALE = ("centre", "spread", "shift", "scale", "power", "lowest", "highest")
@@ -351,7 +350,7 @@ def _fit_objective(
     rng: np.random.Generator,
     progress: Progress | None,
     batch: Array | None,
-    task: NDArray[np.intp] | None,
+    task: Rows | None,
     representation: Representation | None,
 ) -> tuple[list[Component], dict[str, float]]:
     """The components that the settings ask for, of task 0, and the fit's diagnostics."""

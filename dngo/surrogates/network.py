@@ -15,10 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.surrogates.numerics import Progress
 from dngo.surrogates.settings import SurrogateSettings
+from dngo.types import Array, Progress, Rows
 
-Array = NDArray[np.float64]
 # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
 # linear function of x, which generalises better from few observations.
 INITIAL_GAIN = 0.577
@@ -56,7 +55,7 @@ class Network:
 def train_networks(
     x: Array,
     targets: Array,
-    training_rows: list[NDArray[np.intp]],
+    training_rows: list[Rows],
     settings: SurrogateSettings,
     *,
     loss: Literal["squared", "logistic"],
@@ -103,7 +102,7 @@ def train_networks(
         untrained = [p[~trained].copy() for p in params]
         rates = 0.5 * settings.learning_rate * (1 + np.cos(np.pi * np.arange(steps) / steps))
 
-        def draw() -> NDArray[np.intp]:
+        def draw() -> Rows:
             return np.stack([next_rows() for next_rows in draws])
 
         def report(done: int) -> None:
@@ -218,11 +217,11 @@ def _momentum(
 class _Minibatches:
     """Rows without replacement, reshuffled when fewer than a minibatch of them are left."""
 
-    def __init__(self, rows: NDArray[np.intp], size: int, rng: np.random.Generator) -> None:
+    def __init__(self, rows: Rows, size: int, rng: np.random.Generator) -> None:
         self.rows, self.size, self.rng = rows, size, rng
         self.at = len(rows)
 
-    def __call__(self) -> NDArray[np.intp]:
+    def __call__(self) -> Rows:
         if self.at + self.size > len(self.rows):
             self.rows, self.at = self.rng.permutation(self.rows), 0
         self.at += self.size

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import scipy.linalg  # noqa: F401  its BLAS is its own, and must be there when they are looked for
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-Progress = Callable[[float, str], None]
+from dngo.types import Array, Progress
+
+__all__ = ["Array", "Progress", "child", "one_thread", "with_task"]
 
 
 def one_thread():
@@ -31,7 +31,7 @@ def _libraries(with_torch: bool) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def with_task(x: NDArray[np.float64], inputs: int) -> NDArray[np.float64]:
+def with_task(x: Array, inputs: int) -> Array:
     """x: (n, d) -> (n, inputs): after the parameters, a 0 for every task that a point is not of."""
     missing = inputs - x.shape[1]
     return np.hstack([x, np.zeros((len(x), missing))]) if missing else x

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import exp1
 
 from dngo.surrogates.linear import Regression
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 CENTRE, CENTRE_DEVIATION = 0.5, 0.25  # of c: Gaussian around the middle of the cube
 OFFSET_DEVIATION = 1.0  # of lambda, in deviations of the targets

@@ -12,19 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dngo.surrogates.evidence_training import train_on_evidence
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, train_networks
-from dngo.surrogates.numerics import Progress, child
+from dngo.surrogates.numerics import child
 from dngo.surrogates.quadratic import CENTRE, QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Progress, Rows
 
 # log alpha, log beta and log inflation have N(0, PRIOR_DEVIATION^2) priors, cut off at
 # +-LOG_LIMIT: wide, but a constant objective must not drive a variance to zero.
@@ -46,11 +44,11 @@ class Trial:
     rows: (m,) which observations; log_density: (m,) that it gave them before.
     """
 
-    rows: NDArray[np.intp]
+    rows: Rows
     log_density: Array
 
 
-def folds(n: int, networks: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
     """The fold that each of n rows belongs to, of sizes that differ by one at most: (n,)."""
     return rng.permutation(np.arange(n) % networks)
 
@@ -62,7 +60,7 @@ def fit_regression(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    fold: NDArray[np.intp] | None = None,
+    fold: Rows | None = None,
 ) -> tuple[list[FiniteBasis], dict[str, float], Trial]:
     """Components of the posterior, one for each network, the fit's diagnostics, and its trial.
 
@@ -219,7 +217,7 @@ class _LeftOut:
     features: list[Array]
     targets: list[Array]
     heads: list[Regression]
-    rows: NDArray[np.intp]
+    rows: Rows
     _last: tuple[float, Array, Array] | None = None
 
     @classmethod
@@ -228,7 +226,7 @@ class _LeftOut:
         x: Array,
         targets: Array,
         networks: list[Network],
-        fold: NDArray[np.intp],
+        fold: Rows,
         rng: np.random.Generator,
     ) -> _LeftOut:
         kept = np.zeros(len(x), dtype=bool)

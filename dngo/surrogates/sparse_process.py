@@ -7,7 +7,6 @@ posterior itself, come from all of them, by Bayesian linear regression on the ke
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.gaussian_process import (
@@ -23,8 +22,7 @@ from dngo.surrogates.linear import Regression
 from dngo.surrogates.numerics import child
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import slice_sample
-
-Array = NDArray[np.float64]
+from dngo.types import Array, Rows
 
 JITTER = 1e-7  # share of the signal: resolution of the inducing inputs
 NEAR_OPTIMUM = 4  # one in so many inducing inputs is among the best observations
@@ -36,8 +34,8 @@ def fit_sparse_process(
     x: Array,
     targets: Array,
     settings: SurrogateSettings,
-    fold: NDArray[np.intp],
-    rows: NDArray[np.intp],
+    fold: Rows,
+    rows: Rows,
     *,
     rng: np.random.Generator,
 ) -> tuple[GaussianProcess, dict[str, float], Array]:
@@ -114,8 +112,8 @@ def fit_sparse_process(
 def _left_out(
     phi: Array,
     targets: Array,
-    fold: NDArray[np.intp],
-    rows: NDArray[np.intp],
+    fold: Rows,
+    rows: Rows,
     signal: float,
     noise: float,
 ) -> Array:

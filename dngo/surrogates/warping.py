@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import Evidence
 from dngo.surrogates.settings import SurrogateSettings
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 PRIOR_DEVIATION = 1.0  # of the power about 1, so that a handful of observations stays unbent

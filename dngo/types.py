@@ -1,0 +1,14 @@
+"""Types that the whole package shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+"""Whole numbers: rows of an array, or a label for each of its rows."""
+Progress = Callable[[float, str], None]
+"""Told how much of the work is done, from 0 to 1, and what is being done."""

@@ -1,11 +1,10 @@
 """The archive: one HDF5 file per study, append-only, the system of record."""
 
-from dngo.archive.tables import (
-    FORMAT_VERSION,
+from dngo.archive.digests import contents
+from dngo.archive.layout import FORMAT_VERSION
+from dngo.archive.reading import (
     Header,
     Table,
-    append,
-    contents,
     copy_surrogate,
     iteration_attributes,
     prefix_digest,
@@ -18,8 +17,9 @@ from dngo.archive.tables import (
     read_table,
     reading,
     receipt,
-    verify,
 )
+from dngo.archive.verification import verify
+from dngo.archive.writing import append
 
 __all__ = [
     "FORMAT_VERSION",

@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 
-from dngo import archive
+from dngo.archive.layout import plain
+from dngo.archive.reading import read_header, read_space, read_table, reading
+from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.files import replacing
@@ -67,23 +68,23 @@ def read(paths: Sequence[str], space: Space) -> list[Earlier]:
 
 
 def _read(path: Path, name: str, space: Space) -> Earlier:
-    with archive.reading(path) as file:
+    with reading(path) as file:
         _check_self_contained(name, file)
         if not 0 <= int(file.attrs["rows"]) <= MOST_ROWS:
             raise UserError(f"transfer: {name}: has more than {MOST_ROWS} evaluations")
-    problems = archive.verify(path)
+    problems = verify(path)
     if problems:
         raise UserError(f"transfer: {name}: {problems[0]}; transfer from an untouched copy")
-    header = archive.read_header(path)
+    header = read_header(path)
     assert header is not None
-    theirs = archive.read_space(path)
+    theirs = read_space(path)
     missing = [n for n in space.parameters if n not in theirs.parameters]
     if missing:
         raise UserError(
             f"transfer: {name}: knows no parameter {', '.join(missing)}; it knows "
             f"{', '.join(theirs.parameters)[:200]}, and needs all of this study"
         )
-    table = archive.read_table(path)
+    table = read_table(path)
     ok = (table.status == "ok") & np.isfinite(table.objective)
     sign = 1.0 if header.identity["direction"] == "minimize" else -1.0
     v, inside = _points(space, theirs, table.v[ok])
@@ -162,16 +163,12 @@ def files(path: Path) -> list[str]:
 
 def recorded(path: Path) -> list[Earlier]:
     """What the archive of a study holds of earlier ones."""
-    with archive.reading(path) as file:
+    with reading(path) as file:
         group = file.get("transfer", {})
         return [
             Earlier(
-                **{n: _plain(group[str(i)].attrs[n]) for n in _ATTRIBUTES},
+                **{n: plain(group[str(i)].attrs[n]) for n in _ATTRIBUTES},
                 **{n: group[str(i)][n][()] for n in _ARRAYS},
             )
             for i in range(len(group))
         ]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,40 @@
+"""Digests of what an archive holds: a chain, one link for each iteration, of values and not of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+
+from dngo.archive.layout import columns_of, plain
+from dngo.storage.digest import digest
+
+
+def genesis_digest(file: h5py.File) -> str:
+    kept = ("format", "format_version", "identity")
+    header = {k: plain(file.attrs[k]) for k in kept}
+    return digest(header, contents(file["transfer"])) if "transfer" in file else digest(header)
+
+
+def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
+    first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
+    part = slice(first, first + rows)
+    tables = {
+        d.name: d.asstr()[part] if d.dtype.kind == "O" else d[part]
+        for name in ("proposals", "outcomes")
+        for d in columns_of(file[name])
+    }
+    attributes = {k: plain(v) for k, v in group.attrs.items() if k != "digest"}
+    model = contents(group["surrogate"]) if "surrogate" in group else {}
+    return digest(tables, attributes, model)
+
+
+def contents(item: h5py.Group | h5py.Dataset, name: str = "") -> dict[str, Any]:
+    """Every dataset ("/a/b") and attribute ("/a/b@c") below a group, by name."""
+    found = {f"{name}@{key}": plain(value) for key, value in item.attrs.items()}
+    if isinstance(item, h5py.Dataset):
+        found[name] = item.asstr()[()] if item.dtype.kind == "O" else item[()]
+    else:
+        for key in item:
+            found |= contents(item[key], f"{name}/{key}")
+    return found

@@ -1,0 +1,68 @@
+"""What stands where in an archive.
+
+Layout (format 1), readable by plain h5py::
+
+    /                      attributes: format_version, identity (JSON), rows, iterations, digest
+    /proposals/            one row per proposal, in the order (iteration, slot)
+        iteration slot source value mean std feasibility num_pending runner_up
+        parameters/NAME    natural values; numbers are NaN, choices "" where inactive
+        v  x               rows as matrices: natural values, and the model's inputs
+    /outcomes/             the same rows
+        status objective noise duration attempts host job started finished message metadata
+        constraints/NAME   1 satisfied, 0 violated, -1 unknown
+    /iterations/T/         attributes: config, environment, merged (environment of the merge), seed,
+                           spawn_key, training_iterations, training_digest, pending, first_row,
+                           rows, points_per_job, previous, digest;  surrogate/ the model
+    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+from dngo.batch import STATUSES
+
+FORMAT_VERSION = 1
+TEXT = h5py.string_dtype("utf-8")
+STATUS = h5py.enum_dtype({s: i for i, s in enumerate(STATUSES)}, basetype="u1")
+PROPOSAL_COLUMNS: dict[str, Any] = {
+    "iteration": "i8",
+    "slot": "i8",
+    "source": TEXT,
+    "value": "f8",
+    "mean": "f8",
+    "std": "f8",
+    "feasibility": "f8",
+    "num_pending": "i8",
+    "runner_up": "f8",
+}
+OUTCOME_COLUMNS: dict[str, Any] = {
+    "status": STATUS,
+    "objective": "f8",
+    "noise": "f8",
+    "duration": "f8",
+    "attempts": "i8",
+    "host": TEXT,
+    "job": TEXT,
+    "started": "f8",
+    "finished": "f8",
+    "message": TEXT,
+    "metadata": TEXT,
+}
+
+
+def columns_of(group: h5py.Group) -> list[h5py.Dataset]:
+    found: list[h5py.Dataset] = []
+    for name in sorted(group):
+        item = group[name]
+        found += [item] if isinstance(item, h5py.Dataset) else columns_of(item)
+    return found
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,280 @@
+"""Reading an archive: nothing here writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+from pydantic import TypeAdapter
+
+from dngo.archive.digests import genesis_digest
+from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, plain
+from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.space.parameters import AnyParameter
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import replacing
+
+if TYPE_CHECKING:
+    from dngo.surrogates import Model
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an archive holds, read without touching its tables."""
+
+    identity: dict[str, Any]
+    rows: int
+    iterations: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of an archive up to some iteration, as arrays of equal length n.
+
+    v: (n, k), x: (n, d); status: (n,) names; objective, noise, duration: (n,), NaN if unknown;
+    constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers.
+    """
+
+    iteration: np.ndarray
+    slot: np.ndarray
+    v: np.ndarray
+    x: np.ndarray
+    status: np.ndarray
+    objective: np.ndarray
+    noise: np.ndarray
+    duration: np.ndarray
+    constraints: dict[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[h5py.File]:
+    """An archive opened to be read; raises UserError if it is missing, damaged or too new."""
+    # Readers take no lock: the writer replaces the file, and an open reader keeps the old one.
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            _check_format(path, file)
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such archive") from None
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise UserError(
+            f"{path}: cannot be read as an archive, it is truncated, damaged or another kind of "
+            f"file ({reason}); nothing was changed, put a good copy in its place"
+        ) from None
+
+
+def _check_format(path: Path, file: h5py.File) -> None:
+    version = file.attrs.get("format_version")
+    if version is None:
+        raise UserError(f"{path}: is an HDF5 file but not a dngo archive; nothing was changed")
+    if version > FORMAT_VERSION:
+        raise UserError(
+            f"{path}: has format {version}, and this dngo reads up to {FORMAT_VERSION}; "
+            "update dngo; nothing was changed"
+        )
+
+
+def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | None:
+    """The header of the archive in `path`, or None if there is no file.
+
+    identity: what the archive must belong to (`Config.identity`); raises UserError otherwise.
+    """
+    if not path.exists():
+        return None
+    with reading(path) as file:
+        header = Header(
+            identity=json.loads(file.attrs["identity"]),
+            rows=int(file.attrs["rows"]),
+            iterations=int(file.attrs["iterations"]),
+            digest=str(file.attrs["digest"]),
+        )
+    if identity is not None:
+        check_identity(path, header.identity, identity)
+    return header
+
+
+def check_identity(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    words = {"study": "study", "direction": "direction", "constraints": "constraints"}
+    for key, word in words.items():
+        if found.get(key) != wanted[key]:
+            raise UserError(
+                f"{path}: belongs to a study with {word} {found.get(key)!r}, and the configuration "
+                f"says {wanted[key]!r}; give the study another name, or put the old value back"
+            )
+    if found.get("transfer", []) != wanted.get("transfer", []):
+        raise UserError(
+            f"{path}: was made with transfer {found.get('transfer', [])}, and the configuration says "
+            f"{wanted.get('transfer', [])}; it cannot change: put the old value back (the files "
+            "themselves are not needed any more), or give the study another name"
+        )
+    if found.get("space") != wanted["space"]:
+        names = sorted({*found["space"], *wanted["space"]})
+        changed = [n for n in names if found["space"].get(n) != wanted["space"].get(n)]
+        raise UserError(
+            f"{path}: the search space of a study cannot change, and {', '.join(changed)[:200]} "
+            "did; give the study another name, or put the old space back"
+        )
+
+
+def read_space(path: Path) -> Space:
+    """The search space that an archive was made with: it needs no configuration to be read."""
+    header = read_header(path)
+    if header is None:
+        raise UserError(f"{path}: there is no such archive")
+    parameters = TypeAdapter(dict[str, AnyParameter]).validate_python(header.identity["space"])
+    return Space(dict(parameters))
+
+
+def read_table(path: Path, *, iterations: int | None = None) -> Table:
+    """The rows of the first `iterations` iterations (all of them if None)."""
+    with reading(path) as file:
+        rows = int(file.attrs["rows"])
+        if iterations is not None and iterations < int(file.attrs["iterations"]):
+            rows = int(file[f"iterations/{iterations}"].attrs["first_row"])
+        p, o = file["proposals"], file["outcomes"]
+        flags = {n: o["constraints"][n][:rows].astype(float) for n in o["constraints"]}
+        return Table(
+            iteration=p["iteration"][:rows],
+            slot=p["slot"][:rows],
+            v=p["v"][:rows],
+            x=p["x"][:rows],
+            status=np.array(STATUSES)[o["status"][:rows]],
+            objective=o["objective"][:rows],
+            noise=o["noise"][:rows],
+            duration=o["duration"][:rows],
+            constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
+        )
+
+
+def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
+    """What the objective reported beside its value: a dict for each row of `read_table`."""
+    with reading(path) as file:
+        rows = int(file.attrs["rows"])
+        if iterations is not None and iterations < int(file.attrs["iterations"]):
+            rows = int(file[f"iterations/{iterations}"].attrs["first_row"])
+        return [json.loads(text) for text in file["outcomes/metadata"].asstr()[:rows]]
+
+
+def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
+    """The attributes of one merged iteration: its configuration, digests and environment."""
+    with reading(path) as file:
+        return {k: plain(v) for k, v in file[f"iterations/{iteration}"].attrs.items()}
+
+
+def read_batch(path: Path, iteration: int, space: Space) -> Batch:
+    """The batch of a merged iteration, as it was proposed."""
+    attributes = iteration_attributes(path, iteration)
+    first, rows = attributes["first_row"], attributes["rows"]
+    part = slice(first, first + rows)
+    with reading(path) as file:
+        p = file["proposals"]
+        columns = {n: _values(p[n], part) for n in PROPOSAL_COLUMNS}
+        parameters = space.to_parameters(p["v"][part])
+    proposals = [
+        Proposal(parameters=parameters[i], **{n: c[i] for n, c in columns.items()})
+        for i in range(rows)
+    ]
+    return Batch(
+        iteration=iteration,
+        config=json.loads(attributes["config"]),
+        points_per_job=attributes["points_per_job"],
+        seed=attributes["seed"],
+        spawn_key=attributes["spawn_key"],
+        training_iterations=attributes["training_iterations"],
+        training_digest=attributes["training_digest"],
+        pending=attributes["pending"],
+        environment=json.loads(attributes["environment"]),
+        proposals=proposals,
+    )
+
+
+def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
+    """The outcomes of a merged batch, in the order of its proposals."""
+    attributes = iteration_attributes(path, batch.iteration)
+    first, rows = attributes["first_row"], attributes["rows"]
+    part = slice(first, first + rows)
+    with reading(path) as file:
+        o = file["outcomes"]
+        columns = {n: _values(o[n], part) for n in OUTCOME_COLUMNS}
+        flags = {n: o["constraints"][n][part] for n in o["constraints"]}
+    outcomes = []
+    for i, proposal in enumerate(batch.proposals):
+        fields = {n: c[i] for n, c in columns.items()}
+        fields["metadata"] = json.loads(fields["metadata"])
+        fields["status"] = STATUSES[fields["status"]]
+        outcomes.append(
+            Outcome(
+                iteration=proposal.iteration,
+                slot=proposal.slot,
+                parameters_digest=digest_parameters(proposal.parameters),
+                constraints={n: int(f[i]) for n, f in flags.items() if f[i] >= 0},
+                **fields,
+            )
+        )
+    return outcomes
+
+
+def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
+    """The surrogate that a merged iteration was proposed with, if any, and its settings."""
+    from dngo.surrogates import Model
+
+    with reading(path) as file:
+        group = file[f"iterations/{iteration}"]
+        if "surrogate" not in group:
+            return None, {}
+        group = group["surrogate"]
+        return Model.load(group["model"]), json.loads(group.attrs["settings"])
+
+
+def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
+    """Write the surrogate that a merged iteration was proposed with as a file of its own."""
+    with (
+        reading(path) as file,
+        replacing(to) as temporary,
+        h5py.File(temporary, "w") as target,
+    ):
+        group = file[f"iterations/{iteration}"]
+        if "surrogate" in group:
+            for name, value in group["surrogate"].attrs.items():
+                target.attrs[name] = value
+            for name in group["surrogate"]:
+                group["surrogate"].copy(name, target)
+
+
+def receipt(path: Path, iteration: int) -> dict[str, Any]:
+    """What merge declares: iteration, its rows, the archive's digest after it and before it."""
+    attributes = iteration_attributes(path, iteration)
+    return {
+        "iteration": iteration,
+        "first_row": attributes["first_row"],
+        "rows": attributes["rows"],
+        "digest": attributes["digest"],
+        "previous": attributes["previous"],
+        "merged": json.loads(attributes["merged"]),
+    }
+
+
+def prefix_digest(path: Path, iterations: int) -> str:
+    """Digest of the archive when it held `iterations` iterations."""
+    with reading(path) as file:
+        if iterations == 0:
+            return genesis_digest(file)
+        return str(file[f"iterations/{iterations - 1}"].attrs["digest"])
+
+
+def _values(dataset: h5py.Dataset, part: slice) -> list[Any]:
+    values = dataset.asstr()[part] if dataset.dtype.kind == "O" else dataset[part]
+    return values.tolist()

@@ -1,0 +1,178 @@
+"""Appending to an archive.
+
+Only `append` writes: it copies the file, appends to the copy, and renames it over the original, so
+that a crash leaves the old archive or the new one. The digest of each iteration covers its own rows,
+its attributes, its surrogate and the digest before: a chain in which every altered value shows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from dngo.archive.digests import genesis_digest, iteration_digest
+from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, TEXT
+from dngo.archive.reading import read_header, receipt
+from dngo.batch import STATUSES, Batch, Outcome
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.storage.claim import Claim
+from dngo.storage.files import replacing
+
+
+def append(
+    path: Path,
+    *,
+    identity: dict[str, Any],
+    space: Space,
+    batch: Batch,
+    outcomes: list[Outcome],
+    surrogate: Path | None,
+    environment: dict[str, Any] | None = None,
+    transfer: Path | None = None,
+    wait: float = 600.0,
+) -> dict[str, Any]:
+    """Append one iteration; the receipt says what the archive was and is.
+
+    environment: where and when this is done (`dngo.provenance`), recorded with it.
+    transfer: a file with the group of that name for a new archive (`dngo.archive.transfer`).
+    Idempotent: an iteration that the archive holds already is left as it is, and its receipt
+    returned. One writer at a time: waits up to `wait` seconds for another.
+    Raises UserError if the archive belongs to another study or an iteration before is missing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with Claim(path.with_name(f".{path.name}.claim")).held(wait=wait, what=f"{path}"):
+            header = read_header(path, identity)
+            merged = header.iterations if header else 0
+            if batch.iteration < merged:
+                return receipt(path, batch.iteration)
+            if batch.iteration > merged:
+                raise UserError(
+                    f"{path}: holds {merged} iterations, so iteration {batch.iteration} cannot "
+                    f"follow; type the same command again"
+                )
+            with replacing(path) as temporary:
+                if header:
+                    shutil.copyfile(path, temporary)
+                with h5py.File(temporary, "r+" if header else "w", locking=False) as file:
+                    if not header:
+                        _create(file, identity, space, transfer)
+                    _append(file, space, batch, outcomes, surrogate, environment or {})
+    except TimeoutError as error:
+        raise UserError(f"{error}; a study has one writer at a time") from None
+    return receipt(path, batch.iteration)
+
+
+def _create(
+    file: h5py.File,
+    identity: dict[str, Any],
+    space: Space,
+    transfer: Path | None,
+) -> None:
+    file.attrs["format"] = "dngo archive"
+    file.attrs["format_version"] = FORMAT_VERSION
+    file.attrs["identity"] = json.dumps(identity)
+    file.attrs["rows"] = 0
+    file.attrs["iterations"] = 0
+    proposals, outcomes = file.create_group("proposals"), file.create_group("outcomes")
+    for name, dtype in PROPOSAL_COLUMNS.items():
+        _column(proposals, name, dtype)
+    for name, dtype in OUTCOME_COLUMNS.items():
+        _column(outcomes, name, dtype)
+    _column(proposals, "v", "f8", space.k)
+    _column(proposals, "x", "f8", space.d)
+    parameters = proposals.create_group("parameters")
+    for column in space.columns:
+        _column(parameters, column.name, "f8" if column.choices is None else TEXT)
+    flags = outcomes.create_group("constraints")
+    for name in identity["constraints"]:
+        _column(flags, name, "i1")
+    file.create_group("iterations")
+    if transfer is not None:
+        with h5py.File(transfer, "r", locking=False) as source:
+            source.copy("transfer", file)
+    file.attrs["digest"] = genesis_digest(file)
+
+
+def _column(group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
+    shape = () if width is None else (width,)
+    rows = 256 if width is None else max(1, 2048 // max(width, 1))
+    group.create_dataset(
+        name,
+        (0, *shape),
+        maxshape=(None, *shape),
+        dtype=dtype,
+        chunks=(rows, *(max(s, 1) for s in shape)),
+    )
+
+
+def _append(
+    file: h5py.File,
+    space: Space,
+    batch: Batch,
+    outcomes: list[Outcome],
+    surrogate: Path | None,
+    environment: dict[str, Any],
+) -> None:
+    first, rows = int(file.attrs["rows"]), len(batch.proposals)
+    v = space.from_parameters([p.parameters for p in batch.proposals])
+    p, o = file["proposals"], file["outcomes"]
+    for name in PROPOSAL_COLUMNS:
+        _extend(p[name], first, [getattr(q, name) for q in batch.proposals])
+    _extend(p["v"], first, v)
+    _extend(p["x"], first, space.encode(v) if rows else np.empty((0, space.d)))
+    for column in space.columns:
+        missing = np.nan if column.choices is None else ""
+        values = [q.parameters.get(column.name, missing) for q in batch.proposals]
+        if column.choices is not None:
+            values = [x if isinstance(x, str) else json.dumps(x) for x in values]
+        _extend(p["parameters"][column.name], first, values)
+    for name in OUTCOME_COLUMNS:
+        values = [getattr(q, name) for q in outcomes]
+        if name == "status":
+            values = [STATUSES.index(s) for s in values]
+        elif name == "metadata":
+            values = [json.dumps(m, sort_keys=True) for m in values]
+        _extend(o[name], first, values)
+    for name in o["constraints"]:
+        _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
+
+    group = file.create_group(f"iterations/{batch.iteration}")
+    group.attrs["config"] = json.dumps(batch.config)
+    group.attrs["environment"] = json.dumps(batch.environment, sort_keys=True)
+    group.attrs["merged"] = json.dumps(environment, sort_keys=True)
+    group.attrs["seed"] = batch.seed
+    group.attrs["spawn_key"] = np.array(batch.spawn_key, dtype="i8")
+    group.attrs["points_per_job"] = batch.points_per_job
+    group.attrs["training_iterations"] = batch.training_iterations
+    group.attrs["training_digest"] = batch.training_digest
+    group.attrs["pending"] = np.array(batch.pending, dtype="i8")
+    group.attrs["first_row"] = first
+    group.attrs["rows"] = rows
+    group.attrs["previous"] = str(file.attrs["digest"])
+    if surrogate is not None:
+        with h5py.File(surrogate, "r", locking=False) as source:
+            target = group.create_group("surrogate")
+            for name, value in source.attrs.items():
+                target.attrs[name] = value
+            for name in source:
+                source.copy(name, target)
+    group.attrs["digest"] = iteration_digest(file, group)
+    file.attrs["digest"] = group.attrs["digest"]
+    file.attrs["iterations"] = batch.iteration + 1
+    file.attrs["rows"] = first + rows
+
+
+def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:
+    if len(values) == 0:
+        return
+    dataset.resize(first + len(values), axis=0)
+    if dataset.dtype.kind == "O":
+        values = np.array(values, dtype=object)
+    dataset[first:] = values

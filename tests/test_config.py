@@ -110,6 +110,12 @@ def test_mistakes_in_the_space(tmp_path: Path, space: str, words: list[str]) -> 
         ("just text", ["must be a mapping", "str"]),
         ("a: [1,\n", [":2:", "not valid YAML"]),
         ("a: !!python/object/apply:os.system [ls]\n", [":1:", "not valid YAML"]),
+        ("study: a\nseed: !word 3\n", [":2:", "not valid YAML"]),
+        ("study: !!bool a\n", ["not a usable configuration"]),
+        ("study: a\n---\nstudy: b\n", [":2:", "not valid YAML"]),
+        ("study: *a\n", [":1:", "undefined alias"]),
+        ("study: &a [*a]\n", ["not a usable configuration"]),
+        (f"study: {'[' * 5000}\n", ["not a usable configuration"]),
         ("study: a\nstudy: b\n", [":2:", "study", "given twice"]),
         (HEAD, ["space", "is missing"]),
         ("study: a/b\n", ["study", "letters"]),
@@ -137,6 +143,22 @@ def test_a_flood_of_aliases_is_refused(tmp_path: Path) -> None:
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)
     ]
     assert "nodes" in mistake(tmp_path, "\n".join(levels))
+
+
+def test_a_file_that_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes("study: é".encode("latin-1"))
+    with pytest.raises(UserError, match=r"^\S*config\.yaml: cannot be read as text \(.*\)$"):
+        load([path])
+
+
+def test_anchors_and_merge_keys_are_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        HEAD + "space:\n  x: &unit {type: float, low: 0, high: 1}\n  y: {<<: *unit, high: 2}\n",
+    )
+    space = load([path]).space
+    assert (space["x"].high, space["y"].low, space["y"].high) == (1, 0, 2)  # type: ignore[union-attr]
 
 
 def test_missing_file_and_exit_status(capsys: pytest.CaptureFixture[str]) -> None:

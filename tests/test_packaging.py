@@ -76,7 +76,7 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     names = {n.lower() for n in loaded.stdout.split()}
-    modules_of = {"pyyaml": "yaml", "scikit-learn": "sklearn"}
+    modules_of = {"pyyaml": "yaml", "ruamel.yaml": "ruamel", "scikit-learn": "sklearn"}
     needed = {d for d in declared() if modules_of.get(d, d.replace("-", "_")) in names}
     assert needed <= there
 

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
 
 from dngo import archive as archives
 from dngo.audit import audit_all
@@ -288,9 +288,11 @@ class _Description:
             name="The archive: every proposal, outcome and surrogate",
             identifier=self.header.digest,
         )
-        resolved = yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False)
+        resolved = io.StringIO()
+        YAML().dump(self.config.model_dump(mode="json"), resolved)
+        resolved.seek(0)
         self.configuration = self.add_file(
-            io.StringIO(resolved), "config.yaml", name="The configuration, all defaults filled in"
+            resolved, "config.yaml", name="The configuration, all defaults filled in"
         )
         table = io.StringIO()
         csv_table.write_rows(self.rows, table)

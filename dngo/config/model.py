@@ -1,0 +1,281 @@
+"""The model of a study's configuration, the source of truth of all its keys.
+
+`config.schema.json` is generated from it (`dngo check --schema`), and a test fails when the two
+drift apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.config.messages import Located, nearest, short
+from dngo.space import Space
+from dngo.space.parameters import (
+    AnyParameter,
+    Categorical,
+    Fixed,
+    Float,
+    Int,
+    Ordinal,
+    Section,
+    admits,
+)
+from dngo.surrogates.settings import SurrogateSettings
+
+COMPLETED = "completed"  # the implicit constraint: the objective ran and reported
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+StudyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+# What a command may have in braces: the name of a parameter, or one of those reserved.
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+RESERVED = {"parameters", "outcome", "workdir", "seed", "id", "python"}
+
+
+class Objective(Section):
+    """What is evaluated, and within which limits."""
+
+    command: str | list[str] | None = Field(
+        None,
+        description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
+        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}. It is split into words "
+        "and started without a shell; give a list of words where quoting matters.",
+    )
+    callable: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="A Python function, module:function, in place of a command: it is called "
+        "with the parameters as keywords and returns a number or an outcome document.",
+    )
+    direction: Literal["minimize", "maximize"] = Field(
+        "minimize", description="Whether small or large values of the objective are good."
+    )
+    time_limit: float | None = Field(
+        None, gt=0, description="Seconds for one evaluation; then it is stopped: status timeout."
+    )
+    memory_mb: int | None = Field(
+        None,
+        gt=0,
+        description="Resident memory in MB for one evaluation with its children; above it is "
+        "stopped: status out_of_memory. Left out: what the machine or the job has.",
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables for the objective."
+    )
+    working_directory: str | None = Field(
+        None, description="Where the command starts; the configuration file's folder if left out."
+    )
+    keep_workdir: bool = Field(
+        False, description="Keep each evaluation's private folder {workdir} after it has ended."
+    )
+    output_limit: int = Field(
+        65536,
+        ge=1024,
+        le=2**26,
+        description="Bytes of standard output, and of standard error, that are kept for a point.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Objective:
+        if (self.command is None) == (self.callable is None):
+            raise ValueError("give either command or callable")
+        if self.command is not None and not self.command:
+            raise ValueError("command is empty")
+        return self
+
+
+class Design(Section):
+    """The initial design, iteration 0: a scrambled Sobol sequence."""
+
+    size: int | None = Field(
+        None, ge=1, le=1_000_000, description="Number of points; batch_size if left out."
+    )
+    include_default: bool = Field(
+        True, description="Evaluate the parameters' defaults as the very first point."
+    )
+
+
+class Stop(Section):
+    """When a study ends before its iterations are used up; looked at when a run is planned."""
+
+    target: float | None = Field(None, description="An objective at least this good is enough.")
+    evaluations: int | None = Field(None, ge=1, description="No iteration starts beyond this many.")
+
+
+Resource = dict[str, int | float | str]
+
+
+class Resources(Section):
+    """Resources of each rule, by Snakemake's names: mem_mb, runtime (minutes), slurm_partition ..."""
+
+    fit: Resource = Field(default_factory=dict)
+    propose: Resource = Field(default_factory=dict)
+    evaluate: Resource = Field(default_factory=dict)
+    merge: Resource = Field(default_factory=dict)
+
+
+def _shorthand(settings: Any) -> Any:
+    """Annotation of a section that may be given as its kind alone."""
+
+    def expand(given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    kinds = settings.model_fields["kind"].annotation
+    return Annotated[settings, BeforeValidator(expand, json_schema_input_type=kinds | settings)]
+
+
+if TYPE_CHECKING:
+    Surrogate = SurrogateSettings
+    Acquisition = AcquisitionSettings
+else:
+    Surrogate = _shorthand(SurrogateSettings)
+    Acquisition = _shorthand(AcquisitionSettings)
+
+
+class Config(Section):
+    """A study."""
+
+    study: StudyName = Field(description="Name of the study: its folder under `results`.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Root of every random stream.")
+    results: str = Field("results", min_length=1, description="Folder that holds the studies.")
+    objective: Objective
+    space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")
+    constraints: list[Name] = Field(
+        default_factory=list,
+        description="Names of the constraints that the objective reports, true = satisfied.",
+    )
+    design: Design = Design()
+    iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
+    batch_size: int = Field(10, ge=1, le=1_000_000, description="Points in a batch.")
+    points_per_job: int = Field(
+        1, ge=1, description="Points that one job evaluates, one after another."
+    )
+    batches_in_flight: int = Field(
+        1, ge=1, le=100, description="Batches that may be under evaluation at the same time."
+    )
+    iterations_per_run: int = Field(
+        0, ge=0, description="Iterations planned in one run of Snakemake; 0: all that remain."
+    )
+    stop: Stop = Stop()
+    retries: int = Field(
+        2,
+        ge=0,
+        le=100,
+        description="Further attempts at a job that was killed, with its node, for its time or its "
+        "memory. A point whose jobs all died has the outcome lost.",
+    )
+    escalation: float = Field(
+        1.0,
+        ge=1,
+        le=100,
+        description="Factor on evaluate's runtime and mem_mb at each further attempt.",
+    )
+    surrogate: Surrogate = SurrogateSettings()
+    acquisition: Acquisition = AcquisitionSettings()
+    optimum: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="The best value that the objective can have, where it is known: reports then "
+        "say how far from it the study was, and is.",
+    )
+    transfer: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Archives of earlier studies to learn from: related tasks over parameters of "
+        "the same names, whose successful evaluations are copied into this study's archive when it "
+        "is created. Cannot change afterwards; the files are then not needed any more.",
+    )
+    resources: Resources = Resources()
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        for name, parameter in self.space.items():
+            if name in RESERVED:
+                raise Located(
+                    ("space", name), f"{name!r} is a placeholder of the command; rename it"
+                )
+            for parent, wanted in parameter.active_if.items():
+                self._check_condition(name, parent, wanted)
+            if isinstance(parameter, Fixed) and parameter.active_if:
+                raise Located(
+                    ("space", name, "active_if"), "a fixed parameter cannot be conditional"
+                )
+        _check_cycles(self.space)
+        if all(isinstance(p, Fixed) for p in self.space.values()):
+            raise Located(("space",), "every parameter is fixed: there is nothing to search")
+        if len(set(self.constraints)) != len(self.constraints):
+            raise Located(("constraints",), "a name is listed twice; list each constraint once")
+        if COMPLETED in self.constraints:
+            raise Located(("constraints",), f"{COMPLETED!r} is always there; choose another name")
+        return self
+
+    def _check_condition(self, name: str, parent: str, wanted: list[Any]) -> None:
+        where = ("space", name, "active_if", parent)
+        if parent == name:
+            raise Located(where, "a parameter cannot depend on itself")
+        if parent not in self.space:
+            raise Located(where, f"there is no parameter {parent!r}{nearest(parent, self.space)}")
+        for value in wanted:
+            other = self.space[parent]
+            if not admits(other, value):
+                raise Located(
+                    where, f"{parent} never has the value {short(value)}; {_range(other)}"
+                )
+        parameter = self.space[parent]
+        if isinstance(parameter, Fixed) and parameter.value not in wanted:
+            raise Located(
+                where, f"{parent} is fixed at {parameter.value!r}: never active; remove it"
+            )
+
+    @property
+    def design_size(self) -> int:
+        """Points in iteration 0."""
+        return self.batch_size if self.design.size is None else self.design.size
+
+    def batch_size_of(self, iteration: int) -> int:
+        """Points that an iteration proposes when it starts now."""
+        return self.design_size if iteration == 0 else self.batch_size
+
+    @property
+    def search_space(self) -> Space:
+        return Space(dict(self.space))
+
+    def identity(self) -> dict[str, Any]:
+        """What may never change in a study: its name, space, direction and constraint names."""
+        dump = self.model_dump(mode="json")
+        return {
+            "study": self.study,
+            "direction": self.objective.direction,
+            "constraints": sorted(self.constraints),
+            "space": dump["space"],
+            **({"transfer": self.transfer} if self.transfer else {}),
+        }
+
+    def resolved(self) -> str:
+        """The whole configuration, defaults filled in, as JSON in its own order."""
+        return json.dumps(self.model_dump(mode="json"))
+
+
+def _range(parameter: Any) -> str:
+    if isinstance(parameter, Float | Int) and parameter.values is None:
+        return f"it ranges from {parameter.low} to {parameter.high}"
+    if isinstance(parameter, Categorical | Ordinal):
+        return f"its choices are {short(list(parameter.listed))}"
+    return "see its definition"
+
+
+def _check_cycles(space: Mapping[str, Any]) -> None:
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            chain = " -> ".join((*path[path.index(name) :], name))
+            raise Located(("space", name, "active_if"), f"the conditions form a circle: {chain}")
+        for parent in space[name].active_if:
+            visit(parent, (*path, name))
+
+    for name in space:
+        visit(name, ())

@@ -1,0 +1,131 @@
+"""From YAML files and the command line to a `Config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from dngo.config.messages import Lines, explain, nearest, short
+from dngo.config.model import PLACEHOLDER, RESERVED, Config
+from dngo.errors import UserError
+
+if TYPE_CHECKING:
+    from ruamel.yaml.nodes import Node
+
+MAX_NODES = 100_000
+
+
+def load(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read, merge and validate configuration files; later ones override earlier ones.
+
+    overrides: values from the command line, on top.
+    Raises UserError with one line for each mistake: file, line, key, what would be right.
+    """
+    merged: dict[str, Any] = {}
+    lines: Lines = {}
+    for path in paths:
+        data, places = _read(Path(path))
+        _update(merged, data)
+        lines.update(places)
+    if overrides:
+        _update(merged, overrides)
+        for key in overrides:
+            lines[(key,)] = "--config"
+    source = str(paths[0]) if paths else "--config"
+    config = validate(merged, lines=lines, source=source)
+    _check_placeholders(config, lines, source)
+    if config.acquisition.missing_package:
+        place = lines.get(("acquisition",), source)
+        raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
+    # The objective starts in its configuration's folder, wherever Snakemake was started.
+    folder = Path(paths[0]).parent if paths else Path()
+    directory = folder / (config.objective.working_directory or "")
+    objective = config.objective.model_copy(update={"working_directory": str(directory)})
+    return config.model_copy(update={"objective": objective})
+
+
+def validate(data: Any, *, lines: Lines | None = None, source: str = "configuration") -> Config:
+    """A `Config` of plain data; `lines` says where each key stands, for errors.
+
+    Raises UserError with one line for each mistake.
+    """
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise UserError("\n".join(explain(error, Config, lines or {}, source))) from None
+
+
+def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
+    command = config.objective.command
+    words = [command] if isinstance(command, str) else command or []
+    for name in PLACEHOLDER.findall(" ".join(words)):
+        if name not in config.space and name not in RESERVED:
+            place = lines.get(("objective", "command"), source)
+            known = [*config.space, *sorted(RESERVED)]
+            raise UserError(
+                f"{place}: objective.command: {{{name}}} is no parameter"
+                f"{nearest(name, known) or '; known: ' + ', '.join(known)}"
+            )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Lines]:
+    """The mapping in a YAML 1.2 file, where 1e-3 is a number and `no` a word, and its keys' lines."""
+    from ruamel.yaml import YAML, YAMLError  # a job of a study reads no YAML
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; name one with --configfile") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text ({error})") from None
+    yaml = YAML(typ="safe", pure=True)
+    lines: Lines = {}
+    try:
+        node = yaml.compose(text)
+        data = None
+        if node is not None:
+            _index_lines(node, (), path, lines, [MAX_NODES])
+            data = yaml.constructor.construct_document(node)
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise UserError(f"{place}: {short(problem, 120)}; not valid YAML") from None
+    except (RecursionError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: {short(str(error), 120)}; not a usable configuration") from None
+    if not isinstance(data, dict):
+        kind = "empty" if data is None else f"a {type(data).__name__}"
+        raise UserError(f"{path}: must be a mapping of keys to values, and is {kind}")
+    return data, lines
+
+
+def _index_lines(
+    node: Node, key: tuple[str, ...], path: Path, lines: Lines, budget: list[int]
+) -> None:
+    """Note the line of every key; a key given twice, or a flood of aliases, is an error."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise UserError(f"{path}: has more than {MAX_NODES} nodes; not a usable configuration")
+    lines.setdefault(key, f"{path}:{node.start_mark.line + 1}")
+    for i, item in enumerate(node.value if isinstance(node.value, list) else ()):
+        if not isinstance(item, tuple):  # of a sequence
+            _index_lines(item, (*key, str(i)), path, lines, budget)
+            continue
+        name, value = (*key, str(item[0].value)), item[1]
+        place = f"{path}:{item[0].start_mark.line + 1}"
+        if name in lines:
+            inside = ".".join(short(part) for part in name)
+            raise UserError(f"{place}: {inside}: this key is given twice; remove one of them")
+        lines[name] = place
+        _index_lines(value, name, path, lines, budget)
+
+
+def _update(into: dict[str, Any], new: Mapping[str, Any]) -> None:
+    for key, value in new.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _update(into[key], value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value

@@ -4,4 +4,4 @@ The package holds all logic; `rules/` and `scripts/` only connect it to Snakemak
 Importing `dngo` is cheap: numerical modules are imported where needed, torch where a GPU is.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

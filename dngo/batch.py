@@ -81,7 +81,8 @@ class Batch:
     config: the resolved configuration they were made with.  points_per_job: how jobs share them.
     seed, spawn_key: the random stream of this stage.  training_iterations: the surrogate's prefix.
     training_digest: digest of the archive at that prefix.  pending: iterations under way then.
-    environment: versions and machine (see `dngo.provenance`).
+    environment: packages and machine (see `dngo.provenance`).  versions: of what made the batch
+    ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
     """
 
     iteration: int
@@ -94,6 +95,7 @@ class Batch:
     pending: list[int]
     environment: dict[str, Any]
     proposals: list[Proposal]
+    versions: dict[str, int] = field(default_factory=dict)
 
     @property
     def num_chunks(self) -> int:

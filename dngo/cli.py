@@ -13,6 +13,8 @@ from dngo import __version__
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
 
+OTHER_VERSION = 3  # exit status of a replay that only another release can do
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; a user's mistake is one line on standard error and exit status 1."""
@@ -169,13 +171,13 @@ def _replay(arguments: argparse.Namespace) -> int:
     if header is None:
         raise UserError(f"{path}: there is no such archive")
     chosen = range(header.iterations) if arguments.iteration is None else [arguments.iteration]
-    good = True
+    found = set()
     for t in chosen:
         with bar(f"iteration {t}") as progress:
             verdict = replay(path, t, progress=progress)
         print(verdict, flush=True)
-        good &= verdict.verdict != "different"
-    return 0 if good else 1
+        found.add(verdict.verdict)
+    return 1 if "different" in found else OTHER_VERSION if "another version" in found else 0
 
 
 def _audit(arguments: argparse.Namespace) -> int:

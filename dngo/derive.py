@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dngo import archive
+from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
 from dngo.batch import Proposal
-from dngo.config import COMPLETED, Config
+from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
+from dngo.surrogates import FIT_VERSION
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model, TrainingData
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
 Progress = Callable[[float, str], None]
+
+
+def versions() -> dict[str, int]:
+    """Versions of what makes a batch: recorded with it, and raised when the same archive, seed and
+    configuration no longer give the same configuration document, surrogate or proposals."""
+    return {
+        "config": CONFIG_VERSION,
+        "fit": FIT_VERSION,
+        "proposal": PROPOSAL_VERSION,
+    }
 
 
 def spawn_key(t: int, stage: int, *more: int) -> list[int]:

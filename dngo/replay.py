@@ -4,7 +4,10 @@ The verdict of an iteration is one of
 
 ``identical``         every number of the surrogate and of the proposals has the same bits;
 ``within tolerance``  the same points, numbers equal to a relative 1e-6 (another machine or library);
-``different``         neither, with the first number that differs.
+``different``         neither, with the first number that differs;
+``another version``   not derived again: this release fits or proposes in another way than the one
+                      that made the batch, which is named;
+``imported``          the points came from a file.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ import h5py
 import numpy as np
 
 from dngo import archive, derive
-from dngo.batch import Proposal
-from dngo.config import Config, validate
+from dngo.batch import Batch, Proposal
+from dngo.config import Config, upgrade, validate
 from dngo.errors import UserError
 from dngo.space import Space
 
 TOLERANCE = 1e-6
+# The last release with each earlier version of what makes a batch (`dngo.derive.versions`).
+RELEASES = {("fit", 1): "0.1.0", ("proposal", 1): "0.1.0"}
 _NUMBERS = ("value", "mean", "std", "feasibility", "num_pending", "runner_up")
 
 
@@ -58,13 +63,31 @@ def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None 
     iterations = batch.training_iterations
     if archive.prefix_digest(path, iterations) != batch.training_digest:
         return Verdict(t, "different", "the training prefix has another digest than was recorded")
+    baseline = config.acquisition.is_baseline
+    if not baseline and (elsewhere := _made_elsewhere(path, batch)):
+        return Verdict(t, "another version", elsewhere)
     fitted = configuration(path, t, stage="fit")
     model = derive.fit(path, fitted, t, iterations, progress=progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
     proposals = derive.propose(
         path, config, t, iterations, model, pending=pending, progress=progress
     )
-    return _compare(t, _surrogates(path, t, model), batch.proposals, proposals, space)
+    arrays = [] if baseline else _surrogates(path, t, model)
+    return _compare(t, arrays, batch.proposals, proposals, space)
+
+
+def _made_elsewhere(path: Path, batch: Batch) -> str:
+    """Which release derives a batch again, if this one goes about it in another way; else empty."""
+    fitted = json.loads(_fit_attributes(path, batch.iteration).get("versions", "{}"))
+    for name, made in (("fit", fitted), ("proposal", batch.versions)):
+        version, mine = made.get(name, 1), derive.versions()[name]
+        if version != mine:
+            release = RELEASES.get((name, version), batch.environment.get("dngo", "unknown"))
+            return (
+                f"made by version {version} of the {name}, and this is version {mine}; "
+                f"dngo {release} derives it again (it was made by commit {_commit(batch.environment)})"
+            )
+    return ""
 
 
 def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
@@ -72,25 +95,42 @@ def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
 
     stage: whether the acquisition's are those of the batch or, for "fit", those that the fit knew:
     they say whether costs are modelled, and could be changed before the batch was proposed.
+    Raises UserError that names the release which reads it, if this one does not.
     """
+    source = f"{path}: iteration {t}"
     attributes = archive.iteration_attributes(path, t)
-    document = json.loads(attributes["config"])
-    with h5py.File(path, "r", locking=False) as file:
-        group = file[f"iterations/{t}"]
-        if "surrogate" in group:
-            known = group["surrogate"].attrs
-            document["surrogate"] = json.loads(known["settings"])
-            if stage == "fit" and "acquisition" in known:
-                document["acquisition"] = json.loads(known["acquisition"])
+    fitted = _fit_attributes(path, t)
     try:
-        return validate(document, source=f"{path}: iteration {t}")
+        document = _upgraded(json.loads(attributes["config"]), attributes, source)
+        if fitted:
+            known = {"settings": "surrogate", "classifier": "classifier"}
+            if stage == "fit":
+                known["acquisition"] = "acquisition"
+            sections = {k: json.loads(fitted[name]) for name, k in known.items() if name in fitted}
+            document |= _upgraded(sections, fitted, source)
+        return validate(document, source=source)
     except UserError as error:
         environment = json.loads(attributes["environment"])
-        commit = (environment.get("commit") or {}).get("id", "unknown")
         raise UserError(
             f"{str(error).splitlines()[0]}; it was derived by dngo {environment.get('dngo')}, "
-            f"commit {commit}: replay it with that version"
+            f"commit {_commit(environment)}: replay it with that version"
         ) from None
+
+
+def _upgraded(document: dict[str, Any], made: dict[str, Any], source: str) -> dict[str, Any]:
+    """Sections of a configuration, as this release writes them; made: the attributes beside them."""
+    return upgrade(document, json.loads(made.get("versions", "{}")).get("config", 1), source)
+
+
+def _fit_attributes(path: Path, t: int) -> dict[str, Any]:
+    """What is recorded with the fit of iteration t; empty if it had no surrogate."""
+    with archive.reading(path) as file:
+        group = file[f"iterations/{t}"]
+        return dict(group["surrogate"].attrs) if "surrogate" in group else {}
+
+
+def _commit(environment: dict[str, Any]) -> str:
+    return str((environment.get("commit") or {}).get("id", "unknown"))
 
 
 def _surrogates(path: Path, t: int, model: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:

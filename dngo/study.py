@@ -214,6 +214,7 @@ class Study:
             file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
             file.attrs["environment"] = json.dumps(environment)
             file.attrs["seconds"] = time.time() - environment["time"]
+            file.attrs["versions"] = json.dumps(derive.versions(), sort_keys=True)
             file.attrs["settings"] = self.config.surrogate.model_dump_json()
             file.attrs["acquisition"] = self.config.acquisition.model_dump_json()
             file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
@@ -264,7 +265,7 @@ class Study:
             self._set_pending(batch, surrogate if surrogate.exists() else None)
 
     def _design(self) -> Batch:
-        return self._batch(0, derive.DESIGN, derive.design(self.config), training=(0, ""))
+        return self.record(0, derive.DESIGN, derive.design(self.config))
 
     def _propose(self, t: int, surrogate: Path, progress: Progress) -> Batch:
         import h5py
@@ -285,19 +286,24 @@ class Study:
             pending=[p for s in pending for p in self.batch(s).proposals],
             progress=progress,
         )
-        return self._batch(
+        return self.record(
             t, derive.PROPOSE, proposals, training=(iterations, digest), pending=pending
         )
 
-    def _batch(
+    def record(
         self,
         t: int,
         stage: int,
         proposals: list[Proposal],
         *,
-        training: tuple[int, str],
+        training: tuple[int, str] = (0, ""),
         pending: Sequence[int] = (),
     ) -> Batch:
+        """The batch of these proposals, made here and now by a stage (`derive.DESIGN` ...).
+
+        training: number of iterations that the surrogate was trained on, and the archive's digest
+        there.  pending: the iterations under evaluation meanwhile.
+        """
         return Batch(
             iteration=t,
             config=json.loads(self.config.resolved()),
@@ -309,6 +315,7 @@ class Study:
             pending=list(pending),
             environment=provenance.environment(),
             proposals=proposals,
+            versions=derive.versions(),
         )
 
     def evaluate(

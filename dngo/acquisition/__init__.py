@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dngo.acquisition.history import History
     from dngo.acquisition.propose import propose_batch
 
+# Raised when the same model, history, settings and random stream give other proposals.
+PROPOSAL_VERSION = 1
+
 _HOMES = {
     "Batch": "dngo.acquisition.batch",
     "History": "dngo.acquisition.history",
@@ -25,7 +28,7 @@ _HOMES = {
     "propose_batch": "dngo.acquisition.propose",
 }
 
-__all__ = ["Batch", "History", "baseline_batch", "design", "propose_batch"]
+__all__ = ["PROPOSAL_VERSION", "Batch", "History", "baseline_batch", "design", "propose_batch"]
 
 
 def __getattr__(name: str) -> Any:

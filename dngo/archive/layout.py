@@ -10,9 +10,9 @@ Layout (format 1), readable by plain h5py::
     /outcomes/             the same rows
         status objective noise duration attempts host job started finished message metadata
         constraints/NAME   1 satisfied, 0 violated, -1 unknown
-    /iterations/T/         attributes: config, environment, merged (environment of the merge), seed,
-                           spawn_key, training_iterations, training_digest, pending, first_row,
-                           rows, points_per_job, previous, digest;  surrogate/ the model
+    /iterations/T/         attributes: config, versions, environment, merged (environment of the
+                           merge), seed, spawn_key, training_iterations, training_digest, pending,
+                           first_row, rows, points_per_job, previous, digest;  surrogate/ the model
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any
 """
 

@@ -198,6 +198,7 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
         pending=attributes["pending"],
         environment=json.loads(attributes["environment"]),
         proposals=proposals,
+        versions=json.loads(attributes.get("versions", "{}")),
     )
 
 

@@ -145,6 +145,7 @@ def _append(
 
     group = file.create_group(f"iterations/{batch.iteration}")
     group.attrs["config"] = json.dumps(batch.config)
+    group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
     group.attrs["environment"] = json.dumps(batch.environment, sort_keys=True)
     group.attrs["merged"] = json.dumps(environment, sort_keys=True)
     group.attrs["seed"] = batch.seed

@@ -1,11 +1,23 @@
 """The configuration of a study: one typed model, read strictly, with errors a person can act on.
 
 `model` is the source of truth, `reading` makes a `Config` of YAML files, `messages` says what is
-wrong with them, and `pages` writes what is generated from the model.
+wrong with them, `upgrade` brings up what archives hold, and `pages` writes
+what is generated from the model.
 """
 
 from dngo.config.model import COMPLETED, PLACEHOLDER, Config, Objective
 from dngo.config.pages import schema
 from dngo.config.reading import load, validate
+from dngo.config.upgrade import CONFIG_VERSION, upgrade
 
-__all__ = ["COMPLETED", "PLACEHOLDER", "Config", "Objective", "load", "schema", "validate"]
+__all__ = [
+    "COMPLETED",
+    "CONFIG_VERSION",
+    "PLACEHOLDER",
+    "Config",
+    "Objective",
+    "load",
+    "schema",
+    "upgrade",
+    "validate",
+]

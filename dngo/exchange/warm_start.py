@@ -7,18 +7,17 @@ the iteration names the file and its SHA-256 digest, and each outcome the row th
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dngo import archive, derive, provenance
-from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo import archive, derive
+from dngo.batch import STATUSES, Outcome, Proposal
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange.rows import Row, known, text
@@ -57,23 +56,7 @@ def warm_start(
     _check_new(study)
     form, rows = _read(path, config, name)
     _check_columns(path, rows, config, objective)
-    points, problems = _points(study.space, rows)
-    found: list[tuple[Proposal, Outcome]] = []
-    for i, row in enumerate(rows):
-        if i in problems:
-            continue
-        try:
-            # Only what is kept is numbered: slots have no gaps.
-            found.append(_evaluation(len(found), points[i], row, config, path.name, objective))
-        except ValueError as error:
-            problems[i] = str(error)
-    skipped = {rows[i].place: problems[i] for i in sorted(problems)}
-    if skipped and not skip_invalid:
-        lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]
-        lines[-1] += f"; {len(skipped)} such rows in all, --skip-invalid leaves them out"
-        raise UserError("\n".join(lines))
-    if not found:
-        raise UserError(f"{path}: has no evaluation to start from")
+    found, skipped = _evaluations(study, path, rows, objective, skip_invalid=skip_invalid)
     record = {
         "file": path.name,
         "format": form,
@@ -83,18 +66,8 @@ def warm_start(
         # An attribute of an HDF5 file has little room.
         "skipped_first": [{"row": r, "why": why} for r, why in list(skipped.items())[:_KEPT]],
     }
-    batch = Batch(
-        iteration=0,
-        config=json.loads(config.resolved()),
-        points_per_job=config.points_per_job,
-        seed=config.seed,
-        spawn_key=derive.spawn_key(0, derive.DESIGN),
-        training_iterations=0,
-        training_digest="",
-        pending=[],
-        environment={**provenance.environment(), "import": record},
-        proposals=[p for p, _ in found],
-    )
+    batch = study.record(0, derive.DESIGN, [p for p, _ in found])
+    batch = replace(batch, environment={**batch.environment, "import": record})
     outcomes = [o for _, o in found]
     study.folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -112,6 +85,35 @@ def warm_start(
     except TimeoutError as error:
         raise UserError(f"{error}; a warm start is for a study that has not begun") from None
     return Imported(dict(Counter(o.status for o in outcomes)), skipped)
+
+
+def _evaluations(
+    study: Study, path: Path, rows: list[Row], objective: str, *, skip_invalid: bool
+) -> tuple[list[tuple[Proposal, Outcome]], dict[str, str]]:
+    """The evaluations in the rows of a file, and why a row was left out, by its place.
+
+    Raises UserError if there are none, or if a row has a mistake and none is to be left out.
+    """
+    points, problems = _points(study.space, rows)
+    found: list[tuple[Proposal, Outcome]] = []
+    for i, row in enumerate(rows):
+        if i in problems:
+            continue
+        try:
+            # Only what is kept is numbered: slots have no gaps.
+            found.append(
+                _evaluation(len(found), points[i], row, study.config, path.name, objective)
+            )
+        except ValueError as error:
+            problems[i] = str(error)
+    skipped = {rows[i].place: problems[i] for i in sorted(problems)}
+    if skipped and not skip_invalid:
+        lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]
+        lines[-1] += f"; {len(skipped)} such rows in all, --skip-invalid leaves them out"
+        raise UserError("\n".join(lines))
+    if not found:
+        raise UserError(f"{path}: has no evaluation to start from")
+    return found, skipped
 
 
 def _check_new(study: Study) -> None:

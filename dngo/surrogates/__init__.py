@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
     from dngo.surrogates.model import Model, fit_model
 
+# Raised when the same data, settings and random stream give another surrogate, or one stored otherwise.
+FIT_VERSION = 1
+
 _HOMES = {
     "EarlierTask": "dngo.surrogates.data",
     "TargetScale": "dngo.surrogates.data",
@@ -21,7 +24,7 @@ _HOMES = {
     "fit_model": "dngo.surrogates.model",
 }
 
-__all__ = ["EarlierTask", "Model", "TargetScale", "TrainingData", "fit_model"]
+__all__ = ["FIT_VERSION", "EarlierTask", "Model", "TargetScale", "TrainingData", "fit_model"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,34 @@
+"""Configurations as archives of earlier releases hold them, brought up to this one.
+
+Only archives are upgraded, never a user's file: there a key of yesterday is an error that names the
+key of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dngo.errors import UserError
+
+CONFIG_VERSION = 1  # of the documents that `Config.resolved` writes
+Document = dict[str, Any]
+
+# From each version to the next.
+STEPS: dict[int, Callable[[Document], Document]] = {}
+
+
+def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
+    """An archived document of some version, or some sections of it, as this release writes it.
+
+    Raises UserError if it is of a later version. source: the archive, for the message.
+    """
+    if version > CONFIG_VERSION:
+        raise UserError(
+            f"{source}: its configuration has version {version}, and this dngo reads up to "
+            f"{CONFIG_VERSION}; update dngo"
+        )
+    found = dict(document)
+    for step in range(version, CONFIG_VERSION):
+        found = STEPS[step](found)
+    return found

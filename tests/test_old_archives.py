@@ -1,0 +1,151 @@
+"""Archives that version 0.1.0 made: what it began goes on, and says who derives it again.
+
+`tests/data/archives/v1-KIND.h5` are its studies of three iterations, twenty evaluations in all:
+`bohamiann` with the acquisition lcb, per money; `least_squares` with its network kept for two
+iterations, with transfer, and exploration where nothing is promised; `random` without a surrogate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+from ruamel.yaml import YAML
+from toy import ROOT
+
+from dngo import archive, derive
+from dngo.audit import audit_all
+from dngo.batch import Batch
+from dngo.cli import main
+from dngo.config import CONFIG_VERSION
+from dngo.replay import RELEASES, configuration, replay
+
+ARCHIVES = sorted((ROOT / "tests/data/archives").glob("v1-*.h5"))
+OBJECTIVE = """
+import json, os, sys
+p = json.load(sys.stdin)
+with open("runs.txt", "a") as stream:  # the proof of what was evaluated
+    stream.write(os.environ["DNGO_ID"] + chr(10))
+w = p.get("w", 0)
+print(json.dumps({"objective": (p["x"] - .3) ** 2 + w, "constraints": {"small": p["x"] < .9},
+                  "metadata": {"money": 1 + p["n"]}}))
+"""
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.stem.removeprefix("v1-"))
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of an archive, in a folder of its own."""
+    return Path(shutil.copy(request.param, tmp_path))
+
+
+def test_they_are_verified_audited_and_exported(old: Path, capsys) -> None:
+    assert main(["verify", str(old)]) == 0
+    assert len(audit_all(old)) == 20
+    for proposal in ("0-0", "2-4"):
+        assert main(["audit", str(old), "--proposal", proposal]) == 0
+    assert "Status                  ok" in capsys.readouterr().out
+    for form, name in (("csv", "table.csv"), ("parquet", "table.parquet"), ("ro-crate", "crate")):
+        output = old.with_name(name)
+        assert main(["export", str(old), "--format", form, "--output", str(output)]) == 0
+        assert output.exists()
+
+
+def test_their_configuration_is_brought_up_and_means_the_same(old: Path) -> None:
+    for t in range(3):
+        was = json.loads(archive.iteration_attributes(old, t)["config"])
+        for stage in ("fit", "propose"):
+            config = configuration(old, t, stage=stage)
+            now = json.loads(config.resolved())
+            for name in was.keys() - {"surrogate", "acquisition"}:
+                assert now[name] == was[name], name
+            for name in ("surrogate", "acquisition"):
+                assert now[name]["kind"] == was[name]["kind"]
+            assert config.identity() == archive.read_header(old).identity
+
+
+def test_baselines_and_designs_replay_and_the_rest_names_its_release(old: Path, capsys) -> None:
+    versions = derive.versions()
+    same = versions["fit"] == versions["proposal"] == 1 or "random" in old.name
+    status = main(["replay", str(old)])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "iteration 0: identical"
+    assert status == (0 if same else 3)
+    for line in others:
+        if same:
+            assert line.endswith(": identical")
+        else:
+            assert "another version: made by version 1" in line
+            assert "dngo 0.1.0 derives it again" in line
+
+
+def test_every_earlier_version_has_a_release_that_the_changelog_names() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    for name in ("fit", "proposal"):
+        for version in range(1, derive.versions()[name]):
+            assert f"## {RELEASES[name, version]}" in changelog
+
+
+def test_a_later_version_is_not_called_different(tmp_path: Path) -> None:
+    old = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    with h5py.File(old, "r+") as file:
+        file["iterations/2"].attrs["versions"] = json.dumps(
+            {**derive.versions(), "proposal": derive.versions()["proposal"] + 1}
+        )
+        file["iterations/2/surrogate"].attrs["versions"] = json.dumps(derive.versions())
+    verdict = replay(old, 2)
+    assert verdict.verdict == "another version"
+    assert main(["replay", str(old), "--iteration", "2"]) == 3
+
+
+def test_a_later_configuration_is_one_line(tmp_path: Path, capsys) -> None:
+    old = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    with h5py.File(old, "r+") as file:
+        file["iterations/2"].attrs["versions"] = json.dumps({"config": CONFIG_VERSION + 1})
+    assert main(["replay", str(old), "--iteration", "2"]) == 1
+    error = capsys.readouterr().err
+    assert "update dngo" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_batch_that_was_in_flight_is_read(tmp_path: Path) -> None:
+    old = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    batch = archive.read_batch(old, 1, archive.read_space(old))
+    path = old.with_name("proposals.json")
+    batch.write(path)
+    document = json.loads(path.read_text())
+    del document["versions"]  # as it was written then
+    path.write_text(json.dumps(document))
+    assert repr(Batch.read(path)) == repr(batch)  # NaN is not equal to itself
+
+
+def test_they_are_resumed_by_snakemake(old: Path) -> None:
+    document = json.loads(configuration(old, 2).resolved())
+    document |= {"iterations": 3, "batch_size": 3}
+    study = old.parent / "results" / document["study"]
+    study.mkdir(parents=True)
+    old.rename(study / "archive.h5")
+    before = archive.read_header(study / "archive.h5")
+    with (old.parent / "config.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    (old.parent / "f.py").write_text(OBJECTIVE)
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"],
+        cwd=old.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    header = archive.read_header(study / "archive.h5")
+    assert (before.rows, header.rows, header.iterations) == (20, 23, 4)
+    assert sorted((old.parent / "runs.txt").read_text().split()) == ["3-0", "3-1", "3-2"]
+    assert archive.prefix_digest(study / "archive.h5", 3) == before.digest
+    assert archive.verify(study / "archive.h5") == []
+    assert replay(study / "archive.h5", 3).verdict == "identical"

@@ -325,12 +325,12 @@ def ablation() -> dict[str, Method]:
     def mcei(surrogate: dict[str, Any] | None = None, **acquisition: Any) -> Method:
         return dngo(
             SurrogateSettings(**(surrogate or {})),
-            AcquisitionSettings(**{"local_share": 0.0, **acquisition}),
+            AcquisitionSettings(**{"trust_region_share": 0.0, **acquisition}),
         )
 
     return {
         "default": dngo(),
-        "only trust regions": mcei(local_share=1.0),
+        "only trust regions": mcei(trust_region_share=1.0),
         "mcei": mcei(),
         "mcei, nothing pending": with_fantasies(NothingPending, mcei()),
         "mcei, fixed incumbent": with_fantasies(FixedIncumbent, mcei()),

@@ -100,7 +100,7 @@ def main() -> None:
         return {key: yaml.safe_load(v) for key, v in (pair.split("=", 1) for pair in pairs)}
 
     settings = SurrogateSettings(**{"kind": "least_squares", "warp": False, **given(chosen.set)})
-    paper = {"local_share": 0.0, "when_vanished": "explore"}
+    paper = {"trust_region_share": 0.0, "when_vanished": "explore"}
     acquisition = AcquisitionSettings(**{**paper, **given(chosen.acquisition)})
     for name in chosen.problems:
         f, d = PROBLEMS[name]

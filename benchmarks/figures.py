@@ -64,7 +64,7 @@ def cost(sizes: tuple[int, ...], seeds: int) -> dict[str, list[tuple[int, float,
                     space,
                     History(v, y),
                     size=1,
-                    settings=AcquisitionSettings(local_share=0.0),
+                    settings=AcquisitionSettings(trust_region_share=0.0),
                     rng=rng,
                 )
                 seconds.append(time.process_time() - began)

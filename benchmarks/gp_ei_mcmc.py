@@ -148,7 +148,7 @@ def propose(
         space,
         History(points[done], table[done], points[pending]),
         size=1,
-        settings=AcquisitionSettings(per=strategy.per, local_share=0.0),
+        settings=AcquisitionSettings(per=strategy.per, trust_region_share=0.0),
         rng=rng,
     ).v
 

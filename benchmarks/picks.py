@@ -28,7 +28,7 @@ from dngo.surrogates.settings import SurrogateSettings
 
 CANDIDATES = 20_000
 ONLY_MCEI = AcquisitionSettings(
-    local_share=0.0, vanishing=0.0, uniform_candidates=16_000, local_candidates=4_000
+    trust_region_share=0.0, vanishing=0.0, uniform_candidates=16_000, local_candidates=4_000
 )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
+from dngo.acquisition.settings import Modelled
 from dngo.archive import transfer
 from dngo.batch import Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
@@ -109,7 +110,7 @@ def fit(
     Nothing is trained for a baseline: its model knows neither objective nor constraints.
     """
     table = archive.read_table(path, iterations=iterations)
-    if config.acquisition.is_baseline:
+    if not isinstance(config.acquisition, Modelled):
         from dngo.surrogates import Model, TargetScale
 
         ok = int(np.sum(table.status == "ok"))

@@ -140,7 +140,7 @@ def test_points_of_a_batch_keep_their_distance_from_each_other_and_the_pending()
         height(space, v),
         30,
         pending=pending,
-        settings=SMALL.model_copy(update={"min_distance": 0.02, "local_candidates": 1000}),
+        settings=SMALL.model_copy(update={"spacing": 0.02, "local_candidates": 1000}),
     )
     gaps = cand.distances(batch.v, np.concatenate([batch.v, pending]))
     np.fill_diagonal(gaps, 1.0)
@@ -191,7 +191,7 @@ def test_one_at_a_time_the_boundary_takes_its_turn():
     space = cube(2)
     v = points(space, 64)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
-    only_local = SMALL.model_copy(update={"local_share": 1.0, "boundary_every": 5})
+    only_local = SMALL.model_copy(update={"trust_region_share": 1.0, "boundary_every": 5})
     sources = [propose(space, v[:n], y[:n], 1, settings=only_local).source for n in range(55, 60)]
     assert [s[0].startswith("local") for s in sources] == [True] * 4 + [False]
 
@@ -287,7 +287,7 @@ def test_a_single_pick_is_the_top_of_its_hill():
     space = cube(3)
     v = points(space, 30)
     y = np.sum((v - 0.4) ** 2, axis=1) + 0.2 * np.sin(9 * v[:, 0])
-    settings = SMALL.model_copy(update={"local_share": 0.0})
+    settings = SMALL.model_copy(update={"trust_region_share": 0.0})
     model = model_of(space, v, y)
     batch = propose(space, v, y, 1, settings=settings, model=model)
     assert batch.source == ("candidate:ascent",)

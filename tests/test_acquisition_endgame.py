@@ -12,6 +12,7 @@ from spaces import cube
 
 from dngo.acquisition import History, endgame
 from dngo.acquisition import candidates as cand
+from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.thompson import Draws
 from dngo.surrogates.local_process import LocalModel, _Likelihood
 
@@ -154,7 +155,7 @@ def test_local_picks_find_the_minimum_of_a_smooth_function():
         v,
         np.sum((v - 0.3) ** 2, axis=1),
         10,
-        settings=SMALL.model_copy(update={"local_share": 1.0}),
+        settings=SMALL.model_copy(update={"trust_region_share": 1.0}),
     )
     assert "local:thompson" in batch.source
     assert np.sum((batch.v - 0.3) ** 2, axis=1).min() < 1e-3
@@ -163,13 +164,15 @@ def test_local_picks_find_the_minimum_of_a_smooth_function():
 def test_picks_without_expected_improvement_are_draws():
     space = cube(2)
     v = points(space, 40)
-    settings = SMALL.model_copy(update={"local_share": 0.0, "vanishing": 10.0})
+    settings = SMALL.model_copy(update={"trust_region_share": 0.0, "vanishing": 10.0})
     batch = propose(space, v, height(space, v), 12, settings=settings)
     assert batch.source.count("thompson") == 11
     gaps = cand.distances(batch.v, batch.v)
-    assert gaps[np.triu_indices(12, 1)].min() >= settings.min_distance - 1e-9
+    assert gaps[np.triu_indices(12, 1)].min() >= settings.spacing - 1e-9
     # The whole batch, if asked for.
-    settings = SMALL.model_copy(update={"local_share": 0.0, "kind": "thompson"})
+    settings = AcquisitionSettings(
+        kind="thompson", trust_region_share=0.0, uniform_candidates=128, local_candidates=64
+    )
     assert set(propose(space, v, height(space, v), 5, settings=settings).source) == {"thompson"}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from scipy import stats
 from spaces import cube, mixed
 from toy import Toy
@@ -22,7 +23,7 @@ from dngo.acquisition.improvement import (
     probability_of_improvement,
 )
 from dngo.acquisition.lazy import weigh
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.settings import AcquisitionSettings, upgrade
 from dngo.archive import read_table
 from dngo.audit import audit, page
 from dngo.cli import main
@@ -127,7 +128,7 @@ def _fitted(space: Space, v: np.ndarray, y: np.ndarray, cost: np.ndarray | None 
 
 
 def _picks(space: Space, v: np.ndarray, y: np.ndarray, size: int, model: Model, **keys) -> Batch:
-    keys = {"local_share": 0.0, "uniform_candidates": 512, "local_candidates": 256, **keys}
+    keys = {"trust_region_share": 0.0, "uniform_candidates": 512, "local_candidates": 256, **keys}
     return propose_batch(
         model,
         space,
@@ -145,7 +146,7 @@ def test_a_pick_is_the_best_point_of_a_small_space(kind: str) -> None:
     v = design(space, 9, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     y = np.sin(5 * v[:, 0]) + (v[:, 1] - 0.4) ** 2
     model = _fitted(space, v, y)
-    batch = _picks(space, v, y, 1, model, kind=kind, kappa=1.5)
+    batch = _picks(space, v, y, 1, model, kind=kind, **({"kappa": 1.5} if kind == "lcb" else {}))
     everywhere = np.array(list(itertools.product(values, values)))
     process = model.objective[0]
     mean, variance = process.latent(process.features(space.encode(everywhere)))
@@ -240,7 +241,7 @@ def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, *
         "pending": np.empty((0, space.k)),
         **keys,
     }
-    settings = AcquisitionSettings(kind=kind, sampler=sampler)
+    settings = AcquisitionSettings(kind=kind, **({"sampler": sampler} if kind == "optuna" else {}))
     root = np.random.SeedSequence(0)
     return baseline_batch(
         space, History(v, **keys), size=size, settings=settings, rng=rng, root=root
@@ -336,20 +337,24 @@ def test_a_kind_alone_stands_for_its_section(tmp_path: Path) -> None:
     path.write_text(HEAD + "surrogate: {kind: gp, ard: false}\nacquisition: {per: money}\n")
     config = load([path])
     assert not config.surrogate.ard
-    assert config.acquisition.local_share == 0.0  # local picks ignore what they cost
-    path.write_text(HEAD + "acquisition: {per: money, local_share: 0.5}\n")
-    assert load([path]).acquisition.local_share == 0.5
+    assert config.acquisition.trust_region_share == 0.0  # local picks ignore what they cost
+    path.write_text(HEAD + "acquisition: {per: money, trust_region_share: 0.5}\n")
+    assert load([path]).acquisition.trust_region_share == 0.5
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("acquisition: randon", ["acquisition.kind", "did you mean 'random'"]),
+        ("acquisition: randon", ["acquisition: kind", "did you mean 'random'"]),
         ("surrogate: 3", ["surrogate", "mapping"]),
         ("surrogate: {knd: gp}", ["surrogate.knd", "did you mean 'kind'"]),
-        ("acquisition: {kapa: 1}", ["acquisition.kapa", "did you mean 'kappa'"]),
+        ("acquisition: {kind: lcb, kapa: 1}", ["acquisition.kapa", "did you mean 'kappa'"]),
         ("acquisition: {per: a b}", ["acquisition.per"]),
-        ("acquisition: {kind: random, per: money}", ["per needs a surrogate"]),
+        (
+            "acquisition: {kind: random, per: money}",
+            ["acquisition.per: does nothing", "it is for kind mcei, pi, lcb or thompson"],
+        ),
+        ("acquisition: {kappa: 1}", ["acquisition.kappa: does nothing", "it is for kind lcb"]),
         ("acquisition: {kind: optuna, sampler: tp}", ["sampler", "did you mean 'tpe'"]),
     ],
 )
@@ -370,6 +375,26 @@ def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         load([path])
 
 
+def test_the_section_of_an_old_archive_is_brought_up() -> None:
+    """In which every kind had every key, some by other names."""
+    old = {"per": None, "sampler": "tpe", "local_share": 0.3, "vanishing": 0.1, "kappa": 1.0}
+    old |= {"when_vanished": "explore", "min_distance": 0.2, "shortlist": 7}
+    for kind, keys in {
+        "mcei": {"per", "trust_region_share", "vanishing", "when_vanished", "spacing", "shortlist"},
+        "lcb": {"per", "trust_region_share", "kappa", "spacing", "shortlist"},
+        "thompson": {"per", "trust_region_share", "spacing"},
+        "sobol": set(),
+        "optuna": {"sampler"},
+    }.items():
+        new = upgrade({"kind": kind, **old})
+        assert set(new) == {"kind", *keys}
+        assert upgrade(new) == new
+        settings = AcquisitionSettings(new)
+        assert settings.model_dump(include=set(new)) == new
+    with pytest.raises(ValidationError, match="nonsense"):
+        AcquisitionSettings(upgrade({"kind": "mcei", "nonsense": 1}))
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Four iterations, the kind changed in mid-study: random, Optuna, per cost, and a change
@@ -387,7 +412,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     changes = {"results": str(toy.folder / "results"), "surrogate": "gp"}
     priced, plain = (
         Study(load([toy.folder / "config.yaml"], {**changes, "acquisition": acquisition}))
-        for acquisition in (dict(MONEY), {"kind": "lcb", "local_share": 0.0})
+        for acquisition in (dict(MONEY), {"kind": "lcb", "trust_region_share": 0.0})
     )
     for t, then in ((3, priced), (4, plain)):
         priced.fit(t, toy.folder / f"surrogate{t}.h5")

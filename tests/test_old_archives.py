@@ -93,11 +93,12 @@ def test_every_earlier_version_has_a_release_that_the_changelog_names() -> None:
 
 def test_a_later_version_is_not_called_different(tmp_path: Path) -> None:
     old = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    now = {**derive.versions(), "config": 1}  # that of the document, which stays as it is
     with h5py.File(old, "r+") as file:
         file["iterations/2"].attrs["versions"] = json.dumps(
-            {**derive.versions(), "proposal": derive.versions()["proposal"] + 1}
+            {**now, "proposal": now["proposal"] + 1}
         )
-        file["iterations/2/surrogate"].attrs["versions"] = json.dumps(derive.versions())
+        file["iterations/2/surrogate"].attrs["versions"] = json.dumps(now)
     verdict = replay(old, 2)
     assert verdict.verdict == "another version"
     assert main(["replay", str(old), "--iteration", "2"]) == 3

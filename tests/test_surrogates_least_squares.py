@@ -78,7 +78,7 @@ def test_where_nothing_improves_the_least_certain_point_is_explored() -> None:
     model = fit_model(
         TrainingData(x=x, y=x[:, 0], constraints={"completed": np.ones(40)}), QUICK, rng=rng
     )
-    settings = AcquisitionSettings(local_share=0.0, vanishing=1e9, when_vanished="explore")
+    settings = AcquisitionSettings(trust_region_share=0.0, vanishing=1e9, when_vanished="explore")
     batch = propose_batch(
         model,
         space,

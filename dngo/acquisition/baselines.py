@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from scipy.stats import qmc
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.batch import Batch
 from dngo.acquisition.history import History
-from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 
 Array = NDArray[np.float64]
@@ -24,7 +24,7 @@ def baseline_batch(
     history: History,
     *,
     size: int,
-    settings: AcquisitionSettings,
+    settings: Any,
     rng: np.random.Generator,
     root: np.random.SeedSequence,
 ) -> Batch:

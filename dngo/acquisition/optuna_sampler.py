@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from dngo.acquisition.candidates import Pool
 from dngo.acquisition.history import History
-from dngo.acquisition.settings import AcquisitionSettings
 from dngo.errors import UserError
 from dngo.space import Column, Space
 from dngo.surrogates.numerics import one_thread
@@ -34,7 +33,7 @@ def sample(
     pool: Pool,
     history: History,
     size: int,
-    settings: AcquisitionSettings,
+    settings: Any,
     rng: np.random.Generator,
     root: np.random.SeedSequence,
 ) -> None:

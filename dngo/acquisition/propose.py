@@ -8,6 +8,8 @@ are minima of functions drawn from the same posterior. Without any ok outcome se
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -26,7 +28,6 @@ from dngo.acquisition.improvement import (
 )
 from dngo.acquisition.lazy import Lazy, best_of, weigh
 from dngo.acquisition.search import search
-from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.thompson import CHUNK as DRAWN
 from dngo.acquisition.thompson import Draws
 from dngo.space import Space
@@ -50,7 +51,7 @@ def propose_batch(
     history: History,
     *,
     size: int,
-    settings: AcquisitionSettings,
+    settings: Any,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Batch:
@@ -104,7 +105,7 @@ class _Improve:
         space: Space,
         history: History,
         size: int,
-        settings: AcquisitionSettings,
+        settings: Any,
         rng: np.random.Generator,
         progress: Progress | None,
     ) -> None:
@@ -122,7 +123,7 @@ class _Improve:
             measure=_measure(settings),
         )
         self._condition(history.pending)
-        self.crowd = endgame.Crowd(space, history, settings.min_distance)
+        self.crowd = endgame.Crowd(space, history, settings.spacing)
         self.picks = Picks()
         # Counted over the study, so that picks made one at a time take their turn as well.
         self.turn = len(y) + history.num_pending
@@ -142,7 +143,7 @@ class _Improve:
 
     def _local(self) -> None:
         """The share of the batch that goes to trust regions."""
-        usual, block = self.settings.local_share, max(2 * self.space.k, 8)
+        usual, block = self.settings.trust_region_share, max(2 * self.space.k, 8)
         u = self.space.unit(self.history.v)
         y, batch = self.history.y, self.history.iteration
         share = endgame.share(u, y, batch, max(self.size, block), usual)
@@ -236,7 +237,7 @@ class _Improve:
         model may be right, and what little it promises is then worth having.
         """
         settings = self.settings
-        if (settings.kind, settings.when_vanished) != ("mcei", "thompson"):
+        if (settings.kind, getattr(settings, "when_vanished", None)) != ("mcei", "thompson"):
             return
         if self.turn // self.size % 2 == 0:
             return
@@ -266,8 +267,8 @@ class _Improve:
         crowded = np.zeros(len(keep), dtype=bool)
         if self.crowd.size:
             crowded = cand.distances(u, self.crowd.u[: self.crowd.size]).min(axis=1)
-            crowded = crowded < settings.min_distance
-        vanished = settings.vanishing
+            crowded = crowded < settings.spacing
+        vanished = getattr(settings, "vanishing", 0.0)
         if settings.kind == "mcei":
             vanished *= float(self.fantasies.deviation(features[:, :256]).max())
         elif settings.kind == "lcb":
@@ -278,7 +279,7 @@ class _Improve:
             if not allowed.any():
                 return
             allowed = self._heed(allowed, lazy.feasibility, self.turn + first + i)
-            explores = settings.when_vanished == "explore"
+            explores = getattr(settings, "when_vanished", None) == "explore"
             pick, found = lazy.pick, "candidate"
             if (self.fantasies.pending > 0 or explores) and lazy.highest(allowed) < vanished:
                 if not explores:
@@ -289,7 +290,7 @@ class _Improve:
             v = pool.v[keep[j]]
             self.crowd.add(v[None], u[[j]])
             self.picks.take(v, value, runner_up, f"{found}:{pool.source[keep[j]]}")
-            crowded |= cand.distances(u, u[j : j + 1])[:, 0] < settings.min_distance
+            crowded |= cand.distances(u, u[j : j + 1])[:, 0] < settings.spacing
             if self.progress is not None and i % 16 == 15:
                 done = len(self.picks.v)
                 self.progress(done / self.size, f"picked {done} of {self.size} points")
@@ -300,7 +301,7 @@ class _Improve:
         """The rest of the batch by Thompson sampling among the candidates of the pool."""
         if len(self.picks.v) >= self.size:
             return
-        space, least = self.space, self.settings.min_distance
+        space, least = self.space, self.settings.spacing
         rows = np.flatnonzero(~used)
         v, feasibility, rate = pool.v[rows], feasibility[rows], rate[rows]
         draws = Draws(self.model.objective, space.encode(v), self.streams[4])
@@ -371,7 +372,7 @@ class _Improve:
         return _heed(allowed, feasibility, least)
 
 
-def _measure(settings: AcquisitionSettings) -> Measure:
+def _measure(settings: Any) -> Measure:
     if settings.kind == "pi":
         return probability_of_improvement
     return (
@@ -390,7 +391,7 @@ def _heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArr
     return allowed & (feasibility >= min(least, 0.9 * highest))
 
 
-def _gate(scores: Array, feasibility: Array, settings: AcquisitionSettings) -> Array:
+def _gate(scores: Array, feasibility: Array, settings: Any) -> Array:
     """Scores with the candidates that `min_feasibility` rules out last."""
     heeded = _heed(np.ones(len(scores), dtype=bool), feasibility, settings.min_feasibility)
     return np.where(heeded, scores, LAST)
@@ -401,7 +402,7 @@ def _shortlist(
     scores: Array,
     feasibility: Array,
     size: int,
-    settings: AcquisitionSettings,
+    settings: Any,
 ) -> NDArray[np.intp]:
     """Indices of the candidates that the picks of a batch choose among, at most `size`.
 

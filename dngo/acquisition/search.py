@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,6 @@ from dngo.acquisition import candidates as cand
 from dngo.acquisition.batch import Picks
 from dngo.acquisition.history import History
 from dngo.acquisition.lazy import best_of
-from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import child
@@ -25,7 +26,7 @@ def search(
     space: Space,
     history: History,
     size: int,
-    settings: AcquisitionSettings,
+    settings: Any,
     rng: np.random.Generator,
 ) -> Picks:
     """Look for a first ok outcome: likely feasible, and far from all that has been tried."""

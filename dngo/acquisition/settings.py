@@ -1,35 +1,35 @@
-"""The `acquisition:` section of the configuration. Imports nothing heavy."""
+"""The `acquisition:` section of the configuration: one class a kind. Imports nothing heavy."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Baseline = Literal["random", "sobol", "optuna"]
+from dngo.kinds import Kinds
+
+RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
+NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
-class AcquisitionSettings(BaseModel):
-    """How a batch is chosen: Monte Carlo expected improvement (Snoek et al. 2015, section 3.3)."""
+class Acquisition(BaseModel):
+    """What every kind has: how a batch is chosen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["mcei", "pi", "lcb", "thompson", Baseline] = Field(
-        default="mcei",
-        description="How the picks that local_share leaves are made. mcei: Monte Carlo expected "
-        "improvement over fantasies of everything pending (section 3.3); with nothing pending, "
-        "expected improvement. pi, lcb: probability of improvement and lower confidence bound "
-        "(Snoek et al. 2012, section 2.2) over the same fantasies. thompson: each pick "
-        "minimises a function drawn from the same posterior. Baselines, without a surrogate and "
-        "for the whole batch: random: uniform. sobol: one scrambled sequence, that of the design, "
-        "continued. optuna: the sampler of that package that `sampler` names.",
-    )
-    kappa: float = Field(
-        default=2.0,
-        ge=0,
-        description="Of lcb: the deviations that the bound lies below the mean.",
-    )
+    is_baseline: ClassVar[bool] = False  # whether batches are chosen without a surrogate
+    kind: str
+
+    @property
+    def missing_package(self) -> str:
+        """What is to be installed before this kind of batch can be chosen; empty if nothing is."""
+        return ""
+
+
+class Modelled(Acquisition):
+    """A kind that asks a surrogate, and what all of these have."""
+
     per: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
@@ -37,10 +37,7 @@ class AcquisitionSettings(BaseModel):
         "et al. 2012, section 3.2), whose logarithm is modelled beside the objective. duration: "
         "the measured seconds; or a number that the objective reports in its metadata.",
     )
-    sampler: Literal["tpe", "gp", "cmaes", "nsgaii", "qmc", "random"] = Field(
-        default="tpe", description="Of optuna: tpe, gp, cmaes, nsgaii, qmc or random."
-    )
-    local_share: float = Field(
+    trust_region_share: float = Field(
         default=0.6,
         ge=0,
         le=1,
@@ -50,19 +47,6 @@ class AcquisitionSettings(BaseModel):
         "and elsewhere have gained changes it. A region whose functions promise nothing any more "
         "gives way to the next, and at last to the search of the whole space. "
         "These picks ignore what they cost: with `per` the default is 0.",
-    )
-    vanishing: float = Field(
-        default=1e-3,
-        ge=0,
-        description="Where no candidate's expected improvement reaches this share of the largest "
-        "predictive deviation, or with pi its probability this number, the rest of the batch is "
-        "picked by Thompson sampling. With mcei every other batch first doubts the "
-        "model: its deviations are doubled until that much is expected somewhere.",
-    )
-    when_vanished: Literal["thompson", "explore"] = Field(
-        default="thompson",
-        description="What follows there. thompson: minima of functions drawn from the posterior. "
-        "explore: the point whose value is least certain (Brofos, Shu and Jin 2015, section 3.1).",
     )
     fantasies: int = Field(
         default=10,
@@ -86,24 +70,7 @@ class AcquisitionSettings(BaseModel):
     incumbents: int = Field(
         default=8, ge=1, description="Best points so far that local candidates surround."
     )
-    refinements: int = Field(
-        default=4,
-        ge=0,
-        description="Rounds of further candidates near the ones of the highest acquisition.",
-    )
-    ascents: int = Field(
-        default=4,
-        ge=0,
-        description="Best candidates, apart from each other, from which the acquisition's gradient "
-        "is then followed along the continuous parameters.",
-    )
-    shortlist: int = Field(
-        default=2048,
-        ge=1,
-        description="Candidates kept for the picks of a batch, most of them those best before "
-        "any pick; at least ten for each point of the batch.",
-    )
-    min_distance: float = Field(
+    spacing: float = Field(
         default=0.01,
         ge=0,
         lt=1,
@@ -125,32 +92,135 @@ class AcquisitionSettings(BaseModel):
         "fall to trust regions are not made up for.",
     )
 
-    @property
-    def is_baseline(self) -> bool:
-        """Whether batches are chosen without a surrogate."""
-        return self.kind in get_args(Baseline)
-
-    @property
-    def missing_package(self) -> str:
-        """What is to be installed before this kind of batch can be chosen; empty if nothing is."""
-        if self.kind == "optuna":
-            for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
-                if find_spec(name) is None:
-                    return (
-                        f"{self.sampler} needs the Python package {name}: "
-                        "pip install 'dngo[exchange]'"
-                    )
-        return ""
-
     @model_validator(mode="before")
     @classmethod
     def _costs_are_heeded_everywhere(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("per") is not None:
-            return {"local_share": 0.0, **given}
+            return {"trust_region_share": 0.0, **given}
         return given
 
-    @model_validator(mode="after")
-    def _per_needs_a_surrogate(self) -> AcquisitionSettings:
-        if self.per is not None and self.is_baseline:
-            raise ValueError(f"per needs a surrogate, and kind: {self.kind} has none; remove per")
-        return self
+
+class Greedy(Modelled):
+    """A kind whose picks each have the highest acquisition, given those before."""
+
+    refinements: int = Field(
+        default=4,
+        ge=0,
+        description="Rounds of further candidates near the ones of the highest acquisition.",
+    )
+    ascents: int = Field(
+        default=4,
+        ge=0,
+        description="Best candidates, apart from each other, from which the acquisition's gradient "
+        "is then followed along the continuous parameters.",
+    )
+    shortlist: int = Field(
+        default=2048,
+        ge=1,
+        description="Candidates kept for the picks of a batch, most of them those best before "
+        "any pick; at least ten for each point of the batch.",
+    )
+
+
+class Improving(Greedy):
+    """A kind whose value can vanish."""
+
+    when_vanished: Literal["thompson", "explore"] = Field(
+        default="thompson",
+        description="What follows there. thompson: minima of functions drawn from the posterior. "
+        "explore: the point whose value is least certain (Brofos, Shu and Jin 2015, section 3.1).",
+    )
+
+
+class Mcei(Improving):
+    """Monte Carlo expected improvement over fantasies of everything pending (Snoek et al. 2015,
+    section 3.3); with nothing pending, expected improvement.
+    """
+
+    kind: Literal["mcei"] = "mcei"
+    vanishing: float = Field(
+        default=1e-3,
+        ge=0,
+        description="Where no candidate's expected improvement reaches this share of the largest "
+        "predictive deviation, the improvement has vanished, and when_vanished says what follows. "
+        "With thompson, every other batch first doubts the model: its deviations are doubled until "
+        "that much is expected somewhere.",
+    )
+
+
+class Pi(Improving, json_schema_extra=NAMED):
+    """Probability of improvement (Snoek et al. 2012, section 2.2) over the same fantasies."""
+
+    kind: Literal["pi"] = "pi"
+    vanishing: float = Field(
+        default=1e-3,
+        ge=0,
+        description="Where no candidate's probability of improvement reaches this, it has "
+        "vanished, and when_vanished says what follows.",
+    )
+
+
+class Lcb(Greedy, json_schema_extra=NAMED):
+    """Lower confidence bound (Snoek et al. 2012, section 2.2) over the same fantasies."""
+
+    kind: Literal["lcb"] = "lcb"
+    kappa: float = Field(
+        default=2.0, ge=0, description="The deviations that the bound lies below the mean."
+    )
+
+
+class Thompson(Modelled, json_schema_extra=NAMED):
+    """Thompson sampling: each pick minimises a function drawn from the posterior."""
+
+    kind: Literal["thompson"] = "thompson"
+
+
+class Random(Acquisition, json_schema_extra=NAMED):
+    """A baseline: uniform points, without a surrogate."""
+
+    is_baseline = True
+    kind: Literal["random"] = "random"
+
+
+class Sobol(Acquisition, json_schema_extra=NAMED):
+    """A baseline: one scrambled sequence, that of the design, continued."""
+
+    is_baseline = True
+    kind: Literal["sobol"] = "sobol"
+
+
+class Optuna(Acquisition, json_schema_extra=NAMED):
+    """A baseline: a sampler of the package Optuna proposes."""
+
+    is_baseline = True
+    kind: Literal["optuna"] = "optuna"
+    sampler: Literal["tpe", "gp", "cmaes", "nsgaii", "qmc", "random"] = Field(
+        default="tpe", description="tpe, gp, cmaes, nsgaii, qmc or random."
+    )
+
+    @property
+    def missing_package(self) -> str:
+        for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
+            if find_spec(name) is None:
+                return (
+                    f"{self.sampler} needs the Python package {name}: pip install 'dngo[exchange]'"
+                )
+        return ""
+
+
+# How a kind of acquisition is built: `AcquisitionSettings(kind="lcb", kappa=1.0)`.
+AcquisitionSettings = Kinds(
+    Mcei, Pi, Lcb, Thompson, Random, Sobol, Optuna, group="dngo.acquisition"
+)
+
+
+def upgrade(document: dict[str, Any]) -> dict[str, Any]:
+    """The section of an archive in which every kind had every key, as it is today.
+
+    What had no effect under its kind is dropped, and some keys have other names. A section of today
+    comes back as it is.
+    """
+    chosen = AcquisitionSettings.find(document.get("kind", AcquisitionSettings.default))
+    named = {RENAMED.get(key, key): value for key, value in document.items()}
+    known = {key for each in AcquisitionSettings.classes.values() for key in each.model_fields}
+    return {k: v for k, v in named.items() if k in chosen.model_fields or k not in known}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short
 from dngo.space import Space
 from dngo.space.parameters import (
@@ -131,10 +131,10 @@ def _shorthand(settings: Any) -> Any:
 
 if TYPE_CHECKING:
     Surrogate = SurrogateSettings
-    Acquisition = AcquisitionSettings
+    AcquisitionSection = Acquisition
 else:
     Surrogate = _shorthand(SurrogateSettings)
-    Acquisition = _shorthand(AcquisitionSettings)
+    AcquisitionSection = AcquisitionSettings.field
 
 
 class Config(Section):
@@ -176,7 +176,7 @@ class Config(Section):
         description="Factor on evaluate's runtime and mem_mb at each further attempt.",
     )
     surrogate: Surrogate = SurrogateSettings()
-    acquisition: Acquisition = AcquisitionSettings()
+    acquisition: AcquisitionSection = AcquisitionSettings()
     optimum: float | None = Field(
         None,
         allow_inf_nan=False,

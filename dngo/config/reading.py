@@ -125,7 +125,13 @@ def _index_lines(
 
 def _update(into: dict[str, Any], new: Mapping[str, Any]) -> None:
     for key, value in new.items():
-        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
-            _update(into[key], value)
+        before = into.get(key)
+        if isinstance(value, Mapping) and isinstance(before, dict) and _alike(before, value):
+            _update(before, value)
         else:
             into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _alike(before: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two sections may be of the same kind: another kind has other keys."""
+    return before.get("kind", new.get("kind")) == new.get("kind", before.get("kind"))

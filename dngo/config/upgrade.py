@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dngo.acquisition import settings as acquisition
 from dngo.errors import UserError
 
-CONFIG_VERSION = 1  # of the documents that `Config.resolved` writes
+CONFIG_VERSION = 2  # of the documents that `Config.resolved` writes
 Document = dict[str, Any]
 
+
+def _by_kind(document: Document) -> Document:
+    """From one set of keys for all kinds to those of each kind."""
+    sections = {"acquisition": acquisition.upgrade}
+    return document | {n: up(document[n]) for n, up in sections.items() if n in document}
+
+
 # From each version to the next.
-STEPS: dict[int, Callable[[Document], Document]] = {}
+STEPS: dict[int, Callable[[Document], Document]] = {1: _by_kind}
 
 
 def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:

@@ -33,7 +33,7 @@ $(READY): pyproject.toml constraints.txt
 	  || { echo 'Python has no venv module; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[slurm,examples,exchange,test]'
+	  --constraint constraints.txt --editable '.[slurm,examples,benchmarks,exchange,test]'
 	touch $@
 
 lock: $(READY)

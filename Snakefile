@@ -23,6 +23,7 @@ include: "rules/report.smk"
 localrules:
     all,
     merge,
+    progress,
     report,
 
 

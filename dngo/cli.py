@@ -1,8 +1,9 @@
-"""The command line: `dngo check | status | report | verify | replay | audit | export | import`."""
+"""The command line: `dngo check | status | watch | serve | report | compare | verify | ...`."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import sys
@@ -51,9 +52,28 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(run=_status)
 
+    watch = commands.add_parser("watch", help="how a study stands, live, until it is done")
+    watch.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    watch.add_argument("--results", help="folder of the studies, if not the configured one")
+    watch.add_argument("--interval", type=float, default=2.0, help="seconds; default: 2")
+    watch.set_defaults(run=_watch)
+
+    serve = commands.add_parser("serve", help="the report in a browser, refreshed as it runs")
+    serve.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    serve.add_argument("--results", help="folder of the studies, if not the configured one")
+    serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
+    serve.set_defaults(run=_serve)
+
+    compare = commands.add_parser("compare", help="studies side by side")
+    compare.add_argument("studies", nargs="+", metavar="STUDY", help="archives, or their folders")
+    compare.add_argument("--json", action="store_true", help="print JSON")
+    compare.add_argument("--html", help="write the curves, too, as this HTML file")
+    compare.set_defaults(run=_compare)
+
     report = commands.add_parser("report", help="print what a study found")
     report.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
     report.add_argument("--results", help="folder of the studies, if not the configured one")
+    report.add_argument("--html", help="write the report, too, as this HTML file")
     report.set_defaults(run=_report)
 
     verify = commands.add_parser("verify", help="check that no value of an archive was altered")
@@ -147,6 +167,49 @@ def _report(arguments: argparse.Namespace) -> int:
     if study.header() is None:
         raise UserError(f"{study.archive}: there is no archive yet; run `snakemake` first")
     print(summary(study))
+    if arguments.html:
+        from dngo.report.page import write_page
+
+        write_page(study, Path(arguments.html))
+    return 0
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from dngo.report.watch import watch
+
+    if arguments.interval <= 0:
+        raise UserError(f"--interval: {arguments.interval:g} is not a number of seconds above 0")
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(_study(arguments), interval=arguments.interval, console=Console())
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from dngo.report.serve import Server
+
+    study = _study(arguments)
+    try:
+        server = Server(study, arguments.port)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"port {arguments.port}: {error}; try --port 0") from None
+    print(f"{server.address} shows study {study.config.study}; Ctrl-C ends it", flush=True)
+    with server, contextlib.suppress(KeyboardInterrupt):
+        server.serve_forever()
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from dngo.report.compare import document, read, rows, text
+    from dngo.storage.files import replacing
+
+    views = read(arguments.studies)
+    found = rows(views)
+    print(json.dumps(_finite(found), indent=1) if arguments.json else text(found), end="")
+    if arguments.html:
+        with replacing(Path(arguments.html)) as temporary:
+            temporary.write_text(document(views), encoding="utf-8")
     return 0
 
 

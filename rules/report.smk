@@ -1,20 +1,13 @@
-# Report: the study as it stands, in words and plots.
+# Report: the study as it stands, in words and figures; `progress` keeps it fresh while the study runs.
 
 
 rule report:
     input:
         dag.merged,
+        dag.shown,
     output:
         summary="<study>/report/summary.txt",
-        convergence=report(
-            "<study>/report/convergence.svg", category="Study", labels={"plot": "convergence"}
-        ),
-        parameters=report(
-            "<study>/report/parameters.svg", category="Study", labels={"plot": "parameters"}
-        ),
-        calibration=report(
-            "<study>/report/calibration.svg", category="Study", labels={"plot": "calibration"}
-        ),
+        page=report("<study>/report/report.html", category="Study", labels={"page": "report"}),
         scores="<study>/report/scores.csv",
     log:
         "<study>/logs/report.log",
@@ -24,3 +17,19 @@ rule report:
         "../envs/study.yaml"
     script:
         "../scripts/report.py"
+
+
+rule progress:
+    input:
+        receipt="<study>/iterations/{iteration}/receipt.json",
+        previous=dag.previous_shown,
+    output:
+        touch("<study>/iterations/{iteration}/shown"),
+    log:
+        "<study>/logs/progress/{iteration}.log",
+    # Whatever brings the study forward comes first.
+    priority: -1
+    conda:
+        "../envs/study.yaml"
+    script:
+        "../scripts/progress.py"

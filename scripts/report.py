@@ -1,9 +1,9 @@
-"""Write the study's report: see `dngo.report`."""
+"""Write the study's report: see `dngo.report.page`."""
 
 from pathlib import Path
 from typing import Any
 
-from dngo.report import write_report
+from dngo.report.page import write_report
 from dngo.workflow.job import job
 
 snakemake: Any = globals()["snakemake"]

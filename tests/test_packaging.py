@@ -62,7 +62,7 @@ def test_every_environment_is_some_rules() -> None:
     ("environment", "modules"),
     [
         ("model.yaml", "dngo.workflow.job, dngo.surrogates, dngo.acquisition"),
-        ("study.yaml", "dngo.workflow.job, dngo.report, matplotlib.pyplot"),
+        ("study.yaml", "dngo.workflow.job, dngo.report.page, dngo.report.watch"),
         ("evaluate.yaml", "dngo.workflow.job, dngo.evaluation.chunk"),
     ],
 )
@@ -84,7 +84,7 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
 def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
     code = (
         "import resource, sys\nimport dngo.workflow.job\n"
-        "assert not {'torch', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)\n"
+        "assert not {'torch', 'scipy', 'plotly', 'sklearn'} & set(sys.modules)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
     )
     seconds = min(
@@ -99,7 +99,7 @@ def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
 
 
 def test_the_snakefile_imports_nothing_heavy() -> None:
-    code = "import sys, dngo.workflow.dag; assert not {'torch', 'scipy', 'matplotlib', 'pandas'} & set(sys.modules)"
+    code = "import sys, dngo.workflow.dag; assert not {'torch', 'scipy', 'plotly', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -102,6 +102,18 @@ class Dag:
             return [self._receipt(self.plan.iterations[-1])]
         return [str(self.study.archive)]
 
+    def shown(self, wildcards: Any) -> list[str]:
+        """What refreshes the report during this run, so that the last word is the report's own."""
+        return [self._shown(t) for t in self.plan.iterations[-2:-1]] if self.plan else []
+
+    def previous_shown(self, wildcards: Any) -> list[str]:
+        """The refreshment before, if it is yet to come: an old report never replaces a new one."""
+        t = int(wildcards.iteration)
+        return [self._shown(t - 1)] if t > self.archived else []
+
+    def _shown(self, t: int) -> str:
+        return f"{self.folder}/iterations/{t}/shown"
+
     def training(self, wildcards: Any) -> list[str]:
         """The merge that completes the training prefix of an iteration, if it is yet to come."""
         last = self.study.training_iterations(int(wildcards.iteration)) - 1

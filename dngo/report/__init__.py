@@ -1,0 +1,6 @@
+"""Looking at a study: a page of text, a status, one HTML file with every figure, live views."""
+
+from dngo.report.live import regret, status
+from dngo.report.text import format_status, headline, summary
+
+__all__ = ["format_status", "headline", "regret", "status", "summary"]

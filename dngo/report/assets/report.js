@@ -1,0 +1,168 @@
+"use strict";
+// A report draws itself: each block of the page is unpacked when it is first needed.
+
+async function unpack(name) {
+  const text = document.getElementById("block-" + name).textContent;
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+const scripts = {};
+function library(name) {
+  scripts[name] ??= unpack(name).then((text) => new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+    script.onload = resolve;
+    script.onerror = reject;
+    document.head.append(script);
+  }));
+  return scripts[name];
+}
+
+// ---- figures ---------------------------------------------------------------------------------
+
+async function draw(div) {
+  if (div.dataset.state) return;
+  div.dataset.state = "drawing";
+  try {
+    const [text] = await Promise.all([unpack("figure-" + div.dataset.figure), library("plotly")]);
+    const { data, layout } = JSON.parse(text);
+    await Plotly.newPlot(div, data, layout, { responsive: true, displaylogo: false });
+    div.on("plotly_click", (event) => {
+      const row = event.points.map((point) => point.customdata).find(Number.isInteger);
+      if (row !== undefined) show(row);
+    });
+    div.dataset.state = "drawn";
+  } catch (error) {
+    div.dataset.state = "failed";
+    div.textContent = "This figure could not be drawn: " + error.message;
+    console.error(error);
+  }
+}
+
+const figures = [...document.querySelectorAll(".figure")];
+const near = new IntersectionObserver(
+  (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
+  { rootMargin: "400px" },
+);
+figures.forEach((div) => near.observe(div));
+window.addEventListener("beforeprint", () => figures.forEach(draw));
+
+// ---- points ----------------------------------------------------------------------------------
+
+let points;
+function read() {
+  points ??= unpack("points").then(JSON.parse);
+  return points;
+}
+
+function passes(wanted, value) {
+  const range = /^\s*(-?[\d.eE+-]+)\s*\.\.\s*(-?[\d.eE+-]+)\s*$/.exec(wanted);
+  if (range) return value !== null && value >= +range[1] && value <= +range[2];
+  const compared = /^\s*(<=|>=|<|>|=)\s*(-?[\d.eE+-]+)\s*$/.exec(wanted);
+  if (!compared) return String(value ?? "").toLowerCase().includes(wanted.trim().toLowerCase());
+  if (value === null) return false;
+  const [, sign, text] = compared;
+  const bound = Number(text);
+  return { "<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound,
+    "=": value === bound }[sign];
+}
+
+async function tabulate(div) {
+  const [{ names, numeric, hidden, rows }] = await Promise.all([read(), library("tabulator")]);
+  const field = (i) => "c" + i; // names are a user's: a dot in one would be a path to Tabulator
+  const columns = names
+    .map((name, i) => ({
+      title: name.replace(/&/g, "&amp;").replace(/</g, "&lt;"), field: field(i),
+      headerFilter: "input", headerFilterFunc: passes, headerFilterPlaceholder: "filter",
+      sorter: numeric[i] ? "number" : "string", sorterParams: { alignEmptyValues: "bottom" },
+      hozAlign: numeric[i] ? "right" : "left", visible: !hidden[i], minWidth: 80, maxInitialWidth: 220,
+    }));
+  const data = rows[0].map((_, r) => {
+    const row = { row: r };
+    rows.forEach((column, i) => { row[field(i)] = column[r]; });
+    return row;
+  });
+  const table = new Tabulator(div, { data, columns, index: "row", height: "30rem", layout: "fitData" });
+  const count = (found) => {
+    document.getElementById("found").textContent =
+      `${found.toLocaleString("en")} of ${data.length.toLocaleString("en")} points`;
+  };
+  table.on("dataFiltered", (filters, found) => count(found.length));
+  table.on("rowClick", (event, row) => show(row.getData().row));
+  table.on("tableBuilt", () => { div.dataset.state = "drawn"; });
+  count(data.length);
+}
+
+const table = document.getElementById("table");
+if (table) {
+  new IntersectionObserver((entries, observer) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    tabulate(table).catch((error) => {
+      table.textContent = "The table could not be shown: " + error.message;
+      console.error(error);
+    });
+  }, { rootMargin: "200px" }).observe(table);
+}
+
+// ---- one point -------------------------------------------------------------------------------
+
+const detail = document.getElementById("detail");
+async function show(row) {
+  if (!document.getElementById("block-points")) return;
+  const { names, rows, archive } = await read();
+  const id = rows[0][row];
+  detail.querySelector("h2").textContent = "Proposal " + id;
+  const list = detail.querySelector("dl");
+  list.replaceChildren();
+  names.forEach((name, i) => {
+    const value = rows[i][row];
+    if (i === 0 || value === null || value === "") return;
+    const term = document.createElement("dt");
+    const given = document.createElement("dd");
+    term.textContent = name;
+    given.textContent = String(value);
+    list.append(term, given);
+  });
+  const page = detail.querySelector("pre");
+  page.textContent = `dngo audit ${archive} --proposal ${id}`;
+  detail.hidden = false;
+  if (location.protocol.startsWith("http")) {
+    const answer = await fetch("/audit/" + encodeURIComponent(id));
+    if (answer.ok) page.textContent = await answer.text();
+  }
+}
+
+document.getElementById("close").addEventListener("click", () => { detail.hidden = true; });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") detail.hidden = true; });
+document.querySelectorAll("tr[data-row]").forEach((line) => {
+  const open = () => show(Number(line.dataset.row));
+  line.addEventListener("click", open);
+  line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
+});
+
+// ---- while the study runs (`dngo serve`) -----------------------------------------------------
+
+if (location.protocol.startsWith("http")) {
+  const version = document.querySelector("meta[name=dngo-version]").content;
+  const live = document.getElementById("live");
+  let touched = 0;
+  ["pointerdown", "keydown", "wheel"].forEach((kind) =>
+    window.addEventListener(kind, () => { touched = Date.now(); }, { passive: true }));
+  const ask = async () => {
+    try {
+      const found = await (await fetch("/status.json")).json();
+      live.hidden = false;
+      live.textContent = found.text;
+      // Not under the hands of somebody who is looking at something.
+      if (found.version !== version && Date.now() - touched > 10000 && detail.hidden) location.reload();
+    } catch {
+      live.hidden = false;
+      live.textContent = "dngo serve has ended: this is the last state.";
+    }
+  };
+  ask();
+  setInterval(ask, 3000);
+}

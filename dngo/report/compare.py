@@ -1,0 +1,114 @@
+"""`dngo compare A B ...`: studies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dngo.errors import UserError
+from dngo.report.data import View
+from dngo.report.figures import comparison
+from dngo.report.page import render
+
+
+def read(places: Sequence[str]) -> list[View]:
+    """The studies in these archives, or folders of results; raises UserError for any other."""
+    views = []
+    for place in places:
+        path = Path(place)
+        views.append(View.of(path / "archive.h5" if path.is_dir() else path))
+    if len({view.direction for view in views}) > 1:
+        directions = ", ".join(f"{view.path} {view.direction}s" for view in views)
+        raise UserError(f"these studies cannot be compared: {directions}")
+    return views
+
+
+def rows(views: Sequence[View]) -> list[dict[str, Any]]:
+    """What is compared, a row for each study; budgets are those that every study reached.
+
+    best_at_common: the best after as many evaluations as the shortest study has.
+    """
+    common = min(len(view) for view in views)
+    found = []
+    for view, name in zip(views, names(views), strict=True):
+        timed = view.timed.any()
+        started, finished = (view.numbers[key] for key in ("started", "finished"))
+        found.append(
+            {
+                "study": name,
+                "evaluations": len(view),
+                "feasible_share": float(view.ok.mean()),
+                "best": float(view.best_so_far[-1]),
+                "proposal": "" if view.best is None else view.id(view.best),
+                "common": common,
+                "best_at_common": float(view.best_so_far[common - 1]),
+                "evaluation_seconds": float(np.nansum(view.table.duration)),
+                "elapsed_seconds": float(np.max(finished[view.timed]) - np.min(started[view.timed]))
+                if timed
+                else float("nan"),
+                "parameters": {}
+                if view.best is None
+                else view.space.to_parameters(view.table.v[[view.best]])[0],
+            }
+        )
+    return found
+
+
+def names(views: Sequence[View]) -> list[str]:
+    """A name for each study: its own, with its folder where two have the same."""
+    own = [view.name for view in views]
+    return [n if own.count(n) == 1 else str(v.path) for n, v in zip(own, views, strict=True)]
+
+
+def table(found: Sequence[dict[str, Any]]) -> Table:
+    """The comparison for a terminal: a column for each study."""
+    shown = Table(box=None, padding=(0, 2), show_header=True)
+    shown.add_column("")
+    for row in found:
+        shown.add_column(row["study"], justify="right", overflow="fold")
+    common = found[0]["common"]
+    lines = {
+        "evaluations": [f"{r['evaluations']}" for r in found],
+        "feasible": [f"{r['feasible_share']:.0%}" for r in found],
+        "best": [f"{r['best']:.6g}" for r in found],
+        "its proposal": [r["proposal"] for r in found],
+        f"best after {common}": [f"{r['best_at_common']:.6g}" for r in found],
+        "hours of evaluation": [f"{r['evaluation_seconds'] / 3600:.3g}" for r in found],
+        "hours by the clock": [f"{r['elapsed_seconds'] / 3600:.3g}" for r in found],
+    }
+    for name, values in lines.items():
+        shown.add_row(name, *values)
+    parameters = list(dict.fromkeys(name for row in found for name in row["parameters"]))
+    for name in parameters:
+        shown.add_row(name, *[_shown(row["parameters"].get(name)) for row in found])
+    return shown
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def text(found: Sequence[dict[str, Any]]) -> str:
+    """The comparison as plain lines."""
+    console = Console(width=40 + 30 * len(found), color_system=None)
+    with console.capture() as captured:
+        console.print(table(found))
+    return captured.get()
+
+
+def document(views: Sequence[View]) -> str:
+    """The comparison as one HTML file."""
+    named = list(zip(names(views), views, strict=True))
+    return render(
+        title="Studies compared",
+        headline=", ".join(name for name, _ in named),
+        figures=[comparison(named)],
+        texts=[("Side by side", text(rows(views)))],
+    )

@@ -1,0 +1,263 @@
+"""What a report shows, as plain arrays: an archive read once, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
+
+from dngo import archive, derive
+from dngo.archive import Table
+from dngo.errors import UserError
+from dngo.report.live import stage_seconds
+from dngo.space import Space
+from dngo.space.space import Column
+from dngo.study import best_row
+
+if TYPE_CHECKING:
+    from dngo.surrogates import Model
+
+# The last iterations whose points are compared with all that was known before: one tree for each.
+RECENT = 20
+MOST_PAIRS = 2000  # points of a batch that are compared with each other
+NUMBERS = ("value", "mean", "std", "feasibility", "runner_up", "num_pending")
+TIMES = ("started", "finished")
+
+
+@dataclass(frozen=True)
+class View:
+    """One study as its report sees it; all arrays have a row for each evaluation, in order.
+
+    config: the resolved configuration.  numbers: (n,) by the names of the archive's columns.
+    source, message: (n,) text.  model, model_iteration: the latest surrogate, if there is one, and
+    the iteration that it proposed.
+    """
+
+    path: Path
+    name: str
+    direction: str
+    space: Space
+    config: dict[str, Any]
+    table: Table
+    numbers: dict[str, np.ndarray]
+    source: np.ndarray
+    message: np.ndarray
+    model: Model | None
+    model_iteration: int
+
+    @classmethod
+    def of(cls, path: Path, config: dict[str, Any] | None = None) -> View:
+        """The study in an archive; its last recorded configuration stands in for none.
+
+        Raises UserError if there is no archive that can be read.
+        """
+        header = archive.read_header(path)
+        if header is None or header.iterations == 0:
+            raise UserError(f"{path}: there is no archive yet; run `snakemake` first")
+        with archive.reading(path) as file:
+            rows = header.rows
+            proposals, outcomes = file["proposals"], file["outcomes"]
+            numbers = {name: proposals[name][:rows].astype(float) for name in NUMBERS}
+            numbers |= {name: outcomes[name][:rows] for name in TIMES}
+            source = np.array(proposals["source"].asstr()[:rows], dtype=object)
+            message = np.array(outcomes["message"].asstr()[:rows], dtype=object)
+        if config is None:
+            last = archive.iteration_attributes(path, header.iterations - 1)
+            config = json.loads(last["config"])
+        model, iteration = _latest_model(path, header.iterations)
+        return cls(
+            path=path,
+            name=str(header.identity["study"]),
+            direction=str(header.identity["direction"]),
+            space=archive.read_space(path),
+            config=config,
+            table=archive.read_table(path, iterations=header.iterations),
+            numbers=numbers,
+            source=source,
+            message=message,
+            model=model,
+            model_iteration=iteration,
+        )
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    # ---- which rows -----------------------------------------------------------------------------
+
+    @cached_property
+    def ok(self) -> np.ndarray:
+        """(n,) bool: it ran, and every constraint holds."""
+        return self.table.status == "ok"
+
+    @cached_property
+    def infeasible(self) -> np.ndarray:
+        """(n,) bool: it ran, and broke a constraint."""
+        return self.table.status == "infeasible"
+
+    @cached_property
+    def failed(self) -> np.ndarray:
+        """(n,) bool: it has no objective."""
+        return ~(self.ok | self.infeasible)
+
+    @cached_property
+    def best(self) -> int | None:
+        """The row of the best ok evaluation."""
+        return best_row(self.table, self.direction)
+
+    @cached_property
+    def sign(self) -> float:
+        """1 where the objective is minimised, -1 where it is maximised."""
+        return 1.0 if self.direction == "minimize" else -1.0
+
+    @cached_property
+    def best_so_far(self) -> np.ndarray:
+        """(n,) objective of the best ok evaluation up to each row; NaN before the first."""
+        values = self.sign * np.where(self.ok, self.table.objective, np.nan)
+        return self.sign * np.fmin.accumulate(values)
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """Rows of the last batch, in the order in which they were picked."""
+        return np.flatnonzero(self.table.iteration == self.table.iteration[-1])
+
+    def id(self, row: int) -> str:
+        """The name of a row's proposal: iteration and slot."""
+        return f"{self.table.iteration[row]}-{self.table.slot[row]}"
+
+    # ---- the space ------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> list[tuple[int, Column]]:
+        """The parameters that vary, in the order of the configuration, with their column of v."""
+        position = {column.name: j for j, column in enumerate(self.space.columns)}
+        names = [name for name in self.space.parameters if name in position]
+        return [(position[name], self.space.columns[position[name]]) for name in names]
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """(n, k) coordinates of the points in the unit cube."""
+        return self.space.unit(self.table.v)
+
+    @cached_property
+    def nearest(self) -> np.ndarray:
+        """(n,) distance to the nearest point known or picked before, NaN for older iterations.
+
+        The root mean square over the parameters, in the unit cube.
+        """
+        found = np.full(len(self), np.nan)
+        iteration = self.table.iteration
+        for t in np.unique(iteration)[-RECENT:]:
+            rows, before = np.flatnonzero(iteration == t), iteration < t
+            if before.any():
+                found[rows] = KDTree(self.unit[before]).query(self.unit[rows])[0]
+            if 1 < len(rows) <= MOST_PAIRS:
+                apart = cdist(self.unit[rows], self.unit[rows])
+                apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only the picks before it
+                closest = apart.min(axis=1)
+                found[rows] = np.fmin(found[rows], np.where(closest < np.inf, closest, np.nan))
+        return found / np.sqrt(max(self.space.k, 1))
+
+    def slice_values(self, j: int, most: int = 65) -> np.ndarray:
+        """Values of column j of v from bound to bound, all of them if they are few."""
+        column = self.space.columns[j]
+        steps = 4 * column.levels + 1 if column.levels and column.levels <= most else most
+        u = np.repeat(self.space.unit(self.space.defaults()), steps, axis=0)
+        u[:, j] = np.linspace(0.0, 1.0, steps)
+        # Rounding needs no condition to hold: the values themselves do not depend on the parents.
+        for parent, wanted in column.conditions:
+            v = self.space.defaults()
+            v[0, parent] = wanted[0]
+            u[:, parent] = self.space.unit(v)[0, parent]
+        values = self.space.from_unit(u)[:, j]
+        return np.unique(values[np.isfinite(values)])
+
+    def through(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
+        """Points like that of a row but for some columns of v: (m, d), the model's inputs."""
+        size = len(next(iter(changes.values())))
+        v = np.repeat(self.table.v[row : row + 1], size, axis=0)
+        for j, values in changes.items():
+            v[:, j] = values
+        return self.space.encode(self.space.round(v))
+
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and deviation of the objective, and P(feasible), at x (m, d): three (m,)."""
+        assert self.model is not None
+        mean, std = self.model.predict(x)
+        return self.sign * mean, std, self.model.feasibility(x)
+
+    @cached_property
+    def has_model(self) -> bool:
+        """Whether a surrogate has learnt the objective; baselines have none."""
+        return self.model is not None and bool(self.model.objective)
+
+    @cached_property
+    def importance(self) -> dict[str, np.ndarray]:
+        """Sobol indices of the surrogate over the whole space: arrays (2, k) by name.
+
+        first, total: of the predicted objective and of the probability to be feasible, in the order
+        of the columns of v; NaN where the prediction is constant. Estimated on points of Sobol
+        sequences (Saltelli et al. 2010, as `scipy.stats.sobol_indices` has it).
+        """
+        from scipy.stats import sobol_indices, uniform
+
+        k = self.space.k
+
+        def response(u: np.ndarray) -> np.ndarray:
+            mean, _, feasible = self.predict(self.space.encode(self.space.sample(u.T)))
+            return np.stack([mean, feasible])
+
+        n = 2 ** int(np.clip(np.log2(8192 / (k + 2)), 6, 10))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = sobol_indices(
+                func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
+            )
+        return {
+            "first": np.clip(found.first_order, 0.0, 1.0),
+            "total": np.clip(found.total_order, 0.0, None),
+        }
+
+    # ---- time -----------------------------------------------------------------------------------
+
+    @cached_property
+    def cost(self) -> tuple[str, np.ndarray]:
+        """What each evaluation cost, (n,), by the measure that the acquisition heeds; its name."""
+        per = self.config.get("acquisition", {}).get("per")
+        if per in (None, "duration"):
+            return "seconds of evaluation", np.nan_to_num(self.table.duration)
+        found = derive.costs(self.path, self.table, per)
+        return str(per), np.nan_to_num(np.zeros(len(self)) if found is None else found)
+
+    @cached_property
+    def timed(self) -> np.ndarray:
+        """(n,) bool: it is known when it started and ended."""
+        started, finished = (self.numbers[name] for name in TIMES)
+        return np.isfinite(started) & np.isfinite(finished) & (finished >= started)
+
+    def busy(self, edges: np.ndarray) -> np.ndarray:
+        """Evaluations under way at once, on average between times: edges (m + 1,) to (m,)."""
+        started, finished = (self.numbers[name][self.timed] for name in TIMES)
+        times = np.concatenate([started, finished])
+        change = np.concatenate([np.ones(len(started)), -np.ones(len(finished))])
+        order = np.argsort(times, kind="stable")
+        times, level = times[order], np.cumsum(change[order])
+        used = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
+        return np.diff(np.interp(edges, times, used)) / np.diff(edges)
+
+    @cached_property
+    def stage_seconds(self) -> dict[str, dict[int, float]]:
+        """Wall seconds of the jobs of each stage by iteration, as far as their records are kept."""
+        return stage_seconds(self.path.parent)
+
+
+def _latest_model(path: Path, iterations: int) -> tuple[Model | None, int]:
+    for t in reversed(range(iterations)):
+        model, _ = archive.read_surrogate(path, t)
+        if model is not None:
+            return model, t
+    return None, 0

@@ -1,0 +1,256 @@
+"""Is the study well? Checks in words, each with what to do about it: they head the report."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import norm
+
+from dngo.report.data import View
+from dngo.report.figures import on_bound
+
+Level = Literal["stop", "warn", "note"]
+ORDER: tuple[Level, ...] = ("stop", "warn", "note")
+DUPLICATE = 2e-3  # distance, root mean square in the unit cube, below which two points are one
+IDLE = 0.6  # share of the slots that should be busy
+NOTHING = 1e-3  # expected improvement, as a share of what the study has gained, that is nothing
+
+
+@dataclass(frozen=True)
+class Check:
+    """A finding.
+
+    level: "stop": go no further before it is mended; "warn": the study is worse for it; "note":
+    good to know.  finding: what was seen, with its numbers.  advice: what to do.  figure: the key of
+    the figure that shows it.
+    """
+
+    level: Level
+    finding: str
+    advice: str
+    figure: str = ""
+
+
+def checks(view: View) -> list[Check]:
+    """Every finding, the gravest first; none if all is well."""
+    found = [check for look in LOOKS for check in look(view)]
+    return sorted(found, key=lambda check: ORDER.index(check.level))
+
+
+def messages(view: View) -> list[tuple[int, str, str, int]]:
+    """Messages of the evaluations that did not end well: count, status, message, a row.
+
+    Messages that differ only in their numbers are one; the most frequent come first.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row in np.flatnonzero(~view.ok):
+        text = str(view.message[row]).strip()
+        line = text.splitlines()[-1].strip()[:300] if text else ""
+        key = (str(view.table.status[row]), re.sub(r"\d+(\.\d+)?", "#", line))
+        groups.setdefault(key, []).append(int(row))
+    found = []
+    for (status, _), rows in groups.items():
+        text = str(view.message[rows[-1]]).strip()
+        line = text.splitlines()[-1].strip()[:300] if text else "(no message)"
+        found.append((len(rows), status, line, rows[-1]))
+    return sorted(found, key=lambda one: -one[0])
+
+
+def set_up(view: View) -> Iterator[Check]:
+    """Failures that come from the set-up and not from the space."""
+    failed, n = int(view.failed.sum()), len(view)
+    counts = Counter(view.table.status.tolist())
+    if failed == 0:
+        return
+    most, status, message, row = next(
+        one for one in messages(view) if one[1] not in ("ok", "infeasible")
+    )
+    logs = view.path.parent / "logs" / "points" / str(view.table.iteration[row])
+    look = f"Read {logs}/{view.table.slot[row]}.err, and run the objective once by hand."
+    if failed >= 0.9 * n:
+        yield Check(
+            "stop",
+            f"{failed} of {n} evaluations have no objective; {most} of them say: {message}",
+            f"The set-up is broken, not the space. {look} Then begin a study of another name, or "
+            "delete this one's results.",
+            "messages",
+        )
+    elif failed >= 0.5 * n:
+        yield Check(
+            "warn",
+            f"{failed} of {n} evaluations have no objective; {most} of them ({status}) say: {message}",
+            f"If these are not the space's own failures, mend them. {look} If they are, narrow the "
+            "space or report them as a constraint.",
+            "messages",
+        )
+    if counts["timeout"] >= max(3, 0.2 * n):
+        yield Check(
+            "warn",
+            f"{counts['timeout']} of {n} evaluations were stopped at the time limit.",
+            "Raise objective.time_limit (or the runtime of the job) if such points may be good; "
+            "with acquisition: {per: duration} quick points are preferred.",
+            "feasibility",
+        )
+    if counts["lost"] >= max(2, 0.05 * n):
+        yield Check(
+            "warn",
+            f"{counts['lost']} of {n} evaluations were lost with their node; nothing was learnt.",
+            "Raise `retries`, or give the jobs a partition that is not preempted.",
+            "messages",
+        )
+
+
+def feasible(view: View) -> Iterator[Check]:
+    """Nothing is feasible."""
+    if view.best is None and view.infeasible.any():
+        flags = {name: int(np.nansum(flag == 0)) for name, flag in view.table.constraints.items()}
+        broken = ", ".join(f"{name} ({n} times)" for name, n in flags.items() if n)
+        yield Check(
+            "stop" if len(view) >= 50 else "warn",
+            f"No point is feasible yet, of {len(view)}. Broken: {broken}.",
+            "The search goes on towards feasible points. Check the sign of the constraint (true is "
+            "satisfied), or give a `default` that is known to be feasible.",
+            "feasibility",
+        )
+
+
+def bound(view: View) -> Iterator[Check]:
+    """The best point lies on a bound of the space."""
+    if view.best is None:
+        return
+    for name in on_bound(view, view.best):
+        column = next(c for _, c in view.columns if c.name == name)
+        j = next(j for j, c in view.columns if c.name == name)
+        yield Check(
+            "warn",
+            f"The best point has {name} = {view.table.v[view.best, j]:.6g}, on the bound of "
+            f"[{column.low:g}, {column.high:g}].",
+            f"Better points may lie beyond. Widen {name} in a study of another name and start it "
+            "with `dngo import` of this archive (`dngo export --format csv`), unless the bound is a "
+            "law of nature.",
+            "slices",
+        )
+
+
+def informative(view: View) -> Iterator[Check]:
+    """The model predicts its own proposals no better than a constant does."""
+    mean, std = view.numbers["mean"], view.numbers["std"]
+    iterations = np.unique(view.table.iteration)
+    recent = view.table.iteration > iterations[max(0, len(iterations) - 6)]
+    judged = view.ok & recent & np.isfinite(mean) & (std > 0)
+    if judged.sum() < 10 or len(iterations) < 3:
+        return
+    gain = []
+    for t in np.unique(view.table.iteration[judged]):
+        rows = judged & (view.table.iteration == t)
+        seen = view.table.objective[view.ok & (view.table.iteration < t)]
+        if len(seen) < 3 or np.std(seen) == 0:
+            continue
+        y = view.table.objective[rows]
+        constant = norm.logpdf(y, np.mean(seen), np.std(seen))
+        gain += list(norm.logpdf(y, mean[rows], std[rows]) - constant)
+    if len(gain) >= 10 and np.mean(gain) < 0:
+        yield Check(
+            "warn",
+            "Over its last batches the model predicted no better than the mean of what was known "
+            f"({np.mean(gain):.2f} nats an outcome).",
+            "Is the objective noisy (report `noise`, or the mean of several runs), or does it depend "
+            "on something that is not a parameter? Try another surrogate.",
+            "calibration",
+        )
+
+
+def duplicates(view: View) -> Iterator[Check]:
+    """The last batch has points that were as good as known."""
+    near = view.nearest[view.last]
+    numeric = any(c.levels is None for c in view.space.columns)
+    if not numeric or view.table.iteration[-1] == 0:
+        return
+    count = int(np.sum(near < DUPLICATE))
+    if count >= max(2, 0.25 * len(near)):
+        yield Check(
+            "note",
+            f"{count} of the {len(near)} points of the last batch lie within {DUPLICATE:g} of a "
+            "known one: they tell almost nothing new.",
+            "The search has closed in. Stop here, take smaller batches, or widen the space.",
+            "batch",
+        )
+
+
+def slots(view: View) -> Iterator[Check]:
+    """Slots stand idle between the batches."""
+    if view.timed.sum() < 10:
+        return
+    started, finished = view.numbers["started"], view.numbers["finished"]
+    own = view.timed & (view.source != "imported")
+    firsts = [
+        float(np.min(started[own & (view.table.iteration == t)]))
+        for t in np.unique(view.table.iteration[own])
+    ]
+    if len(firsts) < 4:
+        return
+    edges = np.array([*firsts, float(np.max(finished[own]))])
+    edges = edges[np.concatenate([[True], np.diff(edges) > 0])]
+    if len(edges) < 4:
+        return
+    fine = np.linspace(edges[0], edges[-1], 2001)
+    capacity = float(np.quantile(view.busy(fine), 0.99))
+    if capacity <= 0:
+        return
+    share = float(
+        np.median(view.busy(edges)[1:-1] / capacity)
+    )  # a pause between runs is one of many
+    if share < IDLE:
+        k = int(view.config.get("batches_in_flight", 1))
+        yield Check(
+            "note",
+            f"Between the batches slots stood idle: {share:.0%} of {capacity:.0f} were busy in the "
+            "median iteration.",
+            f"Set batches_in_flight: {k + 1}, so that fits and proposals run beside evaluations, or "
+            "propose larger batches. Evaluations of a few seconds are rather given more points.",
+            "timeline",
+        )
+
+
+def expected(view: View) -> Iterator[Check]:
+    """The model expects nothing more."""
+    mean, std, p = (view.numbers[name] for name in ("mean", "std", "feasibility"))
+    iterations = np.unique(view.table.iteration)
+    rows = view.last[np.isfinite(mean[view.last]) & (std[view.last] > 0)]
+    if view.best is None or len(iterations) < 4 or len(rows) == 0:
+        return
+    first = np.flatnonzero(view.table.iteration < iterations[-3])
+    if view.best_so_far[first[-1]] != view.best_so_far[-1]:
+        return  # it still improves
+    good = view.table.objective[view.ok]
+    gained = abs(float(np.median(good)) - float(view.best_so_far[-1]))
+    z = view.sign * (view.best_so_far[-1] - mean[rows]) / std[rows]
+    improvement = (
+        np.where(np.isfinite(p[rows]), p[rows], 1.0) * std[rows] * (z * norm.cdf(z) + norm.pdf(z))
+    )
+    most = float(np.max(improvement))
+    if gained > 0 and most < NOTHING * gained:
+        yield Check(
+            "note",
+            f"Nothing more is to be expected: no improvement for three batches, and the last one "
+            f"promised {most:.2g} at most, where the best is {gained:.3g} better than the median.",
+            "Stop, or raise `iterations` if evaluations are cheap. If you hoped for better, widen the "
+            "space.",
+            "progress",
+        )
+
+
+LOOKS: tuple[Callable[[View], Iterator[Check]], ...] = (
+    set_up,
+    feasible,
+    bound,
+    informative,
+    duplicates,
+    slots,
+    expected,
+)

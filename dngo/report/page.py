@@ -1,0 +1,181 @@
+"""The report as one HTML file: nothing beside it is needed, and nothing is asked of anywhere.
+
+Everything that is not text is packed (gzip, base64) and unpacked by the browser when it comes into
+view: Plotly's bundle, each figure, and the table of all points.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import gzip
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from dngo.report.data import View
+from dngo.report.figures import Figure, all_figures
+from dngo.report.health import Check, checks, messages
+from dngo.report.text import headline, summary
+from dngo.scores import Score, forward_scores
+from dngo.storage.files import replacing
+from dngo.study import Study
+
+WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
+MOST_MESSAGES = 30
+SCORES = ("iteration", "part", "outcomes", "log_density", "constant", "coverage")
+
+
+def write_report(study: Study, *, summary: Path, page: Path, scores: Path) -> None:
+    """Write the page of text, the report, and the scores of the surrogates as a table."""
+    found = forward_scores(study.archive, study.config)
+    with replacing(scores) as temporary:
+        _write_scores(temporary, found)
+    write_page(study, page)
+    text = globals()["summary"](study)
+    with replacing(summary) as temporary:
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_page(study: Study, path: Path) -> None:
+    """Write the report of a study, with its archive as it is now."""
+    document = study_page(study)
+    with replacing(path) as temporary:
+        temporary.write_text(document, encoding="utf-8")
+
+
+def refresh(study: Study) -> None:
+    """Bring the report in the study's folder up to date; one that is stays as it is."""
+    path = study.folder / "report" / "report.html"
+    header = study.header()
+    if header is None:
+        return
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as stream:
+        if f'content="{header.digest}"' in stream.read(500):
+            return
+    write_page(study, path)
+
+
+def study_page(study: Study, *, served: bool = False) -> str:
+    """The report of a study as HTML. served: it may ask the server it came from how things stand.
+
+    Raises UserError if there is no archive yet.
+    """
+    header = study.header()
+    view = View.of(study.archive, json.loads(study.config.resolved()))
+    return render(
+        title=f"Study {view.name}",
+        headline=headline(study),
+        version=header.digest if header else "",
+        figures=all_figures(view),
+        checks=checks(view),
+        texts=[("Summary", summary(study))],
+        messages=messages(view)[:MOST_MESSAGES],
+        points=_points(view),
+        served=served,
+    )
+
+
+def render(
+    *,
+    title: str,
+    headline: str,
+    figures: Sequence[Figure],
+    version: str = "",
+    checks: Sequence[Check] | None = None,
+    texts: Sequence[tuple[str, str]] = (),
+    messages: Sequence[tuple[int, str, str, int]] = (),
+    points: dict[str, Any] | None = None,
+    served: bool = False,
+) -> str:
+    """The page. texts: pairs of heading and text; points: what `_points` gives."""
+    blocks = {f"figure-{figure.key}": _pack(figure.plot.to_json()) for figure in figures}
+    blocks["plotly"] = _pack(get_plotlyjs())
+    if points is not None:
+        blocks["points"] = _pack(json.dumps(points, allow_nan=False))
+        blocks["tabulator"] = _pack(_asset("tabulator.min.js"))
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(_asset("report.html.j2")).render(
+        title=title,
+        headline=headline,
+        version=version,
+        connect="'self'" if served else "'none'",
+        css=_asset("report.css") + _asset("tabulator.min.css"),
+        js=_asset("report.js"),
+        figures=figures,
+        anchors={figure.key for figure in figures} | ({"messages"} if messages else set()),
+        checks=checks,
+        words=WORDS,
+        texts=texts,
+        messages=messages,
+        points=points is not None,
+        blocks=blocks,
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("dngo.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _pack(text: str) -> str:
+    # No time in the header: the same study is the same file.
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+def _points(view: View) -> dict[str, Any]:
+    """Every row of the archive for the table, column by column; NaN is null."""
+    table, n = view.table, len(view)
+    parameters = view.space.to_parameters(table.v)
+    columns: list[tuple[str, list[Any], bool, bool]] = []  # name, values, numeric, hidden
+
+    def numbers(name: str, values: np.ndarray, hidden: bool = False) -> None:
+        known = np.isfinite(values)
+        short = [float(f"{v:.6g}") if k else None for v, k in zip(values, known, strict=True)]
+        columns.append((name, short, True, hidden))
+
+    def words(name: str, values: Sequence[Any], hidden: bool = False) -> None:
+        columns.append((name, list(values), False, hidden))
+
+    words("proposal", [view.id(row) for row in range(n)])
+    words("status", table.status.tolist())
+    numbers("objective", table.objective)
+    for j, column in view.columns:
+        if column.choices is None:
+            numbers(column.name, table.v[:, j])
+        else:
+            words(column.name, [str(p.get(column.name, "")) for p in parameters])
+    numbers("expected", view.numbers["mean"])
+    numbers("deviation", view.numbers["std"])
+    numbers("P(feasible)", view.numbers["feasibility"])
+    words("found as", view.source.tolist())
+    numbers("acquisition", view.numbers["value"], hidden=True)
+    numbers("next best", view.numbers["runner_up"], hidden=True)
+    numbers("pending then", view.numbers["num_pending"], hidden=True)
+    numbers("nearest", view.nearest, hidden=True)
+    for name, flags in table.constraints.items():
+        states = {1.0: "satisfied", 0.0: "violated"}
+        words(f"constraint {name}", [states.get(flag, "") for flag in flags], hidden=True)
+    numbers("seconds", table.duration)
+    words("message", [text[:500] for text in view.message])
+    names, rows, numeric, concealed = zip(*columns, strict=True)
+    return {
+        "archive": str(view.path),
+        "names": names,
+        "numeric": numeric,
+        "hidden": concealed,
+        "rows": rows,
+    }
+
+
+def _write_scores(path: Path, scores: list[Score]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(SCORES)
+        writer.writerows([getattr(score, name) for name in SCORES] for score in scores)

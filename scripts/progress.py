@@ -1,0 +1,15 @@
+"""Bring the report up to date while the study runs: see `dngo.report.page`."""
+
+import traceback
+from typing import Any
+
+from dngo.report.page import refresh
+from dngo.workflow.job import job
+
+snakemake: Any = globals()["snakemake"]
+
+with job(snakemake) as (study, progress):
+    try:
+        refresh(study)
+    except Exception:  # a picture that cannot be drawn is no reason to stop a study
+        traceback.print_exc()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,13 @@ import numpy as np
 
 from dngo import archive
 from dngo.archive import transfer
+from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
+from dngo.space import Space
+from dngo.types import Rows
 
 NEAREST = 3
+_KEYS = ("iteration", "slot", "parameters_digest")  # of an outcome
 
 
 def audit(path: Path, proposal: str) -> dict[str, Any]:
@@ -30,69 +36,65 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     batch = archive.read_batch(path, t, space)
     outcome = archive.read_outcomes(path, batch)[slot]
     chosen = batch.proposals[slot]
-    before = np.flatnonzero(table.iteration < batch.training_iterations)
-    distances = np.sqrt(
-        ((space.unit(table.v[before]) - space.unit(table.v[row : row + 1])) ** 2).mean(axis=1)
-    )
-    order = np.argsort(distances, kind="stable")[:NEAREST]
-    pending = [p.id for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
-    pending += [p.id for p in batch.proposals[:slot]] if t > 0 else []
-    ok = [i for i in before if table.status[i] == "ok"]
-    z = (outcome.objective - chosen.mean) / chosen.std if chosen.std else math.nan
+    known = table.iteration < batch.training_iterations
+    residual = (outcome.objective - chosen.mean) / chosen.std if chosen.std else math.nan
     return {
         "id": chosen.id,
         "archive": str(path),
         "parameters": chosen.parameters,
         "proposed": {
-            "source": chosen.source,
+            **_fields(chosen, "source", "runner_up", "mean", "std", "feasibility", "num_pending"),
+            "acquisition": chosen.value,
             "rank_in_batch": slot + 1,
             "batch_size": len(batch.proposals),
-            "acquisition": chosen.value,
-            "runner_up": chosen.runner_up,
-            "mean": chosen.mean,
-            "std": chosen.std,
-            "feasibility": chosen.feasibility,
-            "num_pending": chosen.num_pending,
-            "pending": pending,
-            "training_iterations": batch.training_iterations,
-            "training_rows": len(before),
-            "training_ok": len(ok),
+            "pending": _pending(path, batch, slot),
+            **_fields(batch, "training_iterations", "training_digest", "seed", "spawn_key"),
+            "training_rows": int(known.sum()),
+            "training_ok": int((known & (table.status == "ok")).sum()),
             "transferred": sum(len(earlier.y) for earlier in transfer.recorded(path)),
-            "training_digest": batch.training_digest,
-            "seed": batch.seed,
-            "spawn_key": batch.spawn_key,
             "time": batch.environment.get("time"),
             "surrogate": _summary(path, t),
             "cost": _cost(path, t, table.x[[row]], batch.config.get("acquisition", {}).get("per")),
         },
-        "outcome": {
-            "status": outcome.status,
-            "objective": outcome.objective,
-            "standardised_residual": z,
-            "constraints": outcome.constraints,
-            "noise": outcome.noise,
-            "message": outcome.message,
-            "metadata": outcome.metadata,
-            "duration": outcome.duration,
-            "attempts": outcome.attempts,
-            "host": outcome.host,
-            "job": outcome.job,
-            "started": outcome.started,
-            "finished": outcome.finished,
-        },
-        "nearest_before": [
-            {
-                "id": f"{table.iteration[before[i]]}-{table.slot[before[i]]}",
-                "distance": float(distances[i]),
-                "status": str(table.status[before[i]]),
-                "objective": float(table.objective[before[i]]),
-            }
-            for i in order
-        ],
+        "outcome": {"standardised_residual": residual, **_outcome(outcome)},
+        "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
         "environment": batch.environment,
         "digest": attributes["digest"],
         "previous": attributes["previous"],
     }
+
+
+def _fields(record: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    """An outcome without what says whose it is."""
+    names = [f.name for f in fields(outcome)]
+    return _fields(outcome, *(n for n in names if n not in _KEYS))
+
+
+def _pending(path: Path, batch: Batch, slot: int) -> list[str]:
+    """Ids of what was under evaluation, or picked, when a slot of a batch was filled."""
+    space = archive.read_space(path)
+    earlier = [archive.read_batch(path, t, space).proposals for t in batch.pending]
+    picked = batch.proposals[:slot] if batch.iteration > 0 else []
+    return [p.id for p in [*chain(*earlier), *picked]]
+
+
+def _nearest(space: Space, table: archive.Table, row: int, before: Rows) -> list[dict[str, Any]]:
+    """The points nearest to a row, of those whose rows are given: root mean square, unit cube."""
+    apart = space.unit(table.v[before]) - space.unit(table.v[row : row + 1])
+    distances = np.sqrt((apart**2).mean(axis=1))
+    return [
+        {
+            "id": f"{table.iteration[before[i]]}-{table.slot[before[i]]}",
+            "distance": float(distances[i]),
+            "status": str(table.status[before[i]]),
+            "objective": float(table.objective[before[i]]),
+        }
+        for i in np.argsort(distances, kind="stable")[:NEAREST]
+    ]
 
 
 def audit_all(path: Path) -> list[dict[str, Any]]:
@@ -138,46 +140,80 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
 
 def page(data: dict[str, Any]) -> str:
     """An audit for a person: one page."""
-    why, came = data["proposed"], data["outcome"]
     lines = [f"Proposal {data['id']} in {data['archive']}", ""]
     lines += [f"  {k:<24}{_show(v)}" for k, v in data["parameters"].items()]
-    lines += ["", "Why it was proposed"]
-    if why["source"] == "default":
-        lines.append("  It is the point of all defaults, evaluated first.")
-    elif why["source"] == "imported":
-        file = data["environment"].get("import", {})
+    lines += ["", "Why it was proposed", *_why(data)]
+    lines += ["", "What came of it", *_what_came(data["outcome"])]
+    if data["nearest_before"]:
+        lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
         lines += [
-            f"  It was evaluated before this study began: {came['metadata'].get('imported_from')}.",
-            f"  SHA-256 of the file     {file.get('sha256')}",
+            f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} {_show(near['objective'])}"
+            for near in data["nearest_before"]
         ]
-    elif why["source"].startswith("design"):
-        lines.append(f"  It belongs to the initial design ({why['source']}): no model was asked.")
-    elif why["source"] in ("random", "sobol") or why["source"].startswith("optuna:"):
-        lines.append(f"  A baseline proposed it ({why['source']}): no model was asked.")
+    lines += ["", "Derived by", *_derived_by(data)]
+    iteration = data["id"].split("-")[0]
+    return "\n".join(
+        [*lines, "", f"Derive it again: dngo replay {data['archive']} --iteration {iteration}"]
+    )
+
+
+def _why(data: dict[str, Any]) -> list[str]:
+    """How a point was found, and what the surrogate expected there."""
+    why, source = data["proposed"], data["proposed"]["source"]
+    if source == "default":
+        lines = ["  It is the point of all defaults, evaluated first."]
+    elif source == "imported":
+        row = data["outcome"]["metadata"].get("imported_from")
+        lines = [
+            f"  It was evaluated before this study began: {row}.",
+            f"  SHA-256 of the file     {data['environment'].get('import', {}).get('sha256')}",
+        ]
+    elif source.startswith("design"):
+        lines = [f"  It belongs to the initial design ({source}): no model was asked."]
+    elif source in ("random", "sobol") or source.startswith("optuna:"):
+        lines = [f"  A baseline proposed it ({source}): no model was asked."]
     else:
-        other = why["runner_up"]
-        lines += [
-            f"  Found as                {why['source']}; pick {why['rank_in_batch']} of "
-            f"{why['batch_size']}",
-            f"  Acquisition             {_show(why['acquisition'])}"
-            + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
-            f"  Objective expected      {_show(why['mean'])} ± {_show(why['std'])}",
-            f"  Feasible with           probability {_show(why['feasibility'])}",
-            f"  Pending then            {why['num_pending']} points"
-            + (f": {_some(why['pending'])}" if why["pending"] else ""),
-            f"  The surrogate knew      {why['training_rows']} evaluations, {why['training_ok']} of "
-            f"them ok (iterations 0 to {why['training_iterations'] - 1})",
-        ]
-        if why["transferred"]:
-            lines.append(f"  And from earlier        {why['transferred']} evaluations transferred")
+        lines = _expected(why)
     if why["cost"]:
-        cost = why["cost"]
-        lines.append(f"  Cost expected           {_show(cost['expected'])} ({cost['per']})")
-    for name, value in why["surrogate"].items():
-        lines.append(f"    {name:<28} {_show(value)}")
-    lines += ["", "What came of it"]
-    lines.append(f"  Status                  {came['status']} {came['message']}".rstrip())
-    lines.append(f"  Objective               {_show(came['objective'])}")
+        lines.append(
+            f"  Cost expected           {_show(why['cost']['expected'])} ({why['cost']['per']})"
+        )
+    return lines + [f"    {name:<28} {_show(v)}" for name, v in why["surrogate"].items()]
+
+
+def _expected(why: dict[str, Any]) -> list[str]:
+    """What an acquisition saw in a point."""
+    other = why["runner_up"]
+    rows = [
+        ("Found as", f"{why['source']}; pick {why['rank_in_batch']} of {why['batch_size']}"),
+        (
+            "Acquisition",
+            _show(why["acquisition"])
+            + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
+        ),
+        ("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}"),
+        ("Feasible with", f"probability {_show(why['feasibility'])}"),
+        (
+            "Pending then",
+            f"{why['num_pending']} points" + (f": {_some(why['pending'])}" * bool(why["pending"])),
+        ),
+        (
+            "The surrogate knew",
+            f"{why['training_rows']} evaluations, {why['training_ok']} of them ok "
+            f"(iterations 0 to {why['training_iterations'] - 1})",
+        ),
+    ]
+    if why["transferred"]:
+        rows.append(("And from earlier", f"{why['transferred']} evaluations transferred"))
+    return [f"  {name:<24}{text}" for name, text in rows]
+
+
+def _what_came(came: dict[str, Any]) -> list[str]:
+    """An outcome, line by line."""
+    lines = [
+        f"  Status                  {came['status']} {came['message']}".rstrip(),
+        f"  Objective               {_show(came['objective'])}",
+    ]
     if math.isfinite(came["standardised_residual"]):
         lines.append(
             f"  Surprise                {came['standardised_residual']:+.2f} standard deviations "
@@ -185,34 +221,28 @@ def page(data: dict[str, Any]) -> str:
         )
     for name, flag in came["constraints"].items():
         lines.append(f"  {name:<24}{'satisfied' if flag else 'violated'}")
-    lines.append(
-        f"  Took                    {_show(came['duration'])} s, attempt {came['attempts']}"
-    )
     job = f", job {came['job']}" if came["job"] else ""
-    lines.append(f"  Where and when          {came['host']}{job}, {_time(came['started'])}")
-    if data["nearest_before"]:
-        lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
-        for near in data["nearest_before"]:
-            lines.append(
-                f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} {_show(near['objective'])}"
-            )
-    environment = data["environment"]
+    return [
+        *lines,
+        f"  Took                    {_show(came['duration'])} s, attempt {came['attempts']}",
+        f"  Where and when          {came['host']}{job}, {_time(came['started'])}",
+    ]
+
+
+def _derived_by(data: dict[str, Any]) -> list[str]:
+    """The code, the machine, the random stream and the data behind a proposal."""
+    environment, why = data["environment"], data["proposed"]
     packages = ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())
     commit = environment.get("commit") or {}
     dirty = " with changes" if commit.get("dirty") else ""
-    lines += [
-        "",
-        "Derived by",
+    return [
         f"  dngo {environment.get('dngo')}, commit {str(commit.get('id', 'unknown'))[:12]}{dirty}",
         f"  {packages}",
         f"  Python {environment.get('python')} on {environment.get('host')}, {environment.get('cpu')}",
         f"  random stream           seed {why['seed']}, key {why['spawn_key']}",
         f"  trained on the prefix   {why['training_digest'] or '(none)'}",
         f"  recorded in             {data['digest']}",
-        "",
-        f"Derive it again: dngo replay {data['archive']} --iteration {data['id'].split('-')[0]}",
     ]
-    return "\n".join(lines)
 
 
 def _find(path: Path, table: archive.Table, proposal: str) -> int:

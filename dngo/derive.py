@@ -22,6 +22,7 @@ from dngo.errors import UserError
 from dngo.surrogates import FIT_VERSION
 
 if TYPE_CHECKING:
+    from dngo.acquisition import History
     from dngo.surrogates import Model, TrainingData
     from dngo.surrogates.least_squares import Representation
 
@@ -195,46 +196,19 @@ def propose(
 
     pending: the proposals under evaluation meanwhile, in order.
     """
-    from dngo.acquisition import History
-
-    space = config.search_space
-    table = archive.read_table(path, iterations=iterations)
-    waiting = space.from_parameters([p.parameters for p in pending])
-    baseline = config.acquisition.is_baseline
-    history = History(
-        v=table.v,
-        # The samplers of a baseline are told themselves which points are infeasible.
-        y=np.where(
-            ran(table) if baseline else table.status == "ok",
-            sign(config) * table.objective,
-            np.nan,
-        ),
-        pending=waiting,
-        iteration=table.iteration,
-        constraints=table.constraints,
-    )
-    if baseline:
+    space, size, settings = config.search_space, config.batch_size, config.acquisition
+    history = _history(path, config, iterations, pending)
+    rng = np.random.default_rng(seed_sequence(config, t, PROPOSE))
+    if settings.is_baseline:
         from dngo.acquisition import baseline_batch
 
-        found = baseline_batch(
-            space,
-            history,
-            size=config.batch_size,
-            settings=config.acquisition,
-            rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
-            root=seed_sequence(config, 0, DESIGN),
-        )
+        root = seed_sequence(config, 0, DESIGN)
+        found = baseline_batch(space, history, size=size, settings=settings, rng=rng, root=root)
     else:
         from dngo.acquisition import propose_batch
 
         found = propose_batch(
-            model,
-            space,
-            history,
-            size=config.batch_size,
-            settings=config.acquisition,
-            rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
-            progress=progress,
+            model, space, history, size=size, settings=settings, rng=rng, progress=progress
         )
     return [
         Proposal(
@@ -251,3 +225,19 @@ def propose(
         )
         for i, parameters in enumerate(space.to_parameters(found.v))
     ]
+
+
+def _history(path: Path, config: Config, iterations: int, pending: Sequence[Proposal]) -> History:
+    """What an acquisition is told of the first `iterations` iterations, and of what is pending."""
+    from dngo.acquisition import History
+
+    table = archive.read_table(path, iterations=iterations)
+    # The samplers of a baseline are told themselves which points are infeasible.
+    known = ran(table) if config.acquisition.is_baseline else table.status == "ok"
+    return History(
+        v=table.v,
+        y=np.where(known, sign(config) * table.objective, np.nan),
+        pending=config.search_space.from_parameters([p.parameters for p in pending]),
+        iteration=table.iteration,
+        constraints=table.constraints,
+    )

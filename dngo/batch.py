@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from dngo.config import identity_of
 from dngo.errors import UserError
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json, write_json
+from dngo.storage.text import one_line
 
 STATUSES = ("ok", "infeasible", "failed", "invalid", "timeout", "out_of_memory", "lost")
 BATCH_FORMAT = 1
+# JSON has no NaN: null stands for "does not apply".
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+Natural = Annotated[int, Field(ge=0, lt=2**63)]
+Status = Annotated[str, Field(pattern=f"^({'|'.join(STATUSES)})$")]
 
 
 @dataclass(frozen=True)
@@ -26,16 +34,18 @@ class Proposal:
     Numbers that do not apply are NaN.
     """
 
-    iteration: int
-    slot: int
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    iteration: Natural
+    slot: Natural
     parameters: dict[str, Any]
     source: str
-    value: float = math.nan
-    mean: float = math.nan
-    std: float = math.nan
-    feasibility: float = math.nan
-    num_pending: int = 0
-    runner_up: float = math.nan
+    value: Number = math.nan
+    mean: Number = math.nan
+    std: Number = math.nan
+    feasibility: Number = math.nan
+    num_pending: Natural = 0
+    runner_up: Number = math.nan
 
     @property
     def id(self) -> str:
@@ -53,19 +63,21 @@ class Outcome:
     message: why it is not ok.  metadata: whatever the objective reported.
     """
 
-    iteration: int
-    slot: int
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    iteration: Natural
+    slot: Natural
     parameters_digest: str
-    status: str
-    objective: float = math.nan
+    status: Status
+    objective: Number = math.nan
     constraints: dict[str, int] = field(default_factory=dict)
-    noise: float = math.nan
-    duration: float = math.nan
-    attempts: int = 1
+    noise: Number = math.nan
+    duration: Number = math.nan
+    attempts: Natural = 1
     host: str = ""
     job: str = ""
-    started: float = math.nan
-    finished: float = math.nan
+    started: Number = math.nan
+    finished: Number = math.nan
     message: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -85,17 +97,24 @@ class Batch:
     ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
     """
 
-    iteration: int
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    iteration: Natural
     config: dict[str, Any]
-    points_per_job: int
-    seed: int
+    points_per_job: Annotated[int, Field(ge=1)]
+    seed: Natural
     spawn_key: list[int]
-    training_iterations: int
+    training_iterations: Natural
     training_digest: str
     pending: list[int]
     environment: dict[str, Any]
     proposals: list[Proposal]
     versions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the study was when the batch was proposed (`Config.identity`)."""
+        return identity_of(self.config)
 
     @property
     def num_chunks(self) -> int:
@@ -115,12 +134,16 @@ class Batch:
     @classmethod
     def read(cls, path: Path) -> Batch:
         """Read `proposals.json`; raises UserError if it is not one."""
-        document = _read(path)
+        batch: Batch = _read(path, _BATCH, "a list of proposals")
         try:
-            document["proposals"] = [_from_json(Proposal, p) for p in document["proposals"]]
-            return cls(**document)
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{path}: is not a list of proposals ({error})") from None
+            identity_of(batch.config)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _damaged(path, f"its configuration is incomplete: {error}") from None
+        if len({p.slot for p in batch.proposals if p.iteration == batch.iteration}) != len(
+            batch.proposals
+        ):
+            raise _damaged(path, "two of its points have one number")
+        return batch
 
 
 def write_outcomes(path: Path, outcomes: list[Outcome]) -> None:
@@ -130,41 +153,62 @@ def write_outcomes(path: Path, outcomes: list[Outcome]) -> None:
 
 def read_outcomes(path: Path) -> list[Outcome]:
     """Read what `write_outcomes` wrote; raises UserError if it is not that."""
-    try:
-        return [_from_json(Outcome, o) for o in _read(path)["outcomes"]]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: is not a list of outcomes ({error})") from None
+    outcomes: list[Outcome] = _read(path, _OUTCOMES, "a list of outcomes").outcomes
+    return outcomes
 
 
 def find_outcome(path: Path, proposal: Proposal) -> Outcome | None:
     """The outcome in `path` if there is one for exactly this point."""
     try:
-        (outcome,) = read_outcomes(path)
+        outcomes = read_outcomes(path)
     except FileNotFoundError:
         return None
+    if len(outcomes) != 1:
+        raise _damaged(path, f"it has {len(outcomes)} outcomes, and is to have one")
+    (outcome,) = outcomes
     same = outcome.parameters_digest == digest_parameters(proposal.parameters)
     return outcome if same and outcome.id == proposal.id else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, kind: TypeAdapter[Any], what: str) -> Any:
     try:
         document = read_json(path)
+        if not isinstance(document, dict) or type(document.get("format")) is not int:
+            raise _damaged(path, f"it is not {what}")
         version = document.pop("format")
-    except (ValueError, KeyError, AttributeError) as error:
-        raise UserError(f"{path}: is damaged ({error})") from None
-    if version > BATCH_FORMAT:
-        raise UserError(f"{path}: format {version} is newer than this dngo; update dngo")
-    return document
+        if version > BATCH_FORMAT:
+            raise UserError(f"{path}: format {version} is newer than this dngo; update dngo")
+        return kind.validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _damaged(path, f"{place}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _damaged(path: Path, reason: str) -> UserError:
+    return UserError(
+        f"{path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or delete it: "
+        "what it held is then made anew"
+    )
 
 
 def _to_json(record: Proposal | Outcome) -> dict[str, Any]:
-    # JSON has no NaN: null stands for "does not apply".
     return {
         k: None if isinstance(v, float) and not math.isfinite(v) else v
         for k, v in asdict(record).items()
     }
 
 
-def _from_json(kind: Any, document: dict[str, Any]) -> Any:
-    numbers = {f.name for f in fields(kind) if f.type == "float"}
-    return kind(**{k: math.nan if v is None and k in numbers else v for k, v in document.items()})
+@dataclass(frozen=True)
+class _Outcomes:
+    outcomes: list[Outcome]
+
+
+_BATCH: TypeAdapter[Any] = TypeAdapter(Batch)
+_OUTCOMES: TypeAdapter[Any] = TypeAdapter(_Outcomes)

@@ -16,6 +16,7 @@ is read from the archive. So a stage may be repeated at any time, with any of it
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ import numpy as np
 
 from dngo import archive, derive, provenance
 from dngo.archive import transfer
+from dngo.archive.identity import check_identity
 from dngo.batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, write_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
@@ -117,6 +119,7 @@ class Study:
         if header is None:
             self.transfer()
         merged = header.iterations if header else 0
+        self.in_flight(merged)  # each is compared with the configuration
         last = self.config.iterations
         if merged > last:
             return Plan((), f"all {merged} iterations are in the archive")
@@ -177,11 +180,24 @@ class Study:
     # ---- batches --------------------------------------------------------------------------------
 
     def _in_flight(self, t: int) -> Batch | None:
+        """The batch of an iteration that is not archived yet, if it has been proposed.
+
+        The first batch fixes what the study is: raises UserError if the configuration says otherwise
+        now. So an edit is found before anything is planned, evaluated or merged under another name.
+        """
         for folder in (self.pending(t), self.iteration(t)):
             path = folder / "proposals.json"
             if path.exists():
-                return Batch.read(path)
+                batch = Batch.read(path)
+                check_identity(path, batch.identity, self.config.identity())
+                return batch
         return None
+
+    def in_flight(self, merged: int) -> list[Batch]:
+        """The batches that were proposed and are not among the first `merged` in the archive."""
+        found = {*_numbered(self.folder / "pending"), *_numbered(self.folder / "iterations")}
+        batches = [self._in_flight(t) for t in sorted(found) if t >= merged]
+        return [batch for batch in batches if batch is not None]
 
     def batch(self, t: int) -> Batch:
         """The batch of an iteration, in flight or archived; raises UserError if there is none."""
@@ -253,12 +269,10 @@ class Study:
         evaluated, before Snakemake makes room for outputs that it believes must be made anew.
         """
         merged = self.merged()
-        for path in (self.folder / "iterations").glob("*/proposals.json"):
-            t = int(path.parent.name)
-            if t < merged or (self.pending(t) / "proposals.json").exists():
+        for batch in self.in_flight(merged):
+            if (self.pending(batch.iteration) / "proposals.json").exists():
                 continue
-            batch = Batch.read(path)
-            surrogate = path.with_name("surrogate.h5")
+            surrogate = self.iteration(batch.iteration) / "surrogate.h5"
             for proposal, outcome in zip(batch.proposals, self._outcomes(batch), strict=True):
                 if outcome is not None:
                     write_outcomes(self.outcome_file(proposal), [outcome])
@@ -440,6 +454,12 @@ def best_row(table: archive.Table, direction: str) -> int | None:
     if np.isnan(objective).all():
         return None
     return int(np.nanargmin(objective) if direction == "minimize" else np.nanargmax(objective))
+
+
+def _numbered(folder: Path) -> list[int]:
+    """The iterations that have a folder in `folder`; what else lies there is the user's."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return [int(n) for n in names if re.fullmatch("0|[1-9][0-9]{0,8}", n)]
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -154,12 +154,12 @@ def test_an_archive_of_another_study_is_refused(tmp_path: Path, config: Config) 
     append(path, config, 0)
     before = path.read_bytes()
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"study": "b"}, "study 'a'"),
+        ({"study": "b"}, "study was 'a'"),
         ({"constraints": ["cold"]}, "constraints"),
-        ({"objective": {"command": "run"}}, "direction 'maximize'"),
+        ({"objective": {"command": "run"}}, "direction was 'maximize'"),
         (
             {"space": {**DOCUMENT["space"], "x": {"type": "float", "low": 0, "high": 2}}},
-            "and x did",
+            "space.x.high was 1.0 and is 2.0",
         ),
     ]
     for change, words in changes:

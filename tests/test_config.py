@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from dngo.cli import main
-from dngo.config import load, schema
+from dngo.config import load, schema, validate
 from dngo.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -177,3 +178,49 @@ def test_later_files_and_the_command_line_win(tmp_path: Path) -> None:
         UserError, match=r"^--config: bach_size: unknown key; did you mean 'batch_size'"
     ):
         load([first], {"bach_size": 7})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r'"b\u0000"', "NUL"),
+        (r'"\ud800"', "half of a surrogate pair"),
+        (r'"a\udc00b"', "half of a surrogate pair"),
+    ],
+)
+@pytest.mark.parametrize("key", ["space", "environment", "name", "override"])
+def test_text_that_no_archive_can_hold_is_refused_with_its_place(
+    tmp_path: Path, text: str, words: str, key: str
+) -> None:
+    choices, environment = '["a", "b"]', "{}"
+    if key == "space":
+        choices = f'["a", {text}]'
+    elif key == "environment":
+        environment = f"{{V: {text}}}"
+    elif key == "name":
+        environment = f"{{{text}: v}}"
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "study: s\n"
+        f"objective: {{command: run, environment: {environment}}}\n"
+        f"space: {{x: {{type: categorical, choices: {choices}}}}}\n"
+    )
+    overrides = {"results": json.loads(text)} if key == "override" else None
+    with pytest.raises(UserError, match=words) as error:
+        load([path], overrides)
+    str(error.value).encode()
+    place = {"space": "space.x", "override": "results"}.get(key, "objective.environment")
+    assert place in str(error.value)
+
+
+def test_an_emoji_as_json_writes_it_is_that_emoji(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    document = {
+        "study": "s",
+        "objective": {"command": "run"},
+        "space": {"x": {"type": "categorical", "choices": ["🙂", "b"]}},
+    }
+    path.write_text(json.dumps(document))
+    config = load([path])
+    assert config.space["x"].choices == ["🙂", "b"]
+    assert validate(json.loads(config.resolved())).identity() == config.identity()

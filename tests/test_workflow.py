@@ -21,6 +21,9 @@ from toy import ROOT, Toy
 from dngo import archive
 from dngo.archive import read_table, verify
 from dngo.cli import main
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.study import Study
 
 
 def kill_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
@@ -306,3 +309,78 @@ def test_an_archive_that_cannot_be_read_stops_the_run_and_is_left_alone(toy) -> 
     assert "cannot be read as an archive" in output
     assert "Traceback" not in output
     assert study.archive.read_bytes()[8:] == b"x" * 1000
+
+
+# ---- what a study is, is fixed by its first batch -----------------------------------------------
+
+
+EDITS = {
+    "a parameter renamed": ("  x: {type", "  xx: {type", "space.x is gone; space.xx is new"),
+    "a constraint renamed": ("[small]", "[tiny]", "constraints was ['small'] and is ['tiny']"),
+    "the direction flipped": (
+        "  time_limit",
+        "  direction: maximize\n  time_limit",
+        "objective.direction was 'minimize' and is 'maximize'",
+    ),
+    "a range narrowed": ("x: {type: float, low: 0", "x: {type: float, low: 0.9", "space.x.low was"),
+}
+
+
+def test_an_edit_of_what_a_study_is_stops_it_before_anything_is_lost(toy) -> None:
+    study = toy(iterations=0, sleep=0.5)
+    process = study.start("--cores", "2")
+    while len(list(study.results.glob("pending/0/outcomes/*.json"))) < 2:
+        time.sleep(0.05)
+        assert process.poll() is None
+    kill_tree(process.pid)  # in the design: there is no archive yet
+    process.communicate()
+    good = (study.folder / "config.yaml").read_text()
+    before = study.evaluations()
+    for old, new, words in EDITS.values():
+        (study.folder / "config.yaml").write_text(good.replace(old, new))
+        # Planned, and the stages alone: a job of a run that began before the edit, or on a cluster.
+        output = study.snakemake(check=False)
+        assert words in " ".join(output.split()), output
+        assert "put the old value back" in output and "Traceback" not in output
+        edited = Study(load([study.folder / "config.yaml"], {"results": str(study.results.parent)}))
+        for stage in (
+            lambda s: s.evaluate(0, 0, study.folder / "none.json"),
+            lambda s: s.merge(0, study.folder / "none.json"),
+            lambda s: s.propose(0, None, study.folder / "none.json"),
+        ):
+            with pytest.raises(UserError, match="what cannot change has"):
+                stage(edited)
+    assert study.evaluations() == before
+    assert not study.archive.exists() and not (study.folder / "none.json").exists()
+    (study.folder / "config.yaml").write_text(good)
+    study.snakemake()
+    runs = study.evaluations()  # the two that the kill stopped half-way wrote no line then
+    assert sorted(runs.values()) == [1] * 8
+    assert len(read_table(study.archive)) == 8
+
+
+def test_files_of_the_users_own_are_passed_over_and_damaged_ones_named(toy) -> None:
+    study = toy(iterations=0)
+    for folder in ("iterations", "pending"):
+        for name in ("2.bak", "notes", "²", "-1", "007"):
+            (study.results / folder / name).mkdir(parents=True)
+            (study.results / folder / name / "proposals.json").write_text("[]")
+    study.snakemake()
+    once_each(study, 8)
+    options = [str(study.folder / "config.yaml"), "--results", str(study.folder / "results")]
+    assert main(["status", *options]) == 0
+    (study.results / "pending/2").mkdir(parents=True)
+    for content in (
+        "[]",
+        "",
+        "null",
+        '{"format": 1}',
+        '{"format": "1"}',
+        "[" * 10_000,
+        '{"format": 9}',
+    ):
+        (study.results / "pending/2/proposals.json").write_text(content)
+        with pytest.raises(UserError, match=r"pending/2/proposals.json: (is damaged|format 9)"):
+            Study(
+                load([study.folder / "config.yaml"], {"results": str(study.results.parent)})
+            ).plan()

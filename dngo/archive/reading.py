@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from dngo.archive.digests import genesis_digest
+from dngo.archive.identity import check_identity
 from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, plain
 from dngo.batch import STATUSES, Batch, Outcome, Proposal
 from dngo.errors import UserError
@@ -104,29 +105,6 @@ def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | 
     if identity is not None:
         check_identity(path, header.identity, identity)
     return header
-
-
-def check_identity(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    words = {"study": "study", "direction": "direction", "constraints": "constraints"}
-    for key, word in words.items():
-        if found.get(key) != wanted[key]:
-            raise UserError(
-                f"{path}: belongs to a study with {word} {found.get(key)!r}, and the configuration "
-                f"says {wanted[key]!r}; give the study another name, or put the old value back"
-            )
-    if found.get("transfer", []) != wanted.get("transfer", []):
-        raise UserError(
-            f"{path}: was made with transfer {found.get('transfer', [])}, and the configuration says "
-            f"{wanted.get('transfer', [])}; it cannot change: put the old value back (the files "
-            "themselves are not needed any more), or give the study another name"
-        )
-    if found.get("space") != wanted["space"]:
-        names = sorted({*found["space"], *wanted["space"]})
-        changed = [n for n in names if found["space"].get(n) != wanted["space"].get(n)]
-        raise UserError(
-            f"{path}: the search space of a study cannot change, and {', '.join(changed)[:200]} "
-            "did; give the study another name, or put the old space back"
-        )
 
 
 def read_space(path: Path) -> Space:

@@ -5,7 +5,7 @@ wrong with them, `upgrade` brings up what archives hold, and `pages` writes
 what is generated from the model.
 """
 
-from dngo.config.model import COMPLETED, PLACEHOLDER, Config, Objective
+from dngo.config.model import COMPLETED, PLACEHOLDER, Config, Objective, identity_of
 from dngo.config.pages import schema
 from dngo.config.reading import load, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade
@@ -16,6 +16,7 @@ __all__ = [
     "PLACEHOLDER",
     "Config",
     "Objective",
+    "identity_of",
     "load",
     "schema",
     "upgrade",

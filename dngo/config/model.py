@@ -26,6 +26,7 @@ from dngo.space.parameters import (
     Section,
     admits,
 )
+from dngo.storage.text import fault, join_pairs
 from dngo.surrogates.settings import SurrogateSettings
 
 COMPLETED = "completed"  # the implicit constraint: the objective ran and reported
@@ -192,6 +193,11 @@ class Config(Section):
     )
     resources: Resources = Resources()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_text(cls, data: Any) -> Any:
+        return _storable(data, ())
+
     @model_validator(mode="after")
     def _check(self) -> Config:
         for name, parameter in self.space.items():
@@ -247,18 +253,40 @@ class Config(Section):
 
     def identity(self) -> dict[str, Any]:
         """What may never change in a study: its name, space, direction and constraint names."""
-        dump = self.model_dump(mode="json")
-        return {
-            "study": self.study,
-            "direction": self.objective.direction,
-            "constraints": sorted(self.constraints),
-            "space": dump["space"],
-            **({"transfer": self.transfer} if self.transfer else {}),
-        }
+        return identity_of(self.model_dump(mode="json"))
 
     def resolved(self) -> str:
         """The whole configuration, defaults filled in, as JSON in its own order."""
         return json.dumps(self.model_dump(mode="json"))
+
+
+def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """`Config.identity` of a resolved configuration as a batch keeps it."""
+    transfer = resolved.get("transfer")
+    return {
+        "study": resolved["study"],
+        "direction": resolved["objective"]["direction"],
+        "constraints": sorted(resolved["constraints"]),
+        "space": resolved["space"],
+        **({"transfer": transfer} if transfer else {}),
+    }
+
+
+def _storable(value: Any, loc: tuple[str, ...]) -> Any:
+    """A configuration with its texts as an archive keeps them; an error for one that it cannot keep."""
+    if isinstance(value, str):
+        text = join_pairs(value)
+        if fault(text):
+            raise Located(loc, f"{short(ascii(text))} {fault(text)}")
+        return text
+    if isinstance(value, Mapping):
+        return {
+            _storable(key, (*loc, short(ascii(key)))): _storable(item, (*loc, str(key)))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_storable(item, (*loc, str(i))) for i, item in enumerate(value)]
+    return value
 
 
 def _range(parameter: Any) -> str:

@@ -36,12 +36,13 @@ import psutil
 
 from dngo.batch import Outcome, Proposal
 from dngo.config import PLACEHOLDER, Objective
+from dngo.evaluation.document import judge_file
 from dngo.storage.digest import digest_parameters
+from dngo.storage.text import one_line
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
 FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first and later on
-MAX_DOCUMENT = 2**24  # bytes of an outcome document
 MAX_MESSAGE = 500
 # What common runtimes print when an allocation is refused before any limit of ours is met.
 _OUT_OF_MEMORY = re.compile(
@@ -169,7 +170,8 @@ def run(
     status, message = end.status, end.message
     result: dict[str, Any] = {}
     if status == "ok":
-        status, message, result = _judge(outcome_file, end.last_line, constraints)
+        verdict = judge_file(outcome_file, end.last_line, constraints)
+        status, message, result = verdict.status, verdict.message, verdict.fields
     outcome = Outcome(
         iteration=proposal.iteration,
         slot=proposal.slot,
@@ -181,7 +183,7 @@ def run(
         job=os.environ.get("SLURM_JOB_ID", ""),
         started=began,
         finished=time.time(),
-        message=" ".join(message.split())[:MAX_MESSAGE],
+        message=one_line(message, MAX_MESSAGE),
         **result,
     )
     if not objective.keep_workdir:
@@ -485,64 +487,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         if stream:
             with contextlib.suppress(OSError):
                 stream.close()
-
-
-def _judge(
-    outcome_file: Path, last_line: str, constraints: list[str]
-) -> tuple[str, str, dict[str, Any]]:
-    """Status, message and fields of what an objective reported."""
-    try:
-        if outcome_file.exists():
-            if outcome_file.stat().st_size > MAX_DOCUMENT:
-                raise ValueError(f"the outcome document is larger than {MAX_DOCUMENT} bytes")
-            document = json.loads(outcome_file.read_text(encoding="utf-8"))
-        elif last_line:
-            document = json.loads(last_line) if last_line.lstrip()[:1] == "{" else float(last_line)
-        else:
-            raise ValueError("nothing was reported: no outcome document, no last line")
-        if isinstance(document, bool) or not isinstance(document, dict | int | float):
-            raise ValueError("the outcome must be a number or a mapping")
-        if not isinstance(document, dict):
-            document = {"objective": document}
-        return _read_document(document, constraints)
-    except (ValueError, RecursionError, OSError, OverflowError) as error:
-        return "invalid", f"unreadable outcome: {error}", {}
-
-
-def _read_document(
-    document: dict[str, Any], constraints: list[str]
-) -> tuple[str, str, dict[str, Any]]:
-    unknown = sorted(set(document) - {"objective", "constraints", "noise", "metadata"})
-    if unknown:
-        raise ValueError(f"unknown keys {', '.join(map(str, unknown))[:100]}")
-    flags = document.get("constraints") or {}
-    if not isinstance(flags, dict) or set(flags) != set(constraints):
-        raise ValueError(
-            f"constraints must be {sorted(constraints)}, and {sorted(map(str, flags))} were reported"
-        )
-    if any(f not in (True, False) for f in flags.values()):
-        raise ValueError("a constraint must be true or false")
-    metadata = document.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise ValueError("metadata must be a mapping")
-    noise = document.get("noise")
-    objective = document.get("objective")
-    for name, value in (("objective", objective), ("noise", noise)):
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
-            raise ValueError(f"{name} must be a number")
-    value = math.nan if objective is None else float(objective)
-    deviation = math.nan if noise is None else float(noise)
-    if not math.isnan(deviation) and not (math.isfinite(deviation) and deviation >= 0):
-        raise ValueError("noise must be a standard deviation")
-    fields = {
-        "objective": value if math.isfinite(value) else math.nan,
-        "constraints": {n: int(bool(f)) for n, f in flags.items()},
-        "noise": deviation,
-        "metadata": metadata,
-    }
-    broken = sorted(n for n, f in flags.items() if not f)
-    if broken:
-        return "infeasible", f"broke {', '.join(broken)}", fields
-    if not math.isfinite(value):
-        return "invalid", f"the objective is {objective}", fields
-    return "ok", "", fields

@@ -1,0 +1,69 @@
+"""What may never change in a study, and what to say when it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from dngo.errors import UserError
+from dngo.space.parameters import AnyParameter
+
+_SPACE: TypeAdapter[dict[str, AnyParameter]] = TypeAdapter(dict[str, AnyParameter])
+
+
+def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Compare the study that an archive or a batch belongs to with the one that is configured.
+
+    place: the file that `found` is from.  found, wanted: as `Config.identity` gives them.
+    Raises UserError that names what changed, from what to what, and the way on.
+    """
+    changes = [
+        f"{name} was {_show(found.get(key, empty))} and is {_show(wanted.get(key, empty))}"
+        for key, name, empty in (
+            ("study", "study", ""),
+            ("direction", "objective.direction", ""),
+            ("constraints", "constraints", []),
+            ("transfer", "transfer", []),
+        )
+        if found.get(key, empty) != wanted.get(key, empty)
+    ]
+    changes += _changed_space(_today(found.get("space")), _today(wanted["space"]))
+    if changes:
+        raise UserError(
+            f"{place}: its study was begun with another configuration, and what cannot change has "
+            f"changed: {'; '.join(changes)[:600]}. Nothing was evaluated or written: put the old "
+            "value back and go on, or give the study another name (`dngo import` brings along what "
+            "was evaluated)"
+        )
+
+
+def _changed_space(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    changes = []
+    for name in sorted({*found, *wanted}):
+        if name not in wanted:
+            changes.append(f"space.{name} is gone")
+        elif name not in found:
+            changes.append(f"space.{name} is new")
+        else:
+            old, new = found[name], wanted[name]
+            changes += [
+                f"space.{name}.{key} was {_show(old.get(key))} and is {_show(new.get(key))}"
+                for key in sorted({*old, *new})
+                if repr(old.get(key)) != repr(new.get(key))  # 1, 1.0 and true are three choices
+            ]
+    return changes
+
+
+def _today(space: Any) -> dict[str, Any]:
+    """A space as this release writes it down, what was not known then filled in."""
+    try:
+        return _SPACE.dump_python(_SPACE.validate_python(space), mode="json")
+    except ValidationError:
+        return dict(space) if isinstance(space, dict) else {}
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "..."

@@ -1,0 +1,52 @@
+"""Text that every format of ours can hold: HDF5 takes no NUL, and UTF-8 no half of a surrogate pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LOST = "\ufffd"  # stands for a character that cannot be kept, as in every decoder
+
+
+def join_pairs(text: str) -> str:
+    """Text whose surrogate pairs, JSON's way to write an emoji in ASCII, are the characters they mean."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        return text  # a half is left over: `fault` says so
+
+
+def fault(text: str) -> str:
+    """Why a text cannot be kept; empty if it can be."""
+    if "\0" in text:
+        return "contains the character NUL, which no archive can hold"
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        return "contains half of a surrogate pair, which is no character"
+    return ""
+
+
+def storable(text: str) -> str:
+    """The text with `LOST` in place of what cannot be kept."""
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.replace("\0", LOST)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Text from outside as one line of a message: nothing in it moves the cursor of a terminal."""
+    line = " ".join(storable(text[: 4 * limit]).split())
+    return "".join(c if c.isprintable() else LOST for c in line)[:limit]
+
+
+def storable_tree(value: Any, depth: int) -> Any:
+    """A JSON document with every text in it, keys too, made storable.
+
+    Raises ValueError if it is nested deeper than `depth`, which not every reader would survive.
+    """
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict | list) and depth <= 0:
+        raise ValueError("is nested too deeply")
+    if isinstance(value, dict):
+        return {storable(str(k)): storable_tree(v, depth - 1) for k, v in value.items()}
+    if isinstance(value, list):
+        return [storable_tree(v, depth - 1) for v in value]
+    return value

@@ -51,7 +51,7 @@ from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 Array = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ Method = Callable[[Problem, int], Run]
 
 
 def dngo(
-    surrogate: SurrogateSettings | None = None, acquisition: AcquisitionSettings | None = None
+    surrogate: SurrogateKind | None = None, acquisition: AcquisitionSettings | None = None
 ) -> Method:
     """This package, with the given settings or the defaults."""
 
@@ -339,7 +339,7 @@ def ablation() -> dict[str, Method]:
         "mcei, H = 1": mcei({"hyperparameter_samples": 1}),
         "mcei, 1,500 candidates": mcei(uniform_candidates=1024, local_candidates=512),
         "mcei, bases alone": mcei({"kind": "adaptive_basis"}),
-        "mcei, one basis": mcei({"kind": "adaptive_basis", "networks": 1}),
+        "mcei, one basis": mcei({"kind": "adaptive_basis", "networks": {"ensemble": 1}}),
         "thompson": mcei(kind="thompson"),
     }
 

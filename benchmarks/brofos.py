@@ -23,8 +23,7 @@ from scipy.optimize import minimize
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.least_squares import Representation
+from dngo.surrogates import Past, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
 FIRST = 50
@@ -63,18 +62,16 @@ def run(f, d: int, seed: int, queries: int, settings, acquisition) -> tuple[np.n
     space, rng = cube(d), np.random.default_rng([seed, d])
     v = rng.random((FIRST, d))
     y = f(v)
-    start, network, every = time.process_time(), None, settings.relearn_every
+    start, fitted, used = time.process_time(), {}, settings.model_dump(mode="json")
     for query in range(queries):
-        representation = None
-        if settings.kind == "least_squares" and every > 1:
-            learnt = 1 + query // every * every
-            network = network if query % every else None
-            stream = np.random.default_rng([seed, d, learnt])
-            representation = Representation(learnt, stream, network)
         batch = np.r_[np.zeros(FIRST), 1 + np.arange(query)]
         data = TrainingData(x=v, y=y, constraints={"completed": np.ones(len(y))}, batch=batch)
-        model = fit_model(data, settings, rng=rng, representation=representation)
-        network = getattr(model.objective[0], "network", None)
+        past = Past(
+            1 + query,
+            model=lambda t: (fitted[t], used),
+            stream=lambda t: np.random.default_rng([seed, d, t]),
+        )
+        model = fitted[1 + query] = fit_model(data, settings, rng=rng, past=past)
         found = propose_batch(
             model,
             space,

@@ -28,7 +28,7 @@ from rivals import Predict, installed_surrogates
 from scipy.stats import norm, qmc
 
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 TABLES = {"boston_housing": "boston_housing", "yacht": "yacht"}
 
@@ -38,7 +38,7 @@ TABLES = {"boston_housing": "boston_housing", "yacht": "yacht"}
 Fit = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray, float]]
 
 
-def ours(settings: SurrogateSettings) -> Fit:
+def ours(settings: SurrogateKind) -> Fit:
     """This package's surrogate."""
 
     def fit(x, y, new, truth, rng):

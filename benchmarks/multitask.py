@@ -29,7 +29,7 @@ from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.space.parameters import AnyParameter, Categorical, Float, Int
 from dngo.surrogates import EarlierTask, TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 FAMILIES = {"mlp": HPOBench, "fcnet": HPOLib}
 MARKS = (0.25, 0.1)
@@ -82,7 +82,7 @@ def run(
     tables: Tables,
     task: str,
     seed: int,
-    settings: SurrogateSettings,
+    settings: SurrogateKind,
     acquisition: AcquisitionSettings,
     chosen: argparse.Namespace,
     transfer: bool,

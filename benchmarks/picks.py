@@ -73,7 +73,8 @@ def rate(work: float, kernel: Callable[[], object]) -> float:
 def floor(d: int, picks: int, settings: AcquisitionSettings) -> dict[str, float]:
     """CPU seconds that the arithmetic of a batch takes at this machine's rates, part by part."""
     s = SurrogateSettings(kind="adaptive_basis")
-    c, h, fantasies, w = s.networks, s.hyperparameter_samples, settings.fantasies, s.width
+    c, h, fantasies = s.networks.ensemble, s.hyperparameter_samples, settings.fantasies
+    w = s.networks.width
     features = w + 1
     a = np.random.default_rng(0).standard_normal((1000, 1000))
     wide = np.random.default_rng(0).standard_normal(2_000_000)
@@ -84,8 +85,8 @@ def floor(d: int, picks: int, settings: AcquisitionSettings) -> dict[str, float]
     # Once for every candidate, and once more for the shortlist.
     shortlist = max(settings.shortlist, 10 * picks)
     points = CANDIDATES + settings.refinements * CHILDREN + shortlist
-    layers = d * w + (s.layers - 1) * w * w + features * features  # and the rotation
-    network = points * c * 2 * layers / flops + points * c * s.layers * w / tanhs
+    layers = d * w + (s.networks.layers - 1) * w * w + features * features  # and the rotation
+    network = points * c * 2 * layers / flops + points * c * s.networks.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains
     # At every pick: the stale ones in turn and a block that could be best; then one update.
     again = picks * (REFRESH + BLOCK)

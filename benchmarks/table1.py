@@ -27,7 +27,7 @@ from rivals import LogEI
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 BUDGETS = {"branin": 200, "hartmann6": 200, "logistic": 100, "lda": 50, "svm": 100}
 
@@ -37,7 +37,7 @@ def run(
     seed: int,
     budget: int,
     tables: Path | None,
-    settings: SurrogateSettings,
+    settings: SurrogateKind,
     stop: bool,
     rival: bool,
 ) -> tuple[float, int, float, float]:

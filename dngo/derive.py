@@ -24,7 +24,6 @@ from dngo.surrogates import FIT_VERSION
 if TYPE_CHECKING:
     from dngo.acquisition import History
     from dngo.surrogates import Model, TrainingData
-    from dngo.surrogates.least_squares import Representation
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
 Progress = Callable[[float, str], None]
@@ -118,41 +117,21 @@ def fit(
         return Model(
             (), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {"observations": len(table), "ok": ok}
         )
-    from dngo.surrogates import fit_model
+    from dngo.surrogates import Past, fit_model
 
     cost = costs(path, table, config.acquisition.per, iterations)
     return fit_model(
         training_data(table, config, cost, transfer.recorded(path)),
         config.surrogate,
+        config.classifier,
         rng=np.random.default_rng(seed_sequence(config, t, FIT)),
         progress=progress,
-        representation=representation(path, config, iterations),
+        past=Past(
+            iterations,
+            model=lambda s: archive.read_surrogate(path, s),
+            stream=lambda s: np.random.default_rng(seed_sequence(config, s, FIT, 1)),
+        ),
     )
-
-
-def representation(path: Path, config: Config, iterations: int) -> Representation | None:
-    """What the representation of `least_squares` is learnt from: None, unless it outlives a fit.
-
-    With `relearn_every: n` it stands for n iterations. An iteration of the prefix that was fitted
-    with it, under the same settings, has the network; else it is trained again on the same rows.
-    """
-    every = config.surrogate.relearn_every
-    if config.surrogate.kind != "least_squares" or every == 1:
-        return None
-    from dngo.surrogates.least_squares import Representation
-    from dngo.surrogates.network import Network
-
-    learnt = 1 + (iterations - 1) // every * every
-    rng = np.random.default_rng(seed_sequence(config, learnt, FIT, 1))
-    settings = config.surrogate.model_dump(mode="json")
-    for t in range(learnt, iterations):
-        model, used = archive.read_surrogate(path, t)
-        if model is None or used != settings or not model.objective:
-            continue
-        network = getattr(model.objective[0], "network", None)
-        if model.diagnostics.get("learnt_iterations") == learnt and isinstance(network, Network):
-            return Representation(learnt, rng, network)
-    return Representation(learnt, rng)
 
 
 def costs(

@@ -232,6 +232,7 @@ class Study:
             file.attrs["seconds"] = time.time() - environment["time"]
             file.attrs["versions"] = json.dumps(derive.versions(), sort_keys=True)
             file.attrs["settings"] = self.config.surrogate.model_dump_json()
+            file.attrs["classifier"] = self.config.classifier.model_dump_json()
             file.attrs["acquisition"] = self.config.acquisition.model_dump_json()
             file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
             model.save(file.create_group("model"))

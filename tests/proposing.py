@@ -11,9 +11,11 @@ from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
-QUICK = SurrogateSettings(networks=3, width=8, steps=50, epochs=0, hyperparameter_samples=3)
+NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=50, epochs=0)
+QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
+QUICK_CLASSIFIER = ClassifierSettings(networks=NETWORKS)
 SMALL = AcquisitionSettings(
     uniform_candidates=128, local_candidates=64, shortlist=128, fantasies=5, refinements=1
 )
@@ -55,7 +57,7 @@ def model_of(space: Space, v: np.ndarray, y: np.ndarray, seed: int = 0) -> Model
     data = TrainingData(
         x=space.encode(v), y=y, constraints={"completed": np.isfinite(y).astype(float)}
     )
-    return fit_model(data, QUICK, rng=np.random.default_rng(seed))
+    return fit_model(data, QUICK, QUICK_CLASSIFIER, rng=np.random.default_rng(seed))
 
 
 def points(space: Space, n: int, seed: int = 0) -> np.ndarray:

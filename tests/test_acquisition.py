@@ -17,8 +17,10 @@ from dngo.acquisition.improvement import Fantasies
 from dngo.space import Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings
 
+SHORT = SurrogateSettings(networks={"steps": 300})
+SHORT_CLASSIFIER = ClassifierSettings(networks={"steps": 300})
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -175,7 +177,7 @@ def test_picks_heed_the_classifier():
     v = points(space, 100)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
     data = TrainingData(x=v, y=y, constraints={"completed": np.isfinite(y).astype(float)})
-    model = fit_model(data, SurrogateSettings(steps=300), rng=np.random.default_rng(0))
+    model = fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
     infeasible = {}
     for name, changes in {"heeding": {}, "weighting": {"min_feasibility": 0.0}}.items():
         s = SMALL.model_copy(update={"local_candidates": 500, **changes})
@@ -205,8 +207,7 @@ def test_the_search_for_feasibility_avoids_what_failed():
         y=np.full(60, np.nan),
         constraints={"completed": np.ones(60), "cool": (v[:, 0] > 0.7).astype(float)},
     )
-    s = SurrogateSettings(steps=300)
-    model = fit_model(data, s, rng=np.random.default_rng(0))
+    model = fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
     batch = propose(space, v, data.y, 10, model=model)
     assert np.mean(batch.v[:, 0] > 0.65) >= 0.8
     assert cand.distances(batch.v, v).min() > 0.01

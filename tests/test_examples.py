@@ -84,7 +84,15 @@ def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -
     command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
     options = [f"results={tmp_path}", "iterations=1", "batch_size=6", "design={size: 24}"]
     done = subprocess.run(
-        [*command, "--cores", "2", "--config", *options, "surrogate={steps: 100}"],
+        [
+            *command,
+            "--cores",
+            "2",
+            "--config",
+            *options,
+            "surrogate={networks: {steps: 100}}",
+            "classifier={networks: {steps: 100}}",
+        ],
         cwd=EXAMPLES.parent,
         capture_output=True,
         text=True,

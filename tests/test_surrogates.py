@@ -21,11 +21,16 @@ from dngo.surrogates.data import TargetScale
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network, train_networks
 from dngo.surrogates.numerics import one_thread
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.regression import _LeftOut, fit_regression, folds
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 from dngo.surrogates.slice_sampling import slice_sample
 
-QUICK = SurrogateSettings(networks=3, width=8, steps=30, epochs=0, hyperparameter_samples=3)
+NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
+QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
+BASIS = SurrogateSettings(kind="adaptive_basis", networks=NETWORKS, hyperparameter_samples=3)
+CLASSIFIER = ClassifierSettings(networks=NETWORKS)
+SHORT = {"steps": 300}
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -150,7 +155,7 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
     rng = np.random.default_rng(1)
     fold = folds(30, 3, rng)
     rows = [np.flatnonzero(fold != k) for k in range(3)]
-    networks = train_networks(x, y, rows, QUICK, loss="squared", rng=rng)
+    networks = train_networks(x, y, rows, NETWORKS, loss="squared", rng=rng)
     left_out = _LeftOut.fit(x, y, networks, fold, rng)
     log_ridge, log_inflation, log_noise = -1.0, 0.7, -2.0
     beta = np.exp(-log_noise)
@@ -173,7 +178,7 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
 def test_backpropagation_is_the_gradient_of_the_loss(loss, activation):
-    s = SurrogateSettings(networks=2, width=4, layers=2, activation=activation)
+    s = EnsembleSettings(ensemble=2, width=4, layers=2, activation=activation)
     rng = np.random.default_rng(0)
     shapes = [(2, 3, 4), (2, 1, 4), (2, 4, 4), (2, 1, 4), (2, 4, 1), (2, 1, 1)]
     params = [rng.standard_normal(shape) for shape in shapes]
@@ -207,7 +212,7 @@ def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():
     rng = np.random.default_rng(0)
     x = rng.random((200, 2))
     y = np.sin(6 * x[:, 0])
-    s = SurrogateSettings(networks=2, width=20, steps=300, epochs=0)
+    s = EnsembleSettings(ensemble=2, width=20, steps=300, epochs=0)
     rows = [np.arange(200), np.arange(0)]
     trained = train_networks(x, y, rows, s, loss="squared", rng=np.random.default_rng(1))
     start = train_networks(
@@ -240,14 +245,14 @@ def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
 
     coverage = {}
     for name, s in {
-        "default": SurrogateSettings(steps=300),
-        "basis": SurrogateSettings(kind="adaptive_basis", steps=300),
+        "default": SurrogateSettings(networks=SHORT),
+        "basis": SurrogateSettings(kind="adaptive_basis", networks=SHORT),
         "literal": SurrogateSettings(
-            kind="adaptive_basis", steps=300, calibration="in_sample", networks=1
+            kind="adaptive_basis", calibration="in_sample", networks={**SHORT, "ensemble": 1}
         ),
     }.items():
         data = TrainingData(x=x, y=f(x), constraints={"completed": np.ones(60)})
-        mean, std = fit_model(data, s, rng=np.random.default_rng(1)).predict(new)
+        mean, std = fit_model(data, s, CLASSIFIER, rng=np.random.default_rng(1)).predict(new)
         coverage[name] = np.mean(np.abs(f(new) - mean) < 1.96 * std)
     assert coverage["default"] > 0.88
     assert coverage["basis"] > 0.88
@@ -311,9 +316,9 @@ def test_the_step_likelihood_is_surer_of_a_sharp_boundary_and_survives_saving():
     holds, truth = (x.sum(axis=1) < 1.2).astype(float), new.sum(axis=1) < 1.2
     density = {}
     for kind in ("logistic", "step"):
-        s = QUICK.model_copy(update={"constraint_likelihood": kind})
+        s = ClassifierSettings(likelihood=kind, networks=NETWORKS)
         data = TrainingData(x=x, y=x[:, 0], constraints={"sum": holds})
-        model = fit_model(data, s, rng=np.random.default_rng(1))
+        model = fit_model(data, QUICK, s, rng=np.random.default_rng(1))
         p = model.feasibility(new)
         density[kind] = np.mean(np.log(np.where(truth, p, 1 - p)))
         with h5py.File("model", "w", driver="core", backing_store=False) as file:
@@ -327,13 +332,15 @@ def test_classifier_learns_a_boundary_and_ignores_the_unknown():
     rng = np.random.default_rng(0)
     x, new = rng.random((150, 2)), rng.random((500, 2))
     labels = (x.sum(axis=1) < 1).astype(float)
-    found = fit_classifier(x, labels, SurrogateSettings(steps=300), rng=np.random.default_rng(1))
+    found = fit_classifier(
+        x, labels, ClassifierSettings(networks=SHORT), rng=np.random.default_rng(1)
+    )
     p = found.probability(new)
     assert np.mean((p > 0.5) == (new.sum(axis=1) < 1)) > 0.93
     more = np.concatenate([x, rng.random((50, 2))])
     unknown = np.concatenate([labels, np.full(50, np.nan)])
     again = fit_classifier(
-        more, unknown, SurrogateSettings(steps=300), rng=np.random.default_rng(1)
+        more, unknown, ClassifierSettings(networks=SHORT), rng=np.random.default_rng(1)
     )
     np.testing.assert_array_equal(again.probability(new), p)
 
@@ -344,7 +351,7 @@ def test_classifier_learns_a_boundary_and_ignores_the_unknown():
 )
 def test_classifier_of_one_class_is_a_constant(labels, expected):
     x = np.random.default_rng(0).random((len(labels), 2))
-    found = fit_classifier(x, np.array(labels), QUICK, rng=np.random.default_rng(0))
+    found = fit_classifier(x, np.array(labels), CLASSIFIER, rng=np.random.default_rng(0))
     assert found.is_constant
     np.testing.assert_allclose(found.probability(np.zeros((3, 2))), expected)
 
@@ -352,7 +359,7 @@ def test_classifier_of_one_class_is_a_constant(labels, expected):
 def test_classifier_takes_a_single_dissenter():
     labels = np.r_[0.0, np.ones(20)]
     x = np.random.default_rng(0).random((21, 2))
-    found = fit_classifier(x, labels, SurrogateSettings(), rng=np.random.default_rng(0))
+    found = fit_classifier(x, labels, ClassifierSettings(), rng=np.random.default_rng(0))
     p = found.probability(x)
     assert np.all((p > 0) & (p < 1))
     assert p[0] < np.quantile(p, 0.25)
@@ -393,7 +400,7 @@ def test_an_outlier_leaves_the_others_apart():
 
 
 def test_saved_and_loaded_model_has_the_same_bits(tmp_path):
-    model = fit_model(_data(40), QUICK, rng=np.random.default_rng(0))
+    model = fit_model(_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(0))
     with h5py.File(tmp_path / "surrogate.h5", "w") as file:
         model.save(file.create_group("model"))
     with h5py.File(tmp_path / "surrogate.h5", "r") as file:
@@ -417,7 +424,8 @@ def test_load_refuses_a_newer_format_and_a_foreign_group():
 
 def test_same_stream_same_bits_and_another_stream_others():
     one, two, three = (
-        _bits(fit_model(_data(40), QUICK, rng=np.random.default_rng(s))) for s in (0, 0, 1)
+        _bits(fit_model(_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(s)))
+        for s in (0, 0, 1)
     )
     assert one == two
     assert one != three
@@ -428,7 +436,7 @@ def test_order_of_the_constraints_does_not_matter():
     extra = {"b": data.constraints["completed"], "a": (data.x[:, 0] > 0.5).astype(float)}
     forth = TrainingData(x=data.x, y=data.y, constraints=extra)
     back = TrainingData(x=data.x, y=data.y, constraints=dict(reversed(extra.items())))
-    models = [fit_model(d, QUICK, rng=np.random.default_rng(0)) for d in (forth, back)]
+    models = [fit_model(d, QUICK, CLASSIFIER, rng=np.random.default_rng(0)) for d in (forth, back)]
     assert _bits(models[0]) == _bits(models[1])
 
 
@@ -445,7 +453,7 @@ x = rng.random((700, 3))
 c = (x.sum(axis=1) < 2).astype(float)
 y = np.where(c == 1, np.sin(5 * x[:, 0]) + x[:, 1], np.nan)
 data = TrainingData(x=x, y=y, constraints={"completed": c})
-model = fit_model(data, SurrogateSettings(steps=100, epochs=0), rng=rng)
+model = fit_model(data, SurrogateSettings(networks={"steps": 100, "epochs": 0}), rng=rng)
 space = Space({n: Float(type="float", low=0, high=1) for n in "abc"})
 batch = propose_batch(model, space, History(x, y, np.zeros((1, 3))), size=5,
                       settings=AcquisitionSettings(), rng=rng)
@@ -496,8 +504,11 @@ def test_fit_survives(y, calibration, kind):
         y=y,
         constraints={"completed": np.isfinite(y).astype(float)},
     )
-    s = QUICK.model_copy(update={"calibration": calibration, "kind": kind})
-    model = fit_model(data, s, rng=np.random.default_rng(0))
+    s = {"auto": QUICK, "adaptive_basis": BASIS.model_copy(update={"calibration": calibration})}[
+        kind
+    ]
+    classifier = CLASSIFIER.model_copy(update={"calibration": calibration})
+    model = fit_model(data, s, classifier, rng=np.random.default_rng(0))
     new = np.random.default_rng(1).random((50, 3))
     mean, std = model.predict(new)
     assert np.isfinite(mean).all()
@@ -510,8 +521,7 @@ def test_fit_survives(y, calibration, kind):
 def test_duplicates_that_disagree_are_noise():
     x = np.repeat(np.random.default_rng(0).random((10, 2)), 2, axis=0)
     y = np.tile([-1.0, 1.0], 10)
-    components, _, _ = fit_regression(x, y, QUICK, rng=np.random.default_rng(0))
-    for c in components:
+    for c in fit_regression(Problem(x, y), BASIS, rng=np.random.default_rng(0)).components:
         mean, variance = c.predict(c.features(x))
         assert np.abs(mean).max() < 0.5
         assert variance.min() > 0.3
@@ -520,7 +530,7 @@ def test_duplicates_that_disagree_are_noise():
 def test_a_model_without_an_ok_row_still_knows_the_constraints():
     x = np.random.default_rng(0).random((10, 2))
     data = TrainingData(x=x, y=np.full(10, np.nan), constraints={"completed": np.zeros(10)})
-    model = fit_model(data, QUICK, rng=np.random.default_rng(0))
+    model = fit_model(data, QUICK, CLASSIFIER, rng=np.random.default_rng(0))
     assert model.objective == ()
     assert np.isnan(model.predict(x)[0]).all()
     np.testing.assert_allclose(model.feasibility(x), 1 / 12)

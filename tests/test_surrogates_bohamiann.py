@@ -9,13 +9,13 @@ import pytest
 from dngo.acquisition.improvement import Fantasies
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
 from dngo.surrogates.bohamiann import LOG_NOISE, LOG_NOISE_DEVIATION, _Posterior
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Problem
+from dngo.surrogates.settings import NetworkSettings, SurrogateSettings
 from dngo.surrogates.sghmc import Sampler
 
 QUICK = SurrogateSettings(
     kind="bohamiann",
-    width=20,
-    layers=2,
+    networks={"width": 20, "layers": 2},
     posterior_samples=30,
     chains=10,
     burn_in=800,
@@ -88,8 +88,13 @@ def test_the_gradient_is_that_of_the_log_posterior(heteroscedastic: bool, tasks:
     rng = np.random.default_rng(0)
     x, t = rng.random((7, 2)), rng.standard_normal(7)
     task = None if tasks == 1 else np.arange(7) % tasks
-    settings = QUICK.model_copy(update={"width": 4, "heteroscedastic": heteroscedastic})
-    posterior = _Posterior(x, t, settings, 2, rng, task)
+    settings = QUICK.model_copy(
+        update={
+            "networks": NetworkSettings(width=4, layers=2),
+            "heteroscedastic": heteroscedastic,
+        }
+    )
+    posterior = _Posterior(Problem(x, t, task=task), settings, 2, rng)
     theta = posterior.start()
     posterior.gibbs(theta)
     theta = theta.astype(float)  # what follows is in double precision
@@ -208,7 +213,13 @@ def wave(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["bohamiann", "gp", "adaptive_basis"])
 def test_a_related_task_helps_where_little_is_known(kind: str):
     rng = np.random.default_rng(0)
-    settings = QUICK.model_copy(update={"kind": kind, "steps": 500})
+    settings = {
+        "bohamiann": QUICK,
+        "gp": SurrogateSettings(kind="gp", warp=False),
+        "adaptive_basis": SurrogateSettings(
+            kind="adaptive_basis", networks={"width": 20, "layers": 2, "steps": 500}, warp=False
+        ),
+    }[kind]
     related = rng.random((40, 2))
     x, new = rng.random((5, 2)), rng.random((300, 2))
     # Each task has a scale of its own.

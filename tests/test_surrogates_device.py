@@ -10,7 +10,7 @@ from dngo.errors import UserError
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates import device as device_module
 from dngo.surrogates.network import train_networks
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings, TrainedNetworkSettings
 
 CPU_OF_TORCH = "cuda" if torch.cuda.is_available() else "cpu"
 REAL_TRAIN = device_module.train
@@ -37,7 +37,7 @@ def test_the_steps_are_the_same(any_device, loss, optimizer, activation):
     rows = [np.arange(40), np.arange(20, 60), np.arange(0)]
     found = []
     for device in ("cpu", "cuda"):
-        s = SurrogateSettings(
+        s = TrainedNetworkSettings(
             steps=20,
             epochs=0,
             minibatch=16,
@@ -59,8 +59,12 @@ def test_what_is_predicted_agrees(any_device):
     new = rng.random((200, 4))
     predictions = []
     for device in ("cpu", "cuda"):
-        s = SurrogateSettings(kind="adaptive_basis", steps=300, epochs=5, device=device)
-        model = fit_model(data, s, rng=np.random.default_rng(1))
+        s = SurrogateSettings(
+            kind="adaptive_basis", networks={"steps": 300, "epochs": 5, "device": device}
+        )
+        model = fit_model(
+            data, s, ClassifierSettings(networks=s.networks), rng=np.random.default_rng(1)
+        )
         predictions.append((*model.predict(new), model.feasibility(new)))
     (mean, deviation, feasible), (mean2, deviation2, feasible2) = predictions
     assert np.max(np.abs(mean - mean2) / deviation) < 0.1
@@ -71,6 +75,6 @@ def test_what_is_predicted_agrees(any_device):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu_is_one_line():
     data = TrainingData(x=np.random.default_rng(0).random((20, 2)), y=np.arange(20.0))
-    s = SurrogateSettings(kind="adaptive_basis", steps=10, device="cuda")
+    s = SurrogateSettings(kind="adaptive_basis", networks={"steps": 10, "device": "cuda"})
     with pytest.raises(UserError, match=r"sees no GPU on .*; give the fit a GPU"):
         fit_model(data, s, rng=np.random.default_rng(0))

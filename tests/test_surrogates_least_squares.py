@@ -21,14 +21,16 @@ from dngo.surrogates.least_squares import head
 from dngo.surrogates.network import Network, train_networks
 from dngo.surrogates.settings import SurrogateSettings
 
-QUICK = SurrogateSettings(kind="least_squares", width=8, steps=100, epochs=0, warp=False)
+QUICK = SurrogateSettings(
+    kind="least_squares", networks={"width": 8, "steps": 100, "epochs": 0}, warp=False
+)
 
 
 def trained(n: int) -> tuple[Network, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.random((n, 2))
     y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(n)
-    (network,) = train_networks(x, y, [np.arange(n)], QUICK, loss="squared", rng=rng)
+    (network,) = train_networks(x, y, [np.arange(n)], QUICK.networks, loss="squared", rng=rng)
     return network, x, y
 
 
@@ -54,7 +56,11 @@ def test_with_fewer_observations_than_features_it_is_not_certain() -> None:
 
 
 def test_the_representation_outlives_iterations_and_replays(tmp_path: Path) -> None:
-    settings = {"kind": "least_squares", "width": 6, "steps": 30, "relearn_every": 3}
+    settings = {
+        "kind": "least_squares",
+        "networks": {"width": 6, "steps": 30},
+        "relearn_every": 3,
+    }
     study = Study(configured(tmp_path, surrogate=settings, design={"size": 12}))
     learnt, weights = [], []
     for t in range(6):

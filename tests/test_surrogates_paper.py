@@ -13,6 +13,7 @@ from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.evidence_training import evidence_gradient, train_on_evidence
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.quadratic import (
     QuadraticStatistics,
     coefficients,
@@ -20,18 +21,14 @@ from dngo.surrogates.quadratic import (
     quadratic_features,
 )
 from dngo.surrogates.regression import fit_regression
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateSettings, TrainedNetworkSettings
 
 PAPER = SurrogateSettings(
     kind="adaptive_basis",
     calibration="in_sample",
-    networks=1,
-    optimizer="sgd",
+    networks={"ensemble": 1, "optimizer": "sgd", "width": 20, "steps": 300, "epochs": 0},
     prior_mean="quadratic",
     warp=False,
-    width=20,
-    steps=300,
-    epochs=0,
 )
 
 
@@ -72,7 +69,7 @@ def test_training_on_the_evidence_raises_it():
     x = rng.random((40, 2))
     y = np.sin(6 * x[:, 0]) + 0.1 * rng.standard_normal(40)
     start = _network(2, (10, 10), "tanh")
-    trained = train_on_evidence(start, x, y, PAPER.model_copy(update={"steps": 200}))
+    trained = train_on_evidence(start, x, y, TrainedNetworkSettings(steps=200))
 
     def best(network: Network) -> float:
         head = Regression.fit(network.features(x), y)
@@ -87,7 +84,7 @@ def test_sgd_with_momentum_lowers_the_error():
     y = np.sin(6 * x[:, 0])
     residual = {}
     for steps in (0, 600):
-        s = PAPER.model_copy(update={"steps": steps})
+        s = PAPER.networks.model_copy(update={"steps": steps})
         (network,) = train_networks(
             x, y, [np.arange(100)], s, loss="squared", rng=np.random.default_rng(1)
         )
@@ -139,20 +136,27 @@ def test_the_quadratic_prior_finds_the_bowl():
     rng = np.random.default_rng(0)
     x = rng.random((60, 2))
     y = 8 * (x[:, 0] - 0.3) ** 2 + 8 * (x[:, 1] - 0.7) ** 2 - 1.0
-    components, found, _ = fit_regression(x, (y - y.mean()) / y.std(), PAPER, rng=rng)
+    fit = fit_regression(Problem(x, (y - y.mean()) / y.std()), PAPER, rng=rng)
+    components = fit.components
     theta = components[0].mean[:, -5:]
     assert np.all(theta[:, 3:] > 0)  # convex in every sample
     mean, _ = components[0].predict(components[0].features(np.array([[0.3, 0.7], [0.95, 0.05]])))
     assert mean[0].mean() < mean[1].mean() - 1.0
-    assert found["effective_samples"] >= 1
+    assert fit.diagnostics["effective_samples"] >= 1
 
 
 def test_the_paper_recipe_is_fitted_stored_and_searched_with():
     rng = np.random.default_rng(0)
     x = rng.random((25, 2))
     data = TrainingData(x=x, y=np.sin(5 * x[:, 0]) + x[:, 1] ** 2)
-    for more in ({}, {"training": "evidence", "steps": 20}, {"activation": "relu_tanh"}):
-        model = fit_model(data, PAPER.model_copy(update=more), rng=np.random.default_rng(1))
+    for training, change in (
+        ("map", {}),
+        ("evidence", {"steps": 20}),
+        ("map", {"activation": "relu_tanh"}),
+    ):
+        networks = PAPER.networks.model_copy(update=change)
+        settings = PAPER.model_copy(update={"training": training, "networks": networks})
+        model = fit_model(data, settings, rng=np.random.default_rng(1))
         with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
             model.save(file)
             loaded = Model.load(file)
@@ -167,4 +171,4 @@ def test_the_paper_recipe_is_fitted_stored_and_searched_with():
 
 def test_the_quadratic_prior_needs_in_sample_evidence():
     with pytest.raises(ValidationError, match="in_sample"):
-        SurrogateSettings(prior_mean="quadratic")
+        SurrogateSettings(kind="adaptive_basis", prior_mean="quadratic")

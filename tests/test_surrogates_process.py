@@ -19,6 +19,7 @@ from dngo.surrogates.gaussian_process import CONSTANT, Evidence, GaussianProcess
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
 from dngo.surrogates.network import Network
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.surrogates.sparse_process import fit_sparse_process
@@ -112,7 +113,8 @@ def test_relevant_inputs_get_short_lengthscales_and_the_noise_is_found():
     x = rng.random((80, 3))
     y = np.sin(6 * x[:, 1]) + 0.3 * rng.standard_normal(80)
     more = GP.model_copy(update={"hyperparameter_samples": 10})
-    process, found = fit_process(x, y, more, rng=rng)
+    fit = fit_process(Problem(x, y), more, rng=rng)
+    (process,), found = fit.components, fit.diagnostics
     scales = process.log_lengthscales.mean(axis=0)
     assert scales[1] < min(scales[0], scales[2]) - 0.5
     assert 0.05 < process.noise.mean() < 0.15
@@ -133,18 +135,28 @@ def test_fit_survives(y):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{}, {"kind": "auto", "gp_limit": 20, "inducing": 20, "steps": 20, "networks": 2}],
+    ("settings", "sparse"),
+    [
+        (GP, False),
+        (
+            SurrogateSettings(
+                gp_limit=20,
+                inducing=20,
+                networks={"steps": 20, "ensemble": 2},
+                hyperparameter_samples=3,
+            ),
+            True,
+        ),
+    ],
     ids=str,
 )
-def test_saved_and_loaded_process_has_the_same_bits(more):
+def test_saved_and_loaded_process_has_the_same_bits(settings, sparse):
     rng = np.random.default_rng(0)
     x = rng.random((30, 2))
     data = TrainingData(x=x, y=np.sin(5 * x[:, 0]), constraints={"completed": np.ones(30)})
-    model = fit_model(data, GP.model_copy(update=more), rng=np.random.default_rng(0))
-    assert any(isinstance(c, GaussianProcess) and c.is_sparse for c in model.objective) == bool(
-        more
-    )
+    model = fit_model(data, settings, rng=np.random.default_rng(0))
+    found = any(isinstance(c, GaussianProcess) and c.is_sparse for c in model.objective)
+    assert found == sparse
     with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
         model.save(file)
         loaded = Model.load(file)
@@ -168,8 +180,8 @@ def test_sparse_process_with_every_input_inducing_is_the_exact_one(n):
     rng = np.random.default_rng(0)
     x, y = rng.random((n, 2)), rng.standard_normal(n)
     fold, rows = np.arange(n) % 4, np.arange(n)
-    s = GP.model_copy(update={"inducing": n})
-    sparse, _, density = fit_sparse_process(x, y, s, fold, rows, rng=rng)
+    fit = fit_sparse_process(Problem(x, y), GP, n, fold, rows, rng=rng)
+    (sparse,), density = fit.components, fit.trial.log_density
     exact = GaussianProcess(
         x, y, sparse.log_lengthscales, sparse.signal, sparse.noise, sparse.kernel
     )
@@ -204,22 +216,23 @@ def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
     rng = np.random.default_rng(0)
     x = rng.random((60, 2))
     y = np.sin(6 * x[:, 0]) + x[:, 1]
-    quick = SurrogateSettings(networks=3, width=8, steps=50, hyperparameter_samples=3)
+    quick = SurrogateSettings(
+        networks={"ensemble": 3, "width": 8, "steps": 50}, hyperparameter_samples=3
+    )
     process, bases = [
         fit_mixture(
-            x,
-            y,
+            Problem(x, y, batch=np.arange(60.0) // 20),
             quick.model_copy(update=more),
             rng=np.random.default_rng(0),
-            batch=np.arange(60.0) // 20,
         )
         for more in ({}, {"gp_limit": 59, "inducing": 0})
     ]
-    assert process[1]["gp_out_of_fold_log_density"] > process[1]["basis_out_of_fold_log_density"]
-    assert sum(c.weight for c in process[0]) == pytest.approx(1.0)
-    assert process[1]["gp_share"] > 0.8
-    assert process[1]["gp_newest_log_density"] > process[1]["basis_newest_log_density"]
-    assert all(isinstance(c, FiniteBasis) for c in bases[0])
+    found = process.diagnostics
+    assert found["gp_out_of_fold_log_density"] > found["basis_out_of_fold_log_density"]
+    assert sum(c.weight for c in process.components) == pytest.approx(1.0)
+    assert found["gp_share"] > 0.8
+    assert found["gp_newest_log_density"] > found["basis_newest_log_density"]
+    assert all(isinstance(c, FiniteBasis) for c in bases.components)
 
 
 # ---- the scale of the targets --------------------------------------------------------------------

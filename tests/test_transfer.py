@@ -25,18 +25,19 @@ SPACE: dict[str, Any] = {
     "rate": {"type": "float", "low": 0.01, "high": 100, "log": True},
     "c": {"type": "categorical", "choices": ["p", "q"]},
 }
+NETWORKS = {"ensemble": 2, "width": 8, "steps": 30}
 QUICK = {
     "gp": {"kind": "gp", "hyperparameter_samples": 2},
     "bohamiann": {
         "kind": "bohamiann",
-        "width": 8,
+        "networks": {"width": 8},
         "chains": 2,
         "posterior_samples": 4,
         "burn_in": 40,
         "thin": 5,
     },
-    "auto": {"kind": "auto", "networks": 2, "width": 8, "steps": 30, "hyperparameter_samples": 2},
-    "adaptive_basis": {"kind": "adaptive_basis", "width": 8, "steps": 30, "networks": 2},
+    "auto": {"kind": "auto", "networks": NETWORKS, "hyperparameter_samples": 2},
+    "adaptive_basis": {"kind": "adaptive_basis", "networks": NETWORKS},
 }
 
 

@@ -36,7 +36,8 @@ design: {{size: 8}}
 iterations: {iterations}
 batch_size: {batch_size}
 points_per_job: 2
-surrogate: {{steps: 50, epochs: 1}}
+surrogate: {{networks: {{steps: 50, epochs: 1}}}}
+classifier: {{networks: {{steps: 50, epochs: 1}}}}
 """
 
 

@@ -11,6 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 Lines = dict[tuple[str, ...], str]  # "file:line" of each key, by the path of keys to it
 Sections = list[type[BaseModel]]
+Kinds = dict[
+    str, type[BaseModel]
+]  # what may stand in a place, by the kind of the section around it
 
 
 class Located(ValueError):
@@ -46,11 +49,11 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
         cause = (item.get("ctx") or {}).get("error")
         if isinstance(cause, Located):
             loc = cause.loc
-        keys, here, kinds = _place(loc, root, unknown=item["type"] == "extra_forbidden")
+        keys, here, chosen, kinds = _place(loc, root, unknown=item["type"] == "extra_forbidden")
         known = (tuple(keys[:n]) for n in range(len(keys), -1, -1))
         place = next((lines[k] for k in known if k in lines), source)
         name = ".".join(short(k) for k in keys) or "configuration"
-        found.add(f"{place}: {name}: {_message(item, keys, here, kinds)}")
+        found.add(f"{place}: {name}: {_message(item, keys, here, chosen, kinds)}")
     return sorted(found)
 
 
@@ -72,15 +75,16 @@ def sections(annotation: Any) -> Sections:
 
 def _place(
     loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool
-) -> tuple[list[str], Sections, Sections]:
+) -> tuple[list[str], Sections, tuple[str, str], Kinds]:
     """The keys that a user wrote on the way to a mistake, and the sections that may stand there.
 
-    pydantic also names the branch of each union; that is dropped here. Third comes the union that
-    the last branch was chosen from.  unknown: whether the last key is one that no section has.
+    pydantic also names the branch of each union; that is dropped here. Then come the tag of the last
+    branch, and what stands in this place in every branch.  unknown: whether the last key is one that
+    no section has.
     """
     keys: list[str] = []
     here: Sections = [root]
-    union: Sections = []
+    chosen, union = ("", ""), Kinds()
     mapping = False
     for part in loc[:-1] if unknown else loc:
         fields = [m.model_fields[part] for m in here if part in m.model_fields]
@@ -90,18 +94,24 @@ def _place(
         elif fields:
             keys.append(part)
             here = [m for f in fields for m in sections(f.annotation)]
+            inner = {kind: m.model_fields.get(part) for kind, m in union.items()}
+            union = {k: m for k, f in inner.items() if f for m in sections(f.annotation)}
             mapping = any(get_origin(f.annotation) is dict for f in fields)
         elif any(part == tag(m)[1] for m in here):
-            union, here = here, [m for m in here if part == tag(m)[1]]
+            union = {tag(m)[1]: m for m in here}
+            here = [union[part]]
+            chosen = tag(here[0])
         elif not re.search(r"^(str|int|float|bool)$|\[", part):
             keys.append(part)
-    return (keys + [str(p) for p in loc[-1:]] if unknown else keys), here, union
+    return (keys + [str(p) for p in loc[-1:]] if unknown else keys), here, chosen, union
 
 
-def _message(item: Any, keys: list[str], here: Sections, union: Sections) -> str:
+def _message(
+    item: Any, keys: list[str], here: Sections, chosen: tuple[str, str], union: Kinds
+) -> str:
     kind, context, given = item["type"], item.get("ctx") or {}, item.get("input")
     if kind == "extra_forbidden":
-        return _unknown_key(keys[-1], here, union)
+        return _unknown_key(keys[-1], here, chosen, union)
     if kind == "missing":
         return "is missing and must be given"
     if kind == "union_tag_not_found":
@@ -132,12 +142,17 @@ def _message(item: Any, keys: list[str], here: Sections, union: Sections) -> str
     return text
 
 
-def _unknown_key(key: str, here: Sections, union: Sections) -> str:
-    """Which kinds have the key, where this one has not; else the nearest key that is known."""
-    having = [tag(m)[1] for m in union if key in m.model_fields]
+def _unknown_key(key: str, here: Sections, chosen: tuple[str, str], union: Kinds) -> str:
+    """Which kinds have the key, where this one has not; else the section inside, or the nearest key,
+    that was meant."""
+    having = [kind for kind, m in union.items() if key in m.model_fields]
+    name, kind = chosen
     if having:
-        name, kind = tag(here[0])
         return f"does nothing where {name} is {kind}; it is for {name} {_either(having)}"
+    for model in here:
+        for section, field in model.model_fields.items():
+            if any(key in inner.model_fields for inner in sections(field.annotation)):
+                return f"stands in the section {section} inside this one"
     known = sorted({name for model in here for name in model.model_fields})
     return f"unknown key{nearest(key, known) or '; known here: ' + ', '.join(known)}"
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short
@@ -27,7 +27,7 @@ from dngo.space.parameters import (
     admits,
 )
 from dngo.storage.text import fault, join_pairs
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
 
 COMPLETED = "completed"  # the implicit constraint: the objective ran and reported
 
@@ -120,21 +120,11 @@ class Resources(Section):
     merge: Resource = Field(default_factory=dict)
 
 
-def _shorthand(settings: Any) -> Any:
-    """Annotation of a section that may be given as its kind alone."""
-
-    def expand(given: Any) -> Any:
-        return {"kind": given} if isinstance(given, str) else given
-
-    kinds = settings.model_fields["kind"].annotation
-    return Annotated[settings, BeforeValidator(expand, json_schema_input_type=kinds | settings)]
-
-
 if TYPE_CHECKING:
-    Surrogate = SurrogateSettings
+    SurrogateSection = SurrogateKind
     AcquisitionSection = Acquisition
 else:
-    Surrogate = _shorthand(SurrogateSettings)
+    SurrogateSection = SurrogateSettings.field
     AcquisitionSection = AcquisitionSettings.field
 
 
@@ -176,7 +166,8 @@ class Config(Section):
         le=100,
         description="Factor on evaluate's runtime and mem_mb at each further attempt.",
     )
-    surrogate: Surrogate = SurrogateSettings()
+    surrogate: SurrogateSection = SurrogateSettings()
+    classifier: ClassifierSettings = ClassifierSettings()
     acquisition: AcquisitionSection = AcquisitionSettings()
     optimum: float | None = Field(
         None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from dngo.acquisition import settings as acquisition
 from dngo.errors import UserError
+from dngo.surrogates import settings as surrogates
 
 CONFIG_VERSION = 2  # of the documents that `Config.resolved` writes
 Document = dict[str, Any]
@@ -18,8 +19,12 @@ Document = dict[str, Any]
 
 def _by_kind(document: Document) -> Document:
     """From one set of keys for all kinds to those of each kind."""
-    sections = {"acquisition": acquisition.upgrade}
-    return document | {n: up(document[n]) for n, up in sections.items() if n in document}
+    found = dict(document)
+    if "acquisition" in found:
+        found["acquisition"] = acquisition.upgrade(found["acquisition"])
+    if "surrogate" in found:
+        found["surrogate"], found["classifier"] = surrogates.upgrade(found["surrogate"])
+    return found
 
 
 # From each version to the next.

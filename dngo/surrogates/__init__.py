@@ -12,19 +12,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
     from dngo.surrogates.model import Model, fit_model
+    from dngo.surrogates.problem import Past
 
 # Raised when the same data, settings and random stream give another surrogate, or one stored otherwise.
-FIT_VERSION = 1
+FIT_VERSION = 2
 
 _HOMES = {
     "EarlierTask": "dngo.surrogates.data",
     "TargetScale": "dngo.surrogates.data",
     "TrainingData": "dngo.surrogates.data",
+    "Past": "dngo.surrogates.problem",
     "Model": "dngo.surrogates.model",
     "fit_model": "dngo.surrogates.model",
 }
 
-__all__ = ["FIT_VERSION", "EarlierTask", "Model", "TargetScale", "TrainingData", "fit_model"]
+__all__ = [
+    "FIT_VERSION",
+    "EarlierTask",
+    "Model",
+    "Past",
+    "TargetScale",
+    "TrainingData",
+    "fit_model",
+]
 
 
 def __getattr__(name: str) -> Any:

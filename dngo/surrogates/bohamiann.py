@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import chunks, inputs_of
 from dngo.surrogates.numerics import child
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Fit, Problem
+from dngo.surrogates.settings import Bohamiann
 from dngo.surrogates.sghmc import Sampler
-from dngo.types import Array, Progress, Rows
+from dngo.types import Array, Progress
 
 Single = NDArray[Any]  # float32
 
@@ -101,22 +102,19 @@ class SampledBasis(FiniteBasis):
 
 
 def fit_bohamiann(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: Bohamiann,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    task: Rows | None = None,
-) -> tuple[SampledBasis, dict[str, float]]:
-    """Sample networks from the posterior (3). The component of task 0, and the fit's diagnostics.
+) -> Fit:
+    """One component, of networks sampled from the posterior (3).
 
-    x: (n, d) unit cube, targets: (n,) standardised (each task by itself), n >= 1. task: (n,) whole
-    numbers from 0, if there are several: a network is told by an embedding which one it sees.
+    Where there are several tasks, a network is told by an embedding which one it sees.
     """
     rng = child(rng)
     chains = min(settings.chains, settings.posterior_samples)
-    posterior = _Posterior(x, targets, settings, chains, rng, task)
+    posterior = _Posterior(problem, settings, chains, rng)
     sampler = Sampler(
         posterior.gradient, posterior.start(), rng=child(rng), noisy=posterior.minibatches
     )
@@ -131,7 +129,8 @@ def fit_bohamiann(
     count = -(-settings.posterior_samples // chains)
     states = sampler.samples(count, settings.thin, each)
     theta = np.concatenate(states)[: settings.posterior_samples]
-    return posterior.component(theta, states)
+    component, found = posterior.component(theta, states)
+    return Fit((component,), found)
 
 
 class _Posterior:
@@ -139,13 +138,12 @@ class _Posterior:
 
     def __init__(
         self,
-        x: Array,
-        targets: Array,
-        settings: SurrogateSettings,
+        problem: Problem,
+        settings: Bohamiann,
         chains: int,
         rng: np.random.Generator,
-        task: Rows | None,
     ) -> None:
+        x, targets, task, networks = problem.x, problem.targets, problem.task, settings.networks
         n, d = x.shape
         self.rng, self.chains, self.n, self.d = rng, chains, n, d
         self.x = inputs_of(x).astype(np.float32)
@@ -153,10 +151,10 @@ class _Posterior:
         self.task = None if task is None else np.eye(int(task.max()) + 1, dtype=np.float32)[task]
         tasks = 0 if self.task is None else self.task.shape[1]
         # The noise of a minibatch costs accuracy: what is hardly more than one is taken whole.
-        self.minibatches = n > 2 * settings.minibatch
-        self.batch = settings.minibatch if self.minibatches else n
+        self.minibatches = n > 2 * networks.minibatch
+        self.batch = networks.minibatch if self.minibatches else n
         outputs = 2 if settings.heteroscedastic else 1
-        sizes = [d + (EMBEDDING if tasks else 0), *[settings.width] * settings.layers, outputs]
+        sizes = [d + (EMBEDDING if tasks else 0), *[networks.width] * networks.layers, outputs]
         self.shapes: list[tuple[int, int]] = []
         for fan_in, fan_out in pairwise(sizes):
             self.shapes += [(fan_in, fan_out), (1, fan_out)]

@@ -17,7 +17,7 @@ from scipy.special import expit, ndtr
 
 from dngo.surrogates.network import Network, train_networks
 from dngo.surrogates.numerics import child
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings
 from dngo.types import Array, Progress, Rows
 
 PRECISIONS = np.geomspace(0.01, 10.0, 7)  # prior precisions of the weights to choose among
@@ -161,7 +161,7 @@ class Classifier:
 def fit_classifier(
     x: Array,
     labels: Array,
-    settings: SurrogateSettings,
+    settings: ClassifierSettings,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
@@ -177,15 +177,15 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    fold = _stratified_folds(labels, settings.networks, child(rng))
+    fold = _stratified_folds(labels, settings.networks.ensemble, child(rng))
     if settings.calibration == "out_of_fold":
-        training = [np.flatnonzero(fold != k) for k in range(settings.networks)]
+        training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
-        training = [np.arange(len(x))] * settings.networks
+        training = [np.arange(len(x))] * settings.networks.ensemble
     networks = train_networks(
-        x, labels, training, settings, loss="logistic", rng=child(rng), progress=progress
+        x, labels, training, settings.networks, loss="logistic", rng=child(rng), progress=progress
     )
-    heads = HEADS[settings.constraint_likelihood]
+    heads = HEADS[settings.likelihood]
     precision, score = 1.0, float("nan")
     features = [network.features(x) for network in networks]
     if settings.calibration == "out_of_fold":

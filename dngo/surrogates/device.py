@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.errors import UserError
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import TrainedNetworkSettings
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ def train(
     targets: Single,
     draw: Callable[[], NDArray[np.intp]],
     rates: NDArray[np.float64],
-    settings: SurrogateSettings,
+    settings: TrainedNetworkSettings,
     *,
     loss: Literal["squared", "logistic"],
     device: str,
@@ -50,7 +50,7 @@ def train(
     if device == "cuda":
         if not torch.cuda.is_available():
             raise UserError(
-                f"surrogate.device: cuda, and PyTorch {torch.__version__} sees no GPU on "
+                f"networks.device: cuda, and PyTorch {torch.__version__} sees no GPU on "
                 f"{socket.gethostname()}; give the fit a GPU (resources.fit), or set device: cpu"
             )
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -72,7 +72,7 @@ def train(
             )
             with torch.no_grad():
                 if settings.optimizer == "sgd":
-                    _momentum(weights, gradient, first, decay, rate, settings.momentum)
+                    _momentum(weights, gradient, first, decay, rate, settings.momentum or 0.0)
                 else:
                     _adam(weights, gradient, first, second, decay, rate, start + i + 1)
         progress(start + len(some))
@@ -84,7 +84,7 @@ def _loss(
     weights: list[torch.Tensor],
     x: torch.Tensor,
     targets: torch.Tensor,
-    settings: SurrogateSettings,
+    settings: TrainedNetworkSettings,
     loss: str,
 ) -> torch.Tensor:
     """The sum over networks of the mean loss. x: (k, b, d), targets: (k, b)."""

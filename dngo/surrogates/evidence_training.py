@@ -11,14 +11,14 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from dngo.surrogates.network import Network, is_relu
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import TrainedNetworkSettings
 from dngo.types import Array
 
 LOG_LIMIT = 12.0  # of log alpha and log beta: noise-free data would drive beta to infinity
 
 
 def train_on_evidence(
-    network: Network, x: Array, targets: Array, settings: SurrogateSettings
+    network: Network, x: Array, targets: Array, settings: TrainedNetworkSettings
 ) -> Network:
     """All of a basis's weights, and alpha and beta, by Adam up the evidence (8).
 

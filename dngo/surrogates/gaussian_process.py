@@ -19,7 +19,8 @@ from scipy.optimize import minimize
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.numerics import child, with_task
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Fit, Problem
+from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 from dngo.types import Array, Progress, Rows
 
@@ -267,14 +268,14 @@ class Evidence:
 
 
 def fit_process(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: ExactProcess,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-) -> tuple[GaussianProcess, dict[str, float]]:
-    """x: (n, d) unit cube, targets: (n,) standardised, n >= 1. The fit and its diagnostics."""
+) -> Fit[GaussianProcess]:
+    """One component, a process."""
+    x, targets = problem.x, problem.targets
     rng = child(rng)
     rows = apart(x, len(x), rng)
     evidence = Evidence(x[rows], targets[rows], settings.kernel, settings.ard)
@@ -310,12 +311,13 @@ def fit_process(
         signal * np.exp(chain[:, -2]),
         settings.kernel,
     )
-    return process, {
+    found = {
         "gp_log_evidence": highest,
         "gp_log_noise": float(np.mean(np.log(process.noise))),
         "gp_log_signal": float(np.mean(chain[:, -1])),
         **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
     }
+    return Fit((process,), found)
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, train_networks
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Fit, Past, Problem
+from dngo.surrogates.settings import LeastSquares
 from dngo.types import Array, Progress
 
 LEAST_NOISE = 1e-10  # variance, of standardised targets
@@ -22,52 +23,71 @@ RESOLVED = 1e-10  # share of the largest eigenvalue under which a direction has 
 
 @dataclass(frozen=True)
 class Representation:
-    """What the representation of an iteration is learnt from.
+    """What the network of an iteration is learnt from.
 
-    iterations: it learns from the rows of so many; rng: of its training, the same whenever it is
-    derived again; network: the one that was learnt so before, where an archive holds it.
+    iterations: whose rows it learns from; rng: of its training, the same whenever it is derived
+    again; network: the one that was learnt so before, where an archive holds it.
     """
 
     iterations: int
     rng: np.random.Generator
     network: Network | None = None
 
+    @classmethod
+    def recall(cls, past: Past, settings: LeastSquares) -> Representation:
+        """With `relearn_every: n` a network stands for n iterations. An iteration since that was fitted
+        with it, under the same settings, has it; else it is trained again on the same rows."""
+        learnt = 1 + (past.iterations - 1) // settings.relearn_every * settings.relearn_every
+        rng = past.stream(learnt)
+        wanted = settings.model_dump(mode="json")
+        for t in range(learnt, past.iterations):
+            model, used = past.model(t)
+            if model is None or used != wanted or not model.objective:
+                continue
+            network = getattr(model.objective[0], "network", None)
+            if model.diagnostics.get("learnt_iterations") == learnt and isinstance(
+                network, Network
+            ):
+                return cls(learnt, rng, network)
+        return cls(learnt, rng)
+
 
 def fit_least_squares(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: LeastSquares,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    representation: Representation | None = None,
-    batch: Array | None = None,
-) -> tuple[FiniteBasis, dict[str, float]]:
-    """The regression, equations (6) to (8), as a component, and the fit's diagnostics.
+) -> Fit:
+    """One component, the regression of equations (6) to (8) on all observations.
 
-    x: (n, d) unit cube, targets: (n,) standardised, n >= 1. batch: (n,) the iteration of each row,
-    which with `representation` tells the rows that the network is trained on; else all are.
+    The network is trained on them too, or, where the problem has a past and it is to stand for
+    several iterations, on the rows of the iteration that it was learnt in.
     """
-    rows = np.arange(len(x))
-    if representation is not None and batch is not None:
-        rows = np.flatnonzero(batch < representation.iterations)
-        rng = representation.rng
-    network = None if representation is None else representation.network
+    x, targets, batch, past = problem.x, problem.targets, problem.batch, problem.past
+    rows, network, learnt = np.arange(len(x)), None, 0
+    if past is not None and batch is not None and settings.relearn_every > 1:
+        found = Representation.recall(past, settings)
+        rows = np.flatnonzero(batch < found.iterations)
+        rng, network, learnt = found.rng, found.network, found.iterations
     if network is None:
         own = targets[rows]
         deviation = float(own.std()) if len(own) > 1 and own.std() > 0 else 1.0
         scaled = (targets - own.mean()) / deviation if len(own) else targets
         (network,) = train_networks(
-            x, scaled, [rows], settings, loss="squared", rng=rng, progress=progress
+            x, scaled, [rows], settings.networks, loss="squared", rng=rng, progress=progress
         )
     basis, residual = head(network, x, targets)
-    return basis, {
-        "log_noise": float(np.log(basis.noise[0])),
-        "directions": int(np.sum(basis.variance[0] > 0)),
-        "residual": residual,
-        "learnt_from": len(rows),
-        "learnt_iterations": 0 if representation is None else representation.iterations,
-    }
+    return Fit(
+        (basis,),
+        {
+            "log_noise": float(np.log(basis.noise[0])),
+            "directions": int(np.sum(basis.variance[0] > 0)),
+            "residual": residual,
+            "learnt_from": len(rows),
+            "learnt_iterations": learnt,
+        },
+    )
 
 
 def head(network: Network, x: Array, targets: Array) -> tuple[FiniteBasis, float]:

@@ -10,8 +10,9 @@ from scipy.special import logsumexp
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.numerics import child
+from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.regression import fit_regression, folds
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import AdaptiveBasis, Auto, ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
 
@@ -21,61 +22,74 @@ NEGLIGIBLE = 0.02  # a share below this is dropped: it costs time and changes no
 
 
 def fit_mixture(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: Auto,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    batch: Array | None = None,
-) -> tuple[list[FiniteBasis | GaussianProcess], dict[str, float]]:
+) -> Fit[FiniteBasis | GaussianProcess]:
     """A Gaussian process and adaptive bases, weighted.
 
-    x: (n, d) unit cube, targets: (n,) standardised, n >= 1. Both leave out the same folds and are
-    weighted by how well they predict what was left out. Beyond `gp_limit` observations the process
-    is a sparse one; with too many even for that, the bases stand alone.
+    Both leave out the same folds and are weighted by how well they predict what was left out. With
+    too few observations for folds there is the process alone. Beyond `gp_limit` observations it is a
+    sparse one; with too many even for that, or too few folds, the bases stand alone.
 
-    batch: (n,) iterations, if known: the diagnostics then say how well each surrogate predicts the
-    newest batch, where the search has moved to.
+    Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
+    batch, where the search has moved to.
     """
     streams = [child(rng) for _ in range(4)]
-    judged = settings.calibration == "out_of_fold" and len(x) >= 2 * settings.networks
-    few = len(x) <= settings.gp_limit
+    n, ensemble = len(problem.x), settings.networks.ensemble
+    judged, few = n >= 2 * ensemble, n <= settings.gp_limit
+    exact = ExactProcess(
+        kernel=settings.kernel,
+        ard=settings.ard,
+        hyperparameter_samples=settings.hyperparameter_samples,
+    )
     if few:
-        process, process_found = fit_process(x, targets, settings, rng=streams[1])
+        process = fit_process(problem, exact, rng=streams[1])
         if not judged:
-            return [process], process_found
+            return Fit(process.components, process.diagnostics)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")
-    fold = folds(len(x), settings.networks, streams[2])
-    bases, found, trial = fit_regression(
-        x, targets, settings, rng=streams[0], progress=progress, fold=fold
+    fold = folds(n, ensemble, streams[2])
+    adaptive = AdaptiveBasis(
+        training=settings.training,
+        hyperparameter_samples=settings.hyperparameter_samples,
+        networks=settings.networks,
     )
-    if not few and (not judged or len(x) > MOST_FOR_PROCESS or settings.inducing == 0):
-        return [*bases], found
+    bases = fit_regression(problem, adaptive, rng=streams[0], progress=progress, fold=fold)
+    trial = bases.trial
+    if not few and (not judged or n > MOST_FOR_PROCESS or settings.inducing == 0):
+        return Fit(bases.components, bases.diagnostics, trial)
     if few:
-        density = left_out_density(process, fold)[trial.rows]
+        density = left_out_density(process.components[0], fold)[trial.rows]
     else:
-        process, process_found, density = fit_sparse_process(
-            x, targets, settings, fold, trial.rows, rng=streams[1]
+        process = fit_sparse_process(
+            problem, exact, settings.inducing, fold, trial.rows, rng=streams[1]
         )
+        density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
-    found |= process_found | {
-        "gp_out_of_fold_log_density": float(np.mean(density)),
-        "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
-        "gp_share": float(share[0]),
-    }
+    found = (
+        bases.diagnostics
+        | process.diagnostics
+        | {
+            "gp_out_of_fold_log_density": float(np.mean(density)),
+            "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
+            "gp_share": float(share[0]),
+        }
+    )
+    batch = problem.batch
     if batch is not None and np.any(newest := batch[trial.rows] == np.max(batch)):
         found["gp_newest_log_density"] = float(np.mean(density[newest]))
         found["basis_newest_log_density"] = float(np.mean(trial.log_density[newest]))
     if share[1] < NEGLIGIBLE:
-        return [process], found
+        return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
-        replace(basis, weight=float(share[1]) / len(bases)) for basis in bases
+        replace(basis, weight=float(share[1]) / len(bases.components)) for basis in bases.components
     ]
     if share[0] >= NEGLIGIBLE:
-        weighted.append(replace(process, weight=float(share[0])))
-    return weighted, found
+        weighted.append(replace(process.components[0], weight=float(share[0])))
+    return Fit(tuple(weighted), found, trial)
 
 
 def left_out_density(process: GaussianProcess, fold: Rows) -> Array:

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from dngo.surrogates.bohamiann import SampledBasis, SampledNetworks, fit_bohamiann
+from dngo.surrogates.bohamiann import SampledBasis, SampledNetworks
 from dngo.surrogates.classifier import HEADS, Classifier, fit_classifier
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
-from dngo.surrogates.least_squares import Representation, fit_least_squares
 from dngo.surrogates.linear import Basis, FiniteBasis
-from dngo.surrogates.mixture import fit_mixture
 from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import child, one_thread
-from dngo.surrogates.regression import fit_regression
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Past, Problem
+from dngo.surrogates.settings import ClassifierSettings, ExactProcess, SurrogateKind
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.surrogates.warping import choose_scale
-from dngo.types import Array, Progress, Rows
+from dngo.types import Array, Progress
 
 if TYPE_CHECKING:
     import h5py
@@ -35,7 +33,9 @@ BASIS = ("rotation", "mean", "variance", "noise")
 SPARSE = ("reduction", "readout")
 PROCESS = ("x", "targets", "log_lengthscales", "signal", "noise")
 
-COST = SurrogateSettings(kind="gp", gp_limit=150, inducing=100)
+COST = ExactProcess()
+MOST_EXACT = 150  # observations of the cost with which its process is exact
+INDUCING = 100  # inputs of the sparse one beyond
 COST_CHUNK = 1024  # points whose costs are predicted at once
 MOST_FOR_COST = 10_000  # observations of the cost that its process is fitted to
 
@@ -262,75 +262,60 @@ class Cost:
         scale = TargetScale.fit(log_cost)
         scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
         targets = scale.to_model(log_cost)
-        if len(x) <= COST.gp_limit:
-            process, found = fit_process(x, targets, COST, rng=streams[1])
+        problem = Problem(x, targets)
+        if len(x) <= MOST_EXACT:
+            fit = fit_process(problem, COST, rng=streams[1])
         else:
             fold, none = np.zeros(len(x), dtype=np.intp), np.empty(0, dtype=np.intp)
-            process, found, _ = fit_sparse_process(x, targets, COST, fold, none, rng=streams[1])
-        return cls(Model((process,), scale, {}, {"observations": len(x), **found}))
+            fit = fit_sparse_process(problem, COST, INDUCING, fold, none, rng=streams[1])
+        return cls(Model(fit.components, scale, {}, {"observations": len(x), **fit.diagnostics}))
 
 
 def fit_model(
     data: TrainingData,
-    settings: SurrogateSettings,
+    settings: SurrogateKind,
+    classifier: ClassifierSettings | None = None,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    representation: Representation | None = None,
+    past: Past | None = None,
 ) -> Model:
     """Fit the objective to the ok rows and a classifier to each constraint.
 
-    representation: what that of least_squares is learnt from, if not from everything.
-    The result depends on the data, the settings and the state of `rng` alone: neither the order
-    of the constraints nor the number of threads changes a bit.
+    classifier: how; by default, as the configuration does. past: what earlier iterations were
+    fitted to, for kinds that build on it. The result depends on these and the state of `rng` alone:
+    neither the order of the constraints nor the number of threads changes a bit.
     """
+    classifier = classifier or ClassifierSettings()
     ok = np.isfinite(data.y)
     names = sorted(data.constraints)
     streams = {name: child(rng) for name in ["", *names]}
     stages = 1 + len(names)
-    diagnostics: dict[str, float | int | str] = {
-        "observations": len(data.y),
-        "ok": int(ok.sum()),
-    }
+    diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": int(ok.sum())}
     with one_thread():
-        components: list[Component] = []
+        components: tuple[Component, ...] = ()
         scale = TargetScale(0.0, 1.0, 0.0, 1.0)
         if ok.any():
-            own = EarlierTask(data.x[ok], data.y[ok])
-            tasks = [own, *data.earlier]
-            # One power for all tasks, chosen where most is known.
-            most = max(tasks, key=lambda task: len(task.y))
-            scale, found = choose_scale(most.x, most.y, settings, rng=child(streams[""]))
-            diagnostics |= found
-            scales = [scale if t is most else TargetScale.fit(t.y, scale.power) for t in tasks]
-            x = np.concatenate([t.x for t in tasks])
-            targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
-            task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
-            batch = None if data.batch is None else data.batch[ok]
-            scale = scales[0]
-            components, found = _fit_objective(
-                x,
-                targets,
-                settings,
-                rng=streams[""],
-                progress=_stage(progress, 0, stages, "objective"),
-                batch=batch,
-                task=task if data.earlier else None,
-                representation=representation,
+            problem, scale, found = _problem(data, ok, settings, child(streams[""]))
+            problem = replace(problem, past=past)
+            if not settings.embeds_tasks:
+                problem = problem.with_tasks_as_inputs()
+            fit = settings.fit(
+                problem, rng=streams[""], progress=_stage(progress, 0, stages, "objective")
             )
-            diagnostics |= found
+            components = fit.components
+            diagnostics |= found | fit.diagnostics
         classifiers = {}
         for i, name in enumerate(names):
-            classifier = fit_classifier(
+            classifiers[name] = fit_classifier(
                 data.x,
                 data.constraints[name],
-                settings,
+                classifier,
                 rng=streams[name],
                 progress=_stage(progress, 1 + i, stages, name),
             )
-            classifiers[name] = classifier
-            if not classifier.is_constant:
-                diagnostics[f"log_density:{name}"] = classifier.log_density
+            if not classifiers[name].is_constant:
+                diagnostics[f"log_density:{name}"] = classifiers[name].log_density
         cost = None
         if data.log_cost is not None:
             known = np.isfinite(data.log_cost)
@@ -339,50 +324,26 @@ def fit_model(
                 cost = Cost.fit(data.x[known], data.log_cost[known], rng=child(rng))
     if progress is not None:
         progress(1.0, "fitted")
-    return Model(tuple(components), scale, classifiers, diagnostics, cost)
+    return Model(components, scale, classifiers, diagnostics, cost)
 
 
-def _fit_objective(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None,
-    batch: Array | None,
-    task: Rows | None,
-    representation: Representation | None,
-) -> tuple[list[Component], dict[str, float]]:
-    """The components that the settings ask for, of task 0, and the fit's diagnostics."""
-    if settings.kind == "bohamiann":
-        component, found = fit_bohamiann(
-            x, targets, settings, rng=rng, progress=progress, task=task
-        )
-        return [component], found
-    if task is not None:
-        # To the other kinds a task is an input: 1 for its own rows, 0 elsewhere. How much two tasks
-        # have in common is then a matter of its lengthscale.
-        x = np.concatenate([x, np.eye(int(task.max()) + 1)[task][:, 1:]], axis=1)
-        if batch is not None:
-            batch = np.concatenate([batch, np.full(int(np.sum(task > 0)), -1)])
-    if settings.kind == "gp":
-        process, found = fit_process(x, targets, settings, rng=rng, progress=progress)
-        return [process], found
-    if settings.kind == "least_squares":
-        basis, found = fit_least_squares(
-            x,
-            targets,
-            settings,
-            rng=rng,
-            progress=progress,
-            representation=representation,
-            batch=batch,
-        )
-        return [basis], found
-    if settings.kind == "auto":
-        return fit_mixture(x, targets, settings, rng=rng, progress=progress, batch=batch)
-    bases, found, _ = fit_regression(x, targets, settings, rng=rng, progress=progress)
-    return [*bases], found
+def _problem(
+    data: TrainingData, ok: np.ndarray, settings: SurrogateKind, rng: np.random.Generator
+) -> tuple[Problem, TargetScale, dict[str, float]]:
+    """What the surrogate is fitted to, the scale of this study's objective, and diagnostics."""
+    own = EarlierTask(data.x[ok], data.y[ok])
+    batch = None if data.batch is None else data.batch[ok]
+    tasks = [own, *data.earlier]
+    # One power for all tasks, chosen where most is known.
+    most = max(tasks, key=lambda task: len(task.y))
+    chosen, found = choose_scale(most.x, most.y, settings, rng=rng)
+    scales = [chosen if t is most else TargetScale.fit(t.y, chosen.power) for t in tasks]
+    x = np.concatenate([t.x for t in tasks])
+    targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
+    task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
+    if batch is not None:
+        batch = np.concatenate([batch, np.full(len(x) - len(batch), -1)])
+    return Problem(x, targets, batch, task if data.earlier else None), scales[0], found
 
 
 def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
 # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
@@ -56,7 +56,7 @@ def train_networks(
     x: Array,
     targets: Array,
     training_rows: list[Rows],
-    settings: SurrogateSettings,
+    settings: TrainedNetworkSettings,
     *,
     loss: Literal["squared", "logistic"],
     rng: np.random.Generator,
@@ -130,7 +130,7 @@ def train_networks(
                 rows = draw()
                 _gradient(params, grads, inputs[rows], wanted[rows][..., None], settings, loss)
                 if settings.optimizer == "sgd":
-                    _momentum(vector, gradient, first, decay, rate, settings.momentum)
+                    _momentum(vector, gradient, first, decay, rate, settings.momentum or 0.0)
                 else:
                     _adam(vector, gradient, first, second, decay, rate, step + 1)
                 if step % 100 == 99:
@@ -154,7 +154,7 @@ def _gradient(
     grads: list[NDArray[np.float32]],
     x: NDArray[np.float32],
     t: NDArray[np.float32],
-    settings: SurrogateSettings,
+    settings: TrainedNetworkSettings,
     loss: str,
 ) -> None:
     """Mean-loss gradient of every network into `grads`. x: (k, b, d), t: (k, b, 1)."""

@@ -18,9 +18,10 @@ from dngo.surrogates.evidence_training import train_on_evidence
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, train_networks
 from dngo.surrogates.numerics import child
+from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.quadratic import CENTRE, QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import AdaptiveBasis
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 from dngo.types import Array, Progress, Rows
 
@@ -37,48 +38,33 @@ BURN_IN = 30
 THIN = 3
 
 
-@dataclass(frozen=True)
-class Trial:
-    """How well a surrogate predicted what it had not seen.
-
-    rows: (m,) which observations; log_density: (m,) that it gave them before.
-    """
-
-    rows: Rows
-    log_density: Array
-
-
 def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
     """The fold that each of n rows belongs to, of sizes that differ by one at most: (n,)."""
     return rng.permutation(np.arange(n) % networks)
 
 
 def fit_regression(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: AdaptiveBasis,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
     fold: Rows | None = None,
-) -> tuple[list[FiniteBasis], dict[str, float], Trial]:
-    """Components of the posterior, one for each network, the fit's diagnostics, and its trial.
-
-    x: (n, d) unit cube, targets: (n,) standardised, n >= 1. fold: (n,) the network that leaves
-    each row out; drawn if None.
-    """
+) -> Fit[FiniteBasis]:
+    """A component for each network. fold: (n,) the network that leaves each row out; drawn if None."""
+    x, targets, ensemble = problem.x, problem.targets, settings.networks.ensemble
     if fold is None:
-        fold = folds(len(x), settings.networks, child(rng))
+        fold = folds(len(x), ensemble, child(rng))
     if settings.calibration == "out_of_fold":
-        training = [np.flatnonzero(fold != k) for k in range(settings.networks)]
+        training = [np.flatnonzero(fold != k) for k in range(ensemble)]
     else:
-        training = [np.arange(len(x))] * settings.networks
+        training = [np.arange(len(x))] * ensemble
     networks = train_networks(
-        x, targets, training, settings, loss="squared", rng=child(rng), progress=progress
+        x, targets, training, settings.networks, loss="squared", rng=child(rng), progress=progress
     )
     if settings.training == "evidence":
         networks = [
-            train_on_evidence(network, x[rows], targets[rows], settings)
+            train_on_evidence(network, x[rows], targets[rows], settings.networks)
             for network, rows in zip(networks, training, strict=True)
         ]
     rng = child(rng)
@@ -119,7 +105,7 @@ def fit_regression(
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
         **chain_diagnostics(chain),
     }
-    return components, found, Trial(left_out.rows, left_out.log_density(chain))
+    return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain)))
 
 
 def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator) -> float:
@@ -150,9 +136,9 @@ def _in_sample(
     x: Array,
     targets: Array,
     networks: list[Network],
-    settings: SurrogateSettings,
+    settings: AdaptiveBasis,
     rng: np.random.Generator,
-) -> tuple[list[FiniteBasis], dict[str, float], Trial]:
+) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
     components, chains = [], []
     quadratic = settings.prior_mean == "quadratic"
@@ -202,7 +188,7 @@ def _in_sample(
     if mixing[0]:
         found["lag1"] = max(m["lag1"] for m in mixing)
         found["effective_samples"] = min(m["effective_samples"] for m in mixing)
-    return components, found, Trial(np.empty(0, dtype=np.intp), np.empty(0))
+    return Fit(tuple(components), found)
 
 
 @dataclass

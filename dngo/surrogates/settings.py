@@ -1,101 +1,77 @@
-"""The `surrogate:` section of the configuration. Imports nothing heavy."""
+"""The sections `surrogate:` and `classifier:` of the configuration. Imports nothing heavy.
+
+A surrogate is one of several kinds, and each class here has exactly the keys that act under its kind,
+and the way to fit it. Another package adds a kind by an entry point of the group `dngo.surrogates`,
+named as the kind is, that refers to a subclass of `SurrogateKind`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dngo.kinds import Kinds
 
-class SurrogateSettings(BaseModel):
-    """How the objective and the constraints are modelled (Snoek et al. 2015, section 3)."""
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dngo.surrogates.problem import Fit, Problem
+    from dngo.types import Progress
+
+
+class Section(BaseModel):
+    """Settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["auto", "adaptive_basis", "gp", "bohamiann", "least_squares"] = Field(
-        default="auto",
-        description="auto: gp and adaptive_basis in a mixture, weighted by how well each predicts "
-        "observations it has not seen, the process sparse beyond gp_limit. adaptive_basis: "
-        "Bayesian linear regression on the last hidden layer of a neural network, of a cost linear "
-        "in the observations. gp: an exact Gaussian process (Snoek et al. 2012), better with few "
-        "observations, of a cost cubic in them. bohamiann: a neural network whose weights are "
-        "sampled by Hamiltonian Monte Carlo (Springenberg et al. 2016). least_squares: ordinary "
-        "least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015).",
-    )
-    kernel: Literal["matern52", "matern32", "squared_exponential"] = Field(
-        default="matern52", description="Covariance function of the Gaussian process."
-    )
-    gp_limit: int = Field(
-        default=300,
-        ge=0,
-        description="Most observations with which auto fits an exact Gaussian process; beyond, a "
-        "sparse one.",
-    )
-    inducing: int = Field(
-        default=200,
-        ge=0,
-        le=2000,
-        description="Inducing inputs of the sparse Gaussian process, of a cost linear in the "
-        "observations; 0: none, so that auto is adaptive_basis beyond gp_limit.",
-    )
-    ard: bool = Field(
-        default=True,
-        description="A lengthscale for each input of the Gaussian process, or one for all.",
-    )
-    warp: bool = Field(
-        default=True,
-        description="Model a power transform of the objective, chosen by evidence, where it is "
-        "skewed; improvement is then counted on that scale.",
-    )
-    highest_power: float = Field(
-        default=2.0,
-        ge=1,
-        le=2,
-        description="Largest power of that transform. Over 1 it draws low values together, which "
-        "describes an objective with narrow holes far better; 1: never.",
-    )
-    constraint_likelihood: Literal["logistic", "step"] = Field(
-        default="logistic",
-        description="How a constraint's flag comes about (section 3.2). logistic: by chance near "
-        "the boundary. step: without any; for constraints that are sure to be the same again.",
-    )
-    calibration: Literal["out_of_fold", "in_sample"] = Field(
-        default="out_of_fold",
-        description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
-        "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
-        "in_sample: the paper's recipe, the evidence (8) of the points the networks were trained "
-        "on; overconfident, kept for comparison.",
-    )
-    networks: int = Field(
-        default=5, ge=1, le=64, description="Networks in the ensemble; the paper has one."
-    )
+
+def _only_where(
+    given: Any, key: str, default: Any, other: str, value: Any, *, otherwise: Any
+) -> Any:
+    """`given` with a key that acts only where another one has some value: there its default is
+    filled in, and elsewhere it is an error to give it. otherwise: what the other key is by default."""
+    if not isinstance(given, Mapping):
+        return given
+    if given.get(other, otherwise) == value:
+        return {**given, key: default} if given.get(key) is None else given
+    if given.get(key) is not None:
+        raise ValueError(f"{key} acts only with {other}: {str(value).lower()}; remove it")
+    return given
+
+
+# ---- networks -----------------------------------------------------------------------------------
+
+
+class NetworkSettings(Section):
+    """A network's size, and what one of its steps looks at."""
+
     layers: int = Field(default=3, ge=1, le=8, description="Hidden layers of each network.")
     width: int = Field(default=50, ge=1, le=1024, description="Units in each hidden layer.")
+    minibatch: int = Field(default=256, ge=1, description="Observations in one step, at most.")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        description="Where the networks are trained. cuda: on a GPU, for many observations and wide "
+        "networks; untested, and replay then needs a GPU too.",
+    )
+
+
+class TrainedNetworkSettings(NetworkSettings):
+    """A network that is trained by minibatches, and how."""
+
     activation: Literal["tanh", "relu_tanh", "relu"] = Field(
         default="tanh",
         description="tanh in every hidden layer, or relu with a tanh in the last one only "
         "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
     )
-    device: Literal["cpu", "cuda"] = Field(
-        default="cpu",
-        description="Where the networks are trained. cuda: on a GPU with PyTorch, for many "
-        "observations and wide networks; what is predicted agrees to a tenth of its "
-        "deviation, and replay needs a GPU too.",
-    )
-    training: Literal["map", "evidence"] = Field(
-        default="map",
-        description="What the networks are trained for: map, a point estimate of all weights; "
-        "evidence, the marginal likelihood (8) of the last layer (section 3.1.2), slower.",
-    )
-    prior_mean: Literal["constant", "quadratic"] = Field(
-        default="constant",
-        description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
-        "centre and widths, equation (9); for calibration in_sample only.",
-    )
     optimizer: Literal["adam", "sgd"] = Field(
         default="adam", description="How the networks are trained; the paper has sgd with momentum."
     )
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="Of sgd.")
+    momentum: float | None = Field(
+        default=None, ge=0, lt=1, description="Of sgd alone, and there 0.9 if left out."
+    )
     learning_rate: float = Field(
         default=0.01,
         gt=0,
@@ -106,9 +82,6 @@ class SurrogateSettings(BaseModel):
         ge=0,
         description="Decay of the networks' weights: decoupled with adam, an l2 penalty with sgd.",
     )
-    minibatch: int = Field(
-        default=256, ge=1, description="Observations in one training step, at most."
-    )
     steps: int = Field(default=1000, ge=0, description="Training steps, at least.")
     epochs: int = Field(
         default=40,
@@ -116,40 +89,273 @@ class SurrogateSettings(BaseModel):
         description="Passes over the observations, at least; with many observations this decides, "
         "and the cost of a fit is linear in their number.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _momentum_is_of_sgd(cls, given: Any) -> Any:
+        return _only_where(given, "momentum", 0.9, "optimizer", "sgd", otherwise="adam")
+
+
+class EnsembleSettings(TrainedNetworkSettings):
+    """Several such networks side by side, each of which leaves out a part of the observations."""
+
+    ensemble: int = Field(
+        default=5, ge=1, le=64, description="Networks in the ensemble; the paper has one."
+    )
+
+
+# ---- kinds of surrogates ------------------------------------------------------------------------
+
+NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
+
+
+class SurrogateKind(Section):
+    """What every kind of surrogate has: the scale of the objective, and `fit`.
+
+    The interface of an added kind: a subclass with a field `kind: Literal["name"] = "name"`, a field
+    for each key of its own, and `fit`.
+    """
+
+    kind: str
+    warp: bool = Field(
+        default=True,
+        description="Model a power transform of the objective, chosen by evidence, where it is "
+        "skewed; improvement is then counted on that scale.",
+    )
+    highest_power: float | None = Field(
+        default=None,
+        ge=1,
+        le=2,
+        description="Largest power of that transform, 2 if left out. Over 1 it draws low values "
+        "together, which describes an objective with narrow holes far better; 1: never. With warp "
+        "alone.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _power_is_of_warp(cls, given: Any) -> Any:
+        return _only_where(given, "highest_power", 2.0, "warp", True, otherwise=True)
+
+    embeds_tasks: ClassVar[bool] = False
+    """Whether `fit` tells several tasks apart itself; else each other task is an input."""
+
+    @abstractmethod
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        """Components of the posterior given standardised targets, n >= 1.
+
+        The result depends on the problem, the settings and the state of `rng` alone; `progress` is
+        told how far it is, from 0 to 1.
+        """
+
+
+class _Process(SurrogateKind):
+    kernel: Literal["matern52", "matern32", "squared_exponential"] = Field(
+        default="matern52", description="Covariance function of the Gaussian process."
+    )
+    ard: bool = Field(
+        default=True,
+        description="A lengthscale for each input of the Gaussian process, or one for all.",
+    )
+    hyperparameter_samples: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Slice samples of the hyperparameters that every prediction is averaged over.",
+    )
+
+
+Training = Annotated[
+    Literal["map", "evidence"],
+    Field(
+        description="What the networks are trained for: map, a point estimate of all weights; "
+        "evidence, the marginal likelihood (8) of the last layer (section 3.1.2), slower.",
+    ),
+]
+Calibration = Literal["out_of_fold", "in_sample"]
+
+
+class Auto(_Process):
+    """A Gaussian process and adaptive bases in a mixture, weighted by how well each predicts
+    observations it has not seen; the process is sparse beyond gp_limit."""
+
+    kind: Literal["auto"] = "auto"
+    gp_limit: int = Field(
+        default=300,
+        ge=0,
+        description="Most observations with which the Gaussian process is exact; beyond, it is a "
+        "sparse one.",
+    )
+    inducing: int = Field(
+        default=200,
+        ge=0,
+        le=2000,
+        description="Inducing inputs of the sparse Gaussian process, of a cost linear in the "
+        "observations; 0: none, so that the adaptive bases stand alone beyond gp_limit.",
+    )
+    training: Training = "map"
+    networks: EnsembleSettings = EnsembleSettings()
+
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.surrogates.mixture import fit_mixture
+
+        return fit_mixture(problem, self, rng=rng, progress=progress)
+
+
+class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
+    """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
+    a cost linear in the observations."""
+
+    kind: Literal["adaptive_basis"] = "adaptive_basis"
+    calibration: Calibration = Field(
+        default="out_of_fold",
+        description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
+        "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
+        "in_sample: the paper's recipe, the evidence (8) of the points the networks were trained "
+        "on; overconfident, kept for comparison.",
+    )
+    training: Training = "map"
+    prior_mean: Literal["constant", "quadratic"] = Field(
+        default="constant",
+        description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
+        "centre and widths, equation (9); for calibration in_sample only.",
+    )
     hyperparameter_samples: int = Field(
         default=10,
         ge=1,
         le=1000,
         description="Slice samples of alpha and beta that every prediction is averaged over.",
     )
+    networks: EnsembleSettings = EnsembleSettings()
 
+    @model_validator(mode="after")
+    def _quadratic_needs_in_sample(self) -> AdaptiveBasis:
+        if self.prior_mean == "quadratic" and self.calibration != "in_sample":
+            raise ValueError("prior_mean: quadratic needs calibration: in_sample")
+        return self
+
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.surrogates.regression import fit_regression
+
+        return fit_regression(problem, self, rng=rng, progress=progress)
+
+
+class ExactProcess(_Process, json_schema_extra=NAMED):
+    """An exact Gaussian process (Snoek, Larochelle and Adams 2012), better with few observations, of a
+    cost cubic in them."""
+
+    kind: Literal["gp"] = "gp"
+
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.surrogates.gaussian_process import fit_process
+
+        return fit_process(problem, self, rng=rng, progress=progress)
+
+
+class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
+    """A neural network whose weights are sampled by Hamiltonian Monte Carlo (Springenberg et al.
+    2016)."""
+
+    embeds_tasks: ClassVar[bool] = True
+    kind: Literal["bohamiann"] = "bohamiann"
     posterior_samples: int = Field(
-        default=50, ge=2, le=1000, description="Networks that bohamiann keeps; the paper has 50."
+        default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."
     )
     chains: int = Field(
         default=10,
         ge=1,
         le=1000,
-        description="Chains of bohamiann's sampler, side by side; they share the burn-in's scales.",
+        description="Chains of the sampler, side by side; they share the burn-in's scales.",
     )
     burn_in: int = Field(
         default=2000, ge=0, description="Steps of each chain before the first network is kept."
     )
     thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
+    heteroscedastic: bool = Field(
+        default=False,
+        description="Let the noise depend on the parameters, as the network's second output.",
+    )
+    networks: NetworkSettings = NetworkSettings()
+
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.surrogates.bohamiann import fit_bohamiann
+
+        return fit_bohamiann(problem, self, rng=rng, progress=progress)
+
+
+class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
+    """Ordinary least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015)."""
+
+    kind: Literal["least_squares"] = "least_squares"
     relearn_every: int = Field(
         default=1,
         ge=1,
-        description="The network of least_squares is trained anew after so many iterations; the "
-        "regression on its last layer takes in the new observations of every iteration.",
+        description="The network is trained anew after so many iterations; the regression on its "
+        "last layer takes in the new observations of every iteration.",
     )
-    heteroscedastic: bool = Field(
-        default=False,
-        description="Let the noise depend on the parameters, as the second output of bohamiann's "
-        "network.",
-    )
+    networks: TrainedNetworkSettings = TrainedNetworkSettings()
 
-    @model_validator(mode="after")
-    def _quadratic_needs_in_sample(self) -> SurrogateSettings:
-        if self.prior_mean == "quadratic" and self.calibration != "in_sample":
-            raise ValueError("prior_mean: quadratic needs calibration: in_sample")
-        return self
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.surrogates.least_squares import fit_least_squares
+
+        return fit_least_squares(problem, self, rng=rng, progress=progress)
+
+
+class ClassifierSettings(Section):
+    """How the constraints are modelled: adaptive bases with a Bayesian classifier (section 3.2)."""
+
+    likelihood: Literal["logistic", "step"] = Field(
+        default="logistic",
+        description="How a constraint's flag comes about (section 3.2). logistic: by chance near "
+        "the boundary. step: without any; for constraints that are sure to be the same again.",
+    )
+    calibration: Calibration = Field(
+        default="out_of_fold",
+        description="Where the prior precision of the weights is learnt. out_of_fold: from what each "
+        "network has left out. in_sample: nowhere, it is 1; overconfident, kept for comparison.",
+    )
+    networks: EnsembleSettings = EnsembleSettings()
+
+
+# How a kind is built: `SurrogateSettings(kind="gp", ard=False)`; the first is the default.
+SurrogateSettings = Kinds(
+    Auto, AdaptiveBasis, ExactProcess, Bohamiann, LeastSquares, group="dngo.surrogates"
+)
+
+
+# ---- what archives of earlier versions hold -----------------------------------------------------
+
+
+def upgrade(flat: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The sections `surrogate` and `classifier` that mean what a flat `surrogate` section meant.
+
+    What had no effect is dropped. `auto` with `calibration: in_sample`, a process for a few
+    observations and then bases, becomes the bases.
+    """
+    old = {**flat, "ensemble": flat["networks"]}
+    if old["optimizer"] != "sgd":
+        del old["momentum"]
+    if not old["warp"]:
+        del old["highest_power"]
+    if old["kind"] == "auto" and old["calibration"] == "in_sample":
+        old["kind"] = "adaptive_basis"
+
+    def section(model: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+        fields = model.model_fields
+        keys = {name: found[name] for name in fields if name in found and name != "networks"}
+        inner = fields.get("networks")
+        return keys if inner is None else {**keys, "networks": section(inner.annotation, old)}
+
+    classifier = section(ClassifierSettings, {**old, "likelihood": old["constraint_likelihood"]})
+    return section(SurrogateSettings.classes[old["kind"]], old), classifier

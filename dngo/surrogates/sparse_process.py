@@ -20,7 +20,8 @@ from dngo.surrogates.gaussian_process import (
 )
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.numerics import child
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.problem import Fit, Problem, Trial
+from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Rows
 
@@ -31,26 +32,27 @@ BURN_IN = 5
 
 
 def fit_sparse_process(
-    x: Array,
-    targets: Array,
-    settings: SurrogateSettings,
+    problem: Problem,
+    settings: ExactProcess,
+    size: int,
     fold: Rows,
     rows: Rows,
     *,
     rng: np.random.Generator,
-) -> tuple[GaussianProcess, dict[str, float], Array]:
-    """The process, the fit's diagnostics, and the log density it gives to left-out rows (m,).
+) -> Fit[GaussianProcess]:
+    """One component, a process on `size` inducing inputs.
 
-    x: (n, d) unit cube, targets: (n,) standardised. fold: (n,) labels; rows: (m,) which to predict
-    from the other folds. The prior variance at a point is the exact one, so that far from the
-    inducing inputs the process is uncertain (Titsias 2009).
+    fold: (n,) labels; rows: (m,) those of the trial, predicted from the other folds. The prior
+    variance at a point is the exact one, so that far from the inducing inputs the process is
+    uncertain (Titsias 2009).
     """
+    x, targets = problem.x, problem.targets
     streams = [child(rng) for _ in range(3)]
-    size = settings.inducing
     some = apart(x, size, streams[0])
     samples = min(settings.hyperparameter_samples, SAMPLES)
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
-    exact, found = fit_process(x[some], targets[some], fewer, rng=streams[1])
+    lengths = fit_process(Problem(x[some], targets[some]), fewer, rng=streams[1])
+    (exact,), found = lengths.components, lengths.diagnostics
     best = np.argsort(targets, kind="stable")[: size // NEAR_OPTIMUM]
     others = np.setdiff1d(some, best)
     others = streams[0].permutation(others)[: size - len(best)]
@@ -106,7 +108,8 @@ def fit_sparse_process(
         "gp_log_noise": float(np.mean(np.log(noise))),
         "gp_log_signal": float(np.mean(np.log(signal))),
     }
-    return process, found, np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+    density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+    return Fit((process,), found, Trial(rows, density))
 
 
 def _left_out(

@@ -7,7 +7,7 @@ import numpy as np
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import Evidence
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import SurrogateKind
 from dngo.types import Array
 
 POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
@@ -17,7 +17,7 @@ SPREAD = 1000  # those that the scale is fitted to
 
 
 def choose_scale(
-    x: Array, y: Array, settings: SurrogateSettings, *, rng: np.random.Generator
+    x: Array, y: Array, settings: SurrogateKind, *, rng: np.random.Generator
 ) -> tuple[TargetScale, dict[str, float]]:
     """The scale under which a Gaussian process finds the objective likeliest.
 
@@ -31,15 +31,17 @@ def choose_scale(
     plain = TargetScale.fit(y[spread])
     if not settings.warp or len(spread) < FEWEST:
         return plain, {}
+    # The kinds without a process have these judged by the default one.
+    kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
     rows = np.sort(rng.permutation(spread)[:MOST])
     best, highest, start = plain, -np.inf, None
     modes: dict[float, Array] = {}
     # The plain scale first: each search starts from the mode of its neighbour.
     for power in sorted(POWERS, key=lambda p: abs(p - 1.0)):
-        if power > settings.highest_power:
+        if power > (settings.highest_power or 1.0):
             continue
         scale = TargetScale.fit(y[spread], power)
-        evidence = Evidence(x[rows], scale.to_model(y[rows]), settings.kernel, settings.ard)
+        evidence = Evidence(x[rows], scale.to_model(y[rows]), kernel, ard)
         near = min(modes, key=lambda p: abs(p - power), default=None)
         start = None if near is None else modes[near]
         modes[power], value = evidence.mode(start, iterations=60 if start is None else 15)

@@ -1,0 +1,77 @@
+"""What a kind of surrogate is given to fit, and what it gives back: the same for all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from dngo.types import Array, Rows
+
+if TYPE_CHECKING:
+    from dngo.surrogates.model import Model
+
+C = TypeVar("C")  # the class of the components
+
+
+@dataclass(frozen=True)
+class Past:
+    """What was fitted to earlier prefixes of the same data, for a kind that builds on it.
+
+    iterations: whose rows this fit learns from. model: by iteration, the model that it was proposed
+    with and the settings that was fitted with, as plain data; None where none is recorded.
+    stream: by iteration, a random stream that is the same whenever it is asked for.
+    """
+
+    iterations: int
+    model: Callable[[int], tuple[Model | None, dict[str, Any]]]
+    stream: Callable[[int], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Observations of the objective as a surrogate sees them.
+
+    x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each
+    row, if known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several
+    tasks; task 0 is the one that is optimised.
+    """
+
+    x: Array
+    targets: Array
+    batch: Array | None = None
+    task: Rows | None = None
+    past: Past | None = None
+
+    def with_tasks_as_inputs(self) -> Problem:
+        """The same with an input for each other task: 1 for its own rows, 0 elsewhere.
+
+        How much two tasks have in common is then a matter of that input's lengthscale.
+        """
+        if self.task is None:
+            return self
+        flags = np.eye(int(self.task.max()) + 1)[self.task][:, 1:]
+        return replace(self, x=np.concatenate([self.x, flags], axis=1), task=None)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well a surrogate predicted what it had not seen.
+
+    rows: (m,) which observations; log_density: (m,) that it gave them before.
+    """
+
+    rows: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    log_density: Array = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True)
+class Fit(Generic[C]):
+    """components: whose mixture, by their weights, is the posterior of task 0. diagnostics: numbers
+    that describe the fit. trial: empty where nothing was left out."""
+
+    components: tuple[C, ...]
+    diagnostics: dict[str, float]
+    trial: Trial = Trial()

@@ -1,0 +1,151 @@
+"""Settings by kind: every key acts or is an error that helps; old archives' settings; added kinds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+
+from dngo.config import validate
+from dngo.errors import UserError
+from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings, upgrade
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASSES = SurrogateSettings.classes
+KEYS = sorted({key for each in CLASSES.values() for key in each.model_fields} - {"kind"})
+NETWORKS = {
+    k: c.model_fields["networks"].annotation
+    for k, c in CLASSES.items()
+    if "networks" in c.model_fields
+}
+NETWORK_KEYS = sorted({key for each in NETWORKS.values() for key in each.model_fields})
+HEAD = {
+    "study": "a",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+
+
+def mistake(**surrogate) -> str:
+    with pytest.raises(UserError) as error:
+        validate({**HEAD, "surrogate": surrogate})
+    return str(error.value)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_each_key_is_of_a_kind_or_an_error_that_names_the_kinds_that_have_it(kind: str) -> None:
+    for key in KEYS:
+        having = [k for k, each in CLASSES.items() if key in each.model_fields]
+        if kind in having:
+            value = CLASSES[kind].model_fields[key].default
+            assert getattr(SurrogateSettings(kind=kind, **{key: value}), key) is not None
+        else:
+            words = [f"surrogate.{key}: does nothing where kind is {kind}", *having]
+            message = mistake(kind=kind, **{key: 1})
+            assert all(word in message for word in words)
+    for key in NETWORK_KEYS:
+        message = mistake(kind=kind, **{key: 1})
+        if kind in NETWORKS and key in NETWORKS[kind].model_fields:
+            assert f"surrogate.{key}: stands in the section networks" in message
+        else:
+            assert f"surrogate.{key}: unknown key" in message
+        if kind in NETWORKS and key not in NETWORKS[kind].model_fields:
+            words = f"surrogate.networks.{key}: does nothing where kind is {kind}; it is for kind"
+            assert words in mistake(kind=kind, networks={key: 1})
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"networks": {"momentum": 0.5}},
+            "surrogate.networks: momentum acts only with optimizer: sgd",
+        ),
+        (
+            {"warp": False, "highest_power": 1.5},
+            "surrogate: highest_power acts only with warp: true",
+        ),
+        ({"calibration": "in_sample"}, "it is for kind adaptive_basis"),
+        ({"kind": "gq"}, "did you mean 'gp'"),
+        ({"knd": "gp"}, "did you mean 'kind'"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(keys: dict, words: str) -> None:
+    assert words in mistake(**keys)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_resolved_settings_read_back_as_themselves(kind: str) -> None:
+    sgd = {"networks": {"optimizer": "sgd"}} if kind in ("auto", "least_squares") else {}
+    for settings in (SurrogateSettings(kind=kind), SurrogateSettings(kind=kind, warp=False, **sgd)):
+        assert SurrogateSettings(settings.model_dump(mode="json")) == settings
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("tests/data/archives/v1-*.h5")), ids=str)
+def test_settings_of_archives_of_version_1_mean_what_they_did(path: Path) -> None:
+    with h5py.File(path) as file:
+        groups = [g["surrogate"] for g in file["iterations"].values() if "surrogate" in g]
+        flat = json.loads(groups[-1].attrs["settings"])
+    surrogate, classifier = upgrade(flat)
+    settings, classes = SurrogateSettings(surrogate), ClassifierSettings(**classifier)
+    assert settings.kind == flat["kind"]
+    networks = classes.networks
+    assert (networks.ensemble, networks.width) == (flat["networks"], flat["width"])
+    for name in type(settings).model_fields:
+        if name != "networks":
+            assert getattr(settings, name) == flat[name]
+
+
+ADDED = '''
+from typing import Literal
+import numpy as np
+from dngo.surrogates.settings import ExactProcess, SurrogateKind
+from dngo.surrogates.gaussian_process import fit_process
+
+
+class Nearest(SurrogateKind):
+    """A Gaussian process on the newest observations alone."""
+
+    kind: Literal["newest"] = "newest"
+    rows: int = 10
+
+    def fit(self, problem, *, rng, progress=None):
+        from dngo.surrogates.problem import Problem
+
+        newest = Problem(problem.x[-self.rows :], problem.targets[-self.rows :])
+        return fit_process(newest, ExactProcess(hyperparameter_samples=2), rng=rng)
+'''
+
+USE = """
+import numpy as np
+from dngo.config import validate
+from dngo.surrogates import TrainingData, fit_model
+
+head = {"study": "a", "objective": {"command": "run"},
+        "space": {"x": {"type": "float", "low": 0, "high": 1}}}
+config = validate({**head, "surrogate": {"kind": "newest", "rows": 7}})
+assert validate(config.model_dump(mode="json")).surrogate == config.surrogate
+x = np.random.default_rng(0).random((20, 1))
+model = fit_model(TrainingData(x=x, y=x[:, 0]), config.surrogate, rng=np.random.default_rng(0))
+assert len(model.objective[0].x) == 7 and np.isfinite(model.predict(x)[0]).all()
+try:
+    validate({**head, "surrogate": {"kind": "newest", "chains": 7}})
+except Exception as error:
+    print(error)
+"""
+
+
+def test_another_package_adds_a_kind(tmp_path: Path) -> None:
+    (tmp_path / "added.py").write_text(ADDED)
+    info = tmp_path / "added-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dngo.surrogates]\nnewest = added:Nearest\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "surrogate.chains: " in done.stdout

@@ -43,7 +43,14 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="validate a configuration without running anything")
     check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    check.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
+    page = check.add_mutually_exclusive_group()
+    page.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
+    page.add_argument("--keys", action="store_true", help="print docs/configuration.md and exit")
+    page.add_argument(
+        "--defaults",
+        action="store_true",
+        help="print the file, each key that is commented out with its default, and exit",
+    )
     check.set_defaults(run=_check)
 
     status = commands.add_parser("status", help="how a study stands, while it runs or afterwards")
@@ -117,12 +124,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from dngo.config import load, schema
+    from dngo.config import keys, load, schema, with_defaults
 
-    if arguments.schema:
-        print(schema(), end="")
+    if arguments.schema or arguments.keys:
+        print(schema() if arguments.schema else keys(), end="")
         return 0
     config = load([arguments.config])
+    if arguments.defaults:
+        print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
+        return 0
     space = config.search_space
     points = config.design_size + config.iterations * config.batch_size
     size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from dngo.cli import main
-from dngo.config import load, schema, validate
+from dngo.config import Config, Objective, keys, load, schema, validate, with_defaults
+from dngo.config.model import Design, Resources, Stop
 from dngo.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +37,31 @@ def mistake(tmp_path: Path, text: str) -> str:
 def test_schema_is_that_of_the_model() -> None:
     stored = (ROOT / "dngo" / "config.schema.json").read_text()
     assert stored == schema(), "mend it: dngo check --schema > dngo/config.schema.json"
+
+
+def test_page_of_all_keys_is_that_of_the_model() -> None:
+    stored = (ROOT / "docs" / "configuration.md").read_text()
+    assert stored == keys(), "mend it: dngo check --keys > docs/configuration.md"
+
+
+def test_what_is_commented_out_in_the_manual_shows_defaults(tmp_path: Path) -> None:
+    manual = (ROOT / "config.yaml").read_text()
+    assert manual == with_defaults(manual), (
+        "mend it: dngo check --defaults > new.yaml && mv new.yaml config.yaml"
+    )
+    # Each such key stands where it belongs: as no comment it changes nothing.
+    text, count = re.subn(r"^( *)# ( *[a-z_]+:( .*)?)$", r"\1\2", manual, flags=re.M)
+    assert count > 20
+    live = load([write(tmp_path, text)]).model_dump()
+    live["objective"]["working_directory"] = str(ROOT)
+    assert live == load([ROOT / "config.yaml"]).model_dump()
+
+
+def test_the_manual_has_every_key_that_is_not_of_a_kind() -> None:
+    manual = (ROOT / "config.yaml").read_text()
+    for section in (Config, Objective, Design, Stop, Resources):
+        for key in section.model_fields:
+            assert re.search(rf"^[# ]*{key}:", manual, re.M), key
 
 
 @pytest.mark.parametrize(
@@ -137,6 +164,30 @@ def test_mistakes_elsewhere(tmp_path: Path, text: str, words: list[str]) -> None
     message = mistake(tmp_path, text)
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("surrogate: {steps: 50}", "surrogate.networks.steps"),
+        ("surrogate: {networks: 1}", "networks.ensemble is what it was"),
+        ("surrogate: {constraint_likelihood: step}", "is classifier.likelihood now"),
+        (
+            "surrogate: {kind: gp, chains: 99}",
+            "does nothing where kind is gp; it is for kind bohamiann",
+        ),
+        ("surrogate: {kind: bohamiann, activation: relu}", "does nothing where kind is bohamiann"),
+        ("acquisition: {local_share: 0.3}", "is acquisition.trust_region_share now"),
+        ("acquisition: {min_distance: 0.1}", "is acquisition.spacing now"),
+        ("acquisition: {kind: lcb, when_vanished: explore}", "it is for kind mcei or pi"),
+    ],
+)
+def test_keys_of_version_1_and_of_other_kinds_say_where_they_are_now(
+    tmp_path: Path, section: str, words: str
+) -> None:
+    message = mistake(tmp_path, HEAD + "space: {x: {type: boolean}}\n" + section)
+    assert ":4:" in message
+    assert words in message
 
 
 def test_a_flood_of_aliases_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ what is generated from the model.
 """
 
 from dngo.config.model import COMPLETED, PLACEHOLDER, Config, Objective, identity_of
-from dngo.config.pages import schema
+from dngo.config.pages import keys, schema, with_defaults
 from dngo.config.reading import load, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade
 
@@ -17,8 +17,10 @@ __all__ = [
     "Config",
     "Objective",
     "identity_of",
+    "keys",
     "load",
     "schema",
     "upgrade",
     "validate",
+    "with_defaults",
 ]

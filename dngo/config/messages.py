@@ -9,11 +9,12 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from dngo.config.upgrade import MOVED
+
 Lines = dict[tuple[str, ...], str]  # "file:line" of each key, by the path of keys to it
 Sections = list[type[BaseModel]]
-Kinds = dict[
-    str, type[BaseModel]
-]  # what may stand in a place, by the kind of the section around it
+# What may stand in a place, by the kind of the section around it.
+Kinds = dict[str, type[BaseModel]]
 
 
 class Located(ValueError):
@@ -111,7 +112,7 @@ def _message(
 ) -> str:
     kind, context, given = item["type"], item.get("ctx") or {}, item.get("input")
     if kind == "extra_forbidden":
-        return _unknown_key(keys[-1], here, chosen, union)
+        return _unknown_key(keys, here, chosen, union)
     if kind == "missing":
         return "is missing and must be given"
     if kind == "union_tag_not_found":
@@ -122,6 +123,8 @@ def _message(
         hint = nearest(str(context["tag"]), kinds)
         return f"{name} must be one of {', '.join(kinds)}, not {short(context['tag'])}{hint}"
     if kind == "model_type":
+        if ".".join(keys) in MOVED:
+            return f"is a section now: {MOVED['.'.join(keys)]} is what it was"
         return f"must be a mapping of keys to values, not {short(given)}"
     if kind == "literal_error":
         kinds = re.findall(r"'([^']*)'", context.get("expected", ""))
@@ -142,19 +145,32 @@ def _message(
     return text
 
 
-def _unknown_key(key: str, here: Sections, chosen: tuple[str, str], union: Kinds) -> str:
-    """Which kinds have the key, where this one has not; else the section inside, or the nearest key,
-    that was meant."""
-    having = [kind for kind, m in union.items() if key in m.model_fields]
-    name, kind = chosen
+def _unknown_key(keys: list[str], here: Sections, chosen: tuple[str, str], union: Kinds) -> str:
+    """Where a key stands now, or which kinds have it; else the nearest key that is known."""
+    *path, key = keys
+    moved = MOVED.get(".".join(keys))
+    if moved and not any(key in m.model_fields for m in union.values()):
+        return f"is {moved} now"
+    inside = next((place for m in here if (place := _inside(key, m))), "")
+    if inside:
+        return f"stands in a section of its own: {'.'.join((*path, inside))}"
+    having = {kind: place for kind, m in union.items() if (place := _inside(key, m))}
     if having:
-        return f"does nothing where {name} is {kind}; it is for {name} {_either(having)}"
-    for model in here:
-        for section, field in model.model_fields.items():
-            if any(key in inner.model_fields for inner in sections(field.annotation)):
-                return f"stands in the section {section} inside this one"
+        place = min(having.values())
+        return (
+            f"does nothing where {chosen[0]} is {chosen[1]}; it is for {chosen[0]} "
+            f"{_either(having)}{'' if place == key else f', as {place}'}"
+        )
     known = sorted({name for model in here for name in model.model_fields})
     return f"unknown key{nearest(key, known) or '; known here: ' + ', '.join(known)}"
+
+
+def _inside(key: str, model: type[BaseModel]) -> str:
+    """Where a model has a key, itself or in a section of it, as "networks.steps"; empty if nowhere."""
+    if key in model.model_fields:
+        return key
+    inner = ((n, m) for n, f in model.model_fields.items() for m in sections(f.annotation))
+    return next((f"{name}.{key}" for name, m in inner if key in m.model_fields), "")
 
 
 def _either(words: Iterable[str]) -> str:

@@ -16,6 +16,13 @@ from dngo.surrogates import settings as surrogates
 CONFIG_VERSION = 2  # of the documents that `Config.resolved` writes
 Document = dict[str, Any]
 
+# Keys of earlier versions that have another name or place now, for messages.
+MOVED = {
+    "surrogate.constraint_likelihood": "classifier.likelihood",
+    "surrogate.networks": "surrogate.networks.ensemble",
+    **{f"acquisition.{old}": f"acquisition.{new}" for old, new in acquisition.RENAMED.items()},
+}
+
 
 def _by_kind(document: Document) -> Document:
     """From one set of keys for all kinds to those of each kind."""

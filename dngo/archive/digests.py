@@ -29,6 +29,26 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     return digest(tables, attributes, model)
 
 
+def chain_problems(file: h5py.File) -> list[str]:
+    """One line for each link of the chain that does not fit; none if no value was altered."""
+    problems: list[str] = []
+    previous = genesis_digest(file)
+    for t in range(int(file.attrs["iterations"])):
+        group = file[f"iterations/{t}"]
+        first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
+        if str(group.attrs["previous"]) != previous:
+            problems.append(f"iteration {t}: does not follow the digest of the one before")
+        if iteration_digest(file, group) != str(group.attrs["digest"]):
+            problems.append(
+                f"iteration {t} (rows {first} to {first + rows - 1}): its values do not have "
+                "the digest that was recorded"
+            )
+        previous = str(group.attrs["digest"])
+    if str(file.attrs["digest"]) != previous:
+        problems.append("the archive's digest is not that of its last iteration")
+    return problems
+
+
 def contents(item: h5py.Group | h5py.Dataset, name: str = "") -> dict[str, Any]:
     """Every dataset ("/a/b") and attribute ("/a/b@c") below a group, by name."""
     found = {f"{name}@{key}": plain(value) for key, value in item.attrs.items()}

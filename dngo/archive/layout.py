@@ -53,6 +53,43 @@ OUTCOME_COLUMNS: dict[str, Any] = {
     "metadata": TEXT,
 }
 
+# Columns that later versions added: an archive may be without them.
+OPTIONAL_COLUMNS: tuple[str, ...] = ()
+# Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
+ROOT_ATTRIBUTES: dict[str, type] = {
+    "format": str,
+    "format_version": int,
+    "identity": dict,
+    "rows": int,
+    "iterations": int,
+    "digest": str,
+}
+ITERATION_ATTRIBUTES: dict[str, type] = {
+    "config": dict,
+    "environment": dict,
+    "merged": dict,
+    "seed": int,
+    "spawn_key": np.ndarray,
+    "points_per_job": int,
+    "training_iterations": int,
+    "training_digest": str,
+    "pending": np.ndarray,
+    "first_row": int,
+    "rows": int,
+    "previous": str,
+    "digest": str,
+}
+TRANSFER_ATTRIBUTES: dict[str, type] = {
+    "task": str,
+    "file": str,
+    "sha256": str,
+    "digest": str,
+    "rows": int,
+    "unsuccessful": int,
+    "outside": int,
+}
+TRANSFER_ARRAYS = ("v", "x", "y")
+
 
 def columns_of(group: h5py.Group) -> list[h5py.Dataset]:
     found: list[h5py.Dataset] = []

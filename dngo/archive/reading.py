@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from pydantic import TypeAdapter
 
-from dngo.archive.digests import genesis_digest
+from dngo.archive.digests import chain_problems, genesis_digest
 from dngo.archive.identity import check_identity
 from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, plain
+from dngo.archive.structure import check_archive, check_header, space_of
 from dngo.batch import STATUSES, Batch, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter
+from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import replacing
 
@@ -59,22 +60,52 @@ class Table:
         return len(self.iteration)
 
 
+_open: ContextVar[Mapping[Path, h5py.File]] = ContextVar("archives that a block reads")
+
+
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[h5py.File]:
-    """An archive opened to be read; raises UserError if it is missing, damaged or too new."""
-    # Readers take no lock: the writer replaces the file, and an open reader keeps the old one.
-    try:
-        with h5py.File(path, "r", locking=False) as file:
-            _check_format(path, file)
+    """An archive opened to be read, once its structure has been checked.
+
+    Within such a block every function that reads the same path reads the same file, whatever takes
+    its place meanwhile. Raises UserError if the archive is missing, damaged or too new, or if the
+    block fails and a value of the archive was altered.
+    """
+    held = _open.get({})
+    if path in held:
+        yield held[path]
+        return
+    with _opened(path, check_archive) as file:
+        token = _open.set({**held, path: file})
+        try:
             yield file
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such archive") from None
-    except (OSError, KeyError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise UserError(
-            f"{path}: cannot be read as an archive, it is truncated, damaged or another kind of "
-            f"file ({reason}); nothing was changed, put a good copy in its place"
-        ) from None
+        except UserError:
+            raise
+        except Exception as error:
+            # Its structure is sound, so its values are to blame, or this package.
+            problems = chain_problems(file)
+            if not problems:
+                raise
+            raise UserError(f"{path}: {problems[0]}; put a good copy in its place") from error
+        finally:
+            _open.reset(token)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, check: hdf5.Check) -> Iterator[h5py.File]:
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(hdf5.opened(path, check))
+            _check_format(path, file)
+        except FileNotFoundError:
+            raise UserError(f"{path}: there is no such archive") from None
+        except (OSError, hdf5.Unsound) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"{path}: cannot be read as an archive, it is truncated, damaged or another kind of "
+                f"file ({reason}); nothing was changed, put a good copy in its place"
+            ) from None
+        yield file
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
@@ -95,7 +126,9 @@ def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | 
     """
     if not path.exists():
         return None
-    with reading(path) as file:
+    # Within a block that reads the whole archive, that of the block; else no more than the header.
+    held = path in _open.get({})
+    with reading(path) if held else _opened(path, check_header) as file:
         header = Header(
             identity=json.loads(file.attrs["identity"]),
             rows=int(file.attrs["rows"]),
@@ -112,8 +145,7 @@ def read_space(path: Path) -> Space:
     header = read_header(path)
     if header is None:
         raise UserError(f"{path}: there is no such archive")
-    parameters = TypeAdapter(dict[str, AnyParameter]).validate_python(header.identity["space"])
-    return Space(dict(parameters))
+    return space_of(header.identity)
 
 
 def read_table(path: Path, *, iterations: int | None = None) -> Table:
@@ -215,7 +247,12 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
         if "surrogate" not in group:
             return None, {}
         group = group["surrogate"]
-        return Model.load(group["model"]), json.loads(group.attrs["settings"])
+        try:
+            return Model.load(group["model"]), json.loads(group.attrs["settings"])
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{path}: the surrogate of iteration {iteration} cannot be read ({error})"
+            ) from None
 
 
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from dngo.archive.layout import plain
+from dngo.archive.layout import TRANSFER_ARRAYS, TRANSFER_ATTRIBUTES, plain
 from dngo.archive.reading import read_header, read_space, read_table, reading
 from dngo.archive.verification import verify
 from dngo.errors import UserError
@@ -55,26 +55,23 @@ def read(paths: Sequence[str], space: Space) -> list[Earlier]:
     A file may come from a stranger: what is read are numbers and JSON, nothing outside the file,
     and only if every value has the digest that was recorded.
     """
-    found = []
-    for path in paths:
-        try:
-            found.append(_read(Path(path), path, space))
-        except UserError:
-            raise
-        except Exception as error:  # whatever HDF5 makes of a file that was made to mislead it
-            reason = " ".join(str(error).split())[:160]
-            raise UserError(f"transfer: {path}: cannot be read as an archive ({reason})") from None
-    return found
+    return [_read(Path(path), path, space) for path in paths]
 
 
 def _read(path: Path, name: str, space: Space) -> Earlier:
-    with reading(path) as file:
-        _check_self_contained(name, file)
-        if not 0 <= int(file.attrs["rows"]) <= MOST_ROWS:
-            raise UserError(f"transfer: {name}: has more than {MOST_ROWS} evaluations")
+    try:
+        with reading(path) as file:
+            if file.attrs["rows"] > MOST_ROWS:
+                raise UserError(f"{name}: has more than {MOST_ROWS} evaluations")
+            return _taught(path, name, space)
+    except UserError as error:
+        raise UserError(f"transfer: {error}") from None
+
+
+def _taught(path: Path, name: str, space: Space) -> Earlier:
     problems = verify(path)
     if problems:
-        raise UserError(f"transfer: {name}: {problems[0]}; transfer from an untouched copy")
+        raise UserError(f"{name}: {problems[0]}; transfer from an untouched copy")
     header = read_header(path)
     assert header is not None
     theirs = read_space(path)
@@ -89,7 +86,7 @@ def _read(path: Path, name: str, space: Space) -> Earlier:
     sign = 1.0 if header.identity["direction"] == "minimize" else -1.0
     v, inside = _points(space, theirs, table.v[ok])
     if not inside.any():
-        raise UserError(f"transfer: {name}: none of its {len(v)} evaluations lies in the space")
+        raise UserError(f"{name}: none of its {len(v)} evaluations lies in the space")
     with path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     return Earlier(
@@ -104,19 +101,6 @@ def _read(path: Path, name: str, space: Space) -> Earlier:
         x=space.encode(v[inside]),
         y=sign * table.objective[ok][inside],
     )
-
-
-def _check_self_contained(name: str, group: h5py.Group) -> None:
-    """Raise UserError for a link or a dataset whose data lie outside the file."""
-    for key in group:
-        link = group.get(key, getlink=True)
-        if not isinstance(link, h5py.HardLink):
-            raise UserError(f"transfer: {name}: holds a link, which no archive does; not read")
-        item = group[key]
-        if isinstance(item, h5py.Group):
-            _check_self_contained(name, item)
-        elif item.external or item.is_virtual:
-            raise UserError(f"transfer: {name}: refers to other files; not read")
 
 
 def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -139,18 +123,15 @@ def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, 
 
 # ---- in the archive -----------------------------------------------------------------------------
 
-_ATTRIBUTES = ("task", "file", "sha256", "digest", "rows", "unsuccessful", "outside")
-_ARRAYS = ("v", "x", "y")
-
 
 def write(path: Path, earlier: Sequence[Earlier]) -> None:
     """As a file, whose group `transfer` is the archive's."""
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         for i, one in enumerate(earlier):
             part = file.create_group(f"transfer/{i}")
-            for name in _ATTRIBUTES:
+            for name in TRANSFER_ATTRIBUTES:
                 part.attrs[name] = getattr(one, name)
-            for name in _ARRAYS:
+            for name in TRANSFER_ARRAYS:
                 part.create_dataset(name, data=getattr(one, name))
 
 
@@ -167,8 +148,8 @@ def recorded(path: Path) -> list[Earlier]:
         group = file.get("transfer", {})
         return [
             Earlier(
-                **{n: plain(group[str(i)].attrs[n]) for n in _ATTRIBUTES},
-                **{n: group[str(i)][n][()] for n in _ARRAYS},
+                **{n: plain(group[str(i)].attrs[n]) for n in TRANSFER_ATTRIBUTES},
+                **{n: group[str(i)][n][()] for n in TRANSFER_ARRAYS},
             )
             for i in range(len(group))
         ]

@@ -1,47 +1,76 @@
-"""Whether an archive is what was written: every value, and nothing but what was written."""
+"""Whether an archive is what was written: every value, and nothing beside what was written."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dngo.archive.digests import genesis_digest, iteration_digest
-from dngo.archive.layout import columns_of
+import h5py
+
+from dngo.archive.digests import chain_problems
+from dngo.archive.layout import (
+    ITERATION_ATTRIBUTES,
+    OUTCOME_COLUMNS,
+    PROPOSAL_COLUMNS,
+    ROOT_ATTRIBUTES,
+)
 from dngo.archive.reading import reading
+from dngo.archive.structure import space_of
+
+MAY_BE_EMPTY = ("constraints", "diagnostics", "objective", "surrogate")
 
 
 def verify(path: Path) -> list[str]:
-    """Check the chain of digests; one line for each thing that does not fit, none if all is well."""
-    problems: list[str] = []
+    """Look for what was altered or added; one line for each such thing, none if all is well.
+
+    What a surrogate and the evaluations of earlier studies consist of is only in the digests.
+    Raises UserError if the file cannot be used as an archive at all.
+    """
     with reading(path) as file:
-        previous, row = genesis_digest(file), 0
-        iterations = int(file.attrs["iterations"])
-        for t in range(iterations):
-            group = file.get(f"iterations/{t}")
-            if group is None:
-                problems.append(f"iteration {t}: its record is missing")
-                break
-            first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
-            if first != row:
-                problems.append(f"iteration {t}: starts at row {first}, and row {row} was expected")
-            if str(group.attrs["previous"]) != previous:
-                problems.append(f"iteration {t}: does not follow the digest of the one before")
-            found = iteration_digest(file, group)
-            if found != str(group.attrs["digest"]):
-                problems.append(
-                    f"iteration {t} (rows {first} to {first + rows - 1}): its values do not have "
-                    "the digest that was recorded"
-                )
-            previous, row = str(group.attrs["digest"]), first + rows
-        if str(file.attrs["digest"]) != previous:
-            problems.append("the archive's digest is not that of its last iteration")
-        if int(file.attrs["rows"]) != row:
-            problems.append(f"the archive counts {file.attrs['rows']} rows, and has {row}")
-        if set(file["iterations"]) != {str(t) for t in range(iterations)}:
-            problems.append(f"the archive counts {iterations} iterations, and has other ones")
-        for name in ("proposals", "outcomes"):
-            for column in columns_of(file[name]):
-                if len(column) != row:
-                    problems.append(
-                        f"{column.name}: has {len(column)} rows, and {row} are expected"
-                    )
-    return problems
+        return [*additions(file), *chain_problems(file)]
+
+
+def additions(file: h5py.File) -> list[str]:
+    """One line for each group, dataset and attribute that no archive has."""
+    identity = json.loads(file.attrs["identity"])
+    tables = ("proposals", "outcomes", "iterations")
+    columns = [c.name for c in space_of(identity).columns]
+    iterations = [str(t) for t in range(int(file.attrs["iterations"]))]
+    found = [
+        *_beside(file, [*tables, "transfer"], ROOT_ATTRIBUTES),
+        *_beside(file["proposals"], [*PROPOSAL_COLUMNS, "v", "x", "parameters"]),
+        *_beside(file["proposals/parameters"], columns),
+        *_beside(file["outcomes"], [*OUTCOME_COLUMNS, "constraints"]),
+        *_beside(file["outcomes/constraints"], identity["constraints"]),
+        *_beside(file["iterations"], iterations),
+    ]
+    for t in iterations:
+        record = file["iterations"][t]
+        found += _beside(record, ["surrogate"], ITERATION_ATTRIBUTES)
+        found += _empty_groups(record)
+    return [*found, *(_empty_groups(file["transfer"]) if "transfer" in file else [])]
+
+
+def _beside(
+    group: h5py.Group, members: Iterable[str], attributes: Iterable[str] = ()
+) -> Iterator[str]:
+    """What a group has beside its members and attributes, and what its datasets are marked with."""
+    known, place = set(members), group.name.rstrip("/")
+    for name in sorted(set(group.attrs) - set(attributes)):
+        yield f"{group.name}@{name}: was added"
+    for name in sorted(group):
+        if name not in known:
+            yield f"{place}/{name}: was added"
+        elif isinstance(group[name], h5py.Dataset):
+            yield from (f"{place}/{name}@{a}: was added" for a in sorted(group[name].attrs))
+
+
+def _empty_groups(group: h5py.Group) -> Iterator[str]:
+    """Groups in which nothing is, and of which a digest cannot tell; some of a model's may be empty."""
+    for name in sorted(group):
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            if not len(item) and not len(item.attrs) and name not in MAY_BE_EMPTY:
+                yield f"{item.name}: was added"
+            yield from _empty_groups(item)

@@ -17,12 +17,15 @@ import numpy as np
 
 from dngo.archive.digests import genesis_digest, iteration_digest
 from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, TEXT
-from dngo.archive.reading import read_header, receipt
+from dngo.archive.reading import Header, read_header, reading, receipt
+from dngo.archive.structure import check_archive
 from dngo.batch import STATUSES, Batch, Outcome
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.claim import Claim
 from dngo.storage.files import replacing
+from dngo.storage.hdf5 import Unsound, opened
+from dngo.storage.text import storable
 
 
 def append(
@@ -48,7 +51,7 @@ def append(
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Claim(path.with_name(f".{path.name}.claim")).held(wait=wait, what=f"{path}"):
-            header = read_header(path, identity)
+            header = _checked_header(path, identity)
             merged = header.iterations if header else 0
             if batch.iteration < merged:
                 return receipt(path, batch.iteration)
@@ -64,9 +67,30 @@ def append(
                     if not header:
                         _create(file, identity, space, transfer)
                     _append(file, space, batch, outcomes, surrogate, environment or {})
+                _read_back(path, temporary)
     except TimeoutError as error:
         raise UserError(f"{error}; a study has one writer at a time") from None
     return receipt(path, batch.iteration)
+
+
+def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
+    """The header of an archive that can be appended to, every part of it; None without an archive."""
+    if not path.exists():
+        return None
+    with reading(path):
+        return read_header(path, identity)
+
+
+def _read_back(path: Path, written: Path) -> None:
+    """Raise UserError unless what was written is an archive, before it takes the old one's place."""
+    try:
+        with opened(written, check_archive):
+            pass
+    except Unsound as error:
+        raise UserError(
+            f"{path}: what was to take its place cannot be read back ({error}); nothing was changed, "
+            "type the same command again"
+        ) from None
 
 
 def _create(
@@ -138,7 +162,7 @@ def _append(
         if name == "status":
             values = [STATUSES.index(s) for s in values]
         elif name == "metadata":
-            values = [json.dumps(m, sort_keys=True) for m in values]
+            values = [json.dumps(storable(m), sort_keys=True) for m in values]
         _extend(o[name], first, values)
     for name in o["constraints"]:
         _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
@@ -175,5 +199,5 @@ def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:
         return
     dataset.resize(first + len(values), axis=0)
     if dataset.dtype.kind == "O":
-        values = np.array(values, dtype=object)
+        values = np.array([storable(value) for value in values], dtype=object)
     dataset[first:] = values

@@ -1,0 +1,236 @@
+"""Whether a file has the structure of an archive: types, shapes, counts, required members, JSON.
+
+Of values it says only that they can be used: `dngo.archive.verification` says whether they are the
+ones that were written. The checks run in a process of their own (`dngo.storage.hdf5`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+from pydantic import TypeAdapter
+
+from dngo.archive.layout import (
+    FORMAT_VERSION,
+    ITERATION_ATTRIBUTES,
+    OPTIONAL_COLUMNS,
+    OUTCOME_COLUMNS,
+    PROPOSAL_COLUMNS,
+    ROOT_ATTRIBUTES,
+    STATUS,
+    TRANSFER_ARRAYS,
+    TRANSFER_ATTRIBUTES,
+)
+from dngo.batch import STATUSES
+from dngo.space import Space
+from dngo.space.parameters import AnyParameter
+from dngo.storage.hdf5 import Unsound, check_tree
+
+_KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
+
+
+def check_header(file: h5py.File, size: int) -> None:
+    """Raise Unsound unless the attributes of the root can be used, and their counts are right.
+
+    A file of another kind or of a newer format passes: whoever reads it tells so.
+    """
+    if not _is_ours(file):
+        return
+    attributes = _attributes(file, ROOT_ATTRIBUTES)
+    space_of(attributes["identity"])
+    if len(_member(file, "iterations")) != attributes["iterations"]:
+        raise Unsound(f"it counts {attributes['iterations']} iterations, and has other ones")
+    _array(_member(file, "proposals"), "slot", (attributes["rows"],))
+
+
+def check_archive(file: h5py.File, size: int) -> None:
+    """Raise Unsound unless every part of the file can be used.
+
+    A file of another kind or of a newer format passes: whoever reads it tells so.
+    """
+    if not _is_ours(file):
+        return
+    check_tree(file, size)
+    root = _attributes(file, ROOT_ATTRIBUTES)
+    rows, space = root["rows"], space_of(root["identity"])
+    proposals, outcomes = _member(file, "proposals"), _member(file, "outcomes")
+    _columns(proposals, PROPOSAL_COLUMNS, rows)
+    _columns(outcomes, OUTCOME_COLUMNS, rows)
+    _columns(_member(proposals, "parameters"), {c.name: None for c in space.columns}, rows)
+    names = root["identity"]["constraints"]
+    _columns(_member(outcomes, "constraints"), dict.fromkeys(names, "i1"), rows)
+    _points(_array(proposals, "v", (rows, space.k)), space)
+    _array(proposals, "x", (rows, space.d))
+    _outcomes(outcomes)
+    _iterations(_member(file, "iterations"), root["iterations"], rows, proposals)
+    if "transfer" in file:
+        check_transfer(file["transfer"], space)
+
+
+def _is_ours(file: h5py.File) -> bool:
+    version = file.attrs.get("format_version")
+    return version is not None and int(version) <= FORMAT_VERSION
+
+
+# ---- attributes and members ---------------------------------------------------------------------
+
+
+def _attributes(item: h5py.Group, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The attributes of a group with the types they must have, JSON parsed."""
+    found = {}
+    for name, kind in kinds.items():
+        value = item.attrs.get(name)
+        if value is None:
+            raise Unsound(f"{item.name}: has no attribute {name}")
+        found[name] = _value(f"{item.name}@{name}", value, kind)
+    return found
+
+
+def _value(name: str, value: Any, kind: type) -> Any:
+    if kind is np.ndarray:
+        if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iuf":
+            raise Unsound(f"{name}: is not a list of numbers")
+        return value
+    if kind is int:
+        if not isinstance(value, np.integer) or value < 0:
+            raise Unsound(f"{name}: is {str(value)[:40]}, and not a whole number")
+        return int(value)
+    if kind is float:
+        if not isinstance(value, np.floating | np.integer):
+            raise Unsound(f"{name}: is not a number")
+        return float(value)
+    if not isinstance(value, str):
+        raise Unsound(f"{name}: is not text")
+    return _json(name, value) if kind is dict else value
+
+
+def _json(name: str, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unsound(f"{name}: is not JSON") from None
+    if not isinstance(document, dict):
+        raise Unsound(f"{name}: is not a JSON object")
+    return document
+
+
+def _member(group: h5py.Group, name: str) -> h5py.Group:
+    found = group.get(name, getlink=True)
+    if not isinstance(found, h5py.HardLink) or not isinstance(group[name], h5py.Group):
+        raise Unsound(f"{group.name}: has no group {name}")
+    return group[name]
+
+
+def _array(group: h5py.Group, name: str, shape: tuple[int, ...], kinds: str = "iuf") -> Any:
+    """A dataset that must be there, of a shape (None: any number of rows) and a kind."""
+    found = group.get(name, getlink=True)
+    if not isinstance(found, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
+        raise Unsound(f"{group.name}: has no dataset {name}")
+    dataset = group[name]
+    if dataset.shape != shape:
+        raise Unsound(f"{dataset.name}: has shape {dataset.shape}, and {shape} is expected")
+    if dataset.dtype.kind not in kinds:
+        raise Unsound(f"{dataset.name}: holds values of another type")
+    return dataset
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
+    for name, kind in columns.items():
+        if name in OPTIONAL_COLUMNS and name not in group:
+            continue
+        if kind is STATUS:
+            dataset = _array(group, name, (rows,), "u")
+            if h5py.check_enum_dtype(dataset.dtype) != h5py.check_enum_dtype(STATUS):
+                raise Unsound(f"{dataset.name}: has other names than {', '.join(STATUSES)}")
+        else:
+            # Of a parameter the space says no type: numbers, or the text of choices.
+            _array(group, name, (rows,), "fO" if kind is None else _KINDS.get(str(kind), "O"))
+
+
+def _points(v: h5py.Dataset, space: Space) -> None:
+    values = v[()]
+    for j, column in enumerate(space.columns):
+        known = values[:, j][~np.isnan(values[:, j])]
+        if column.choices is not None:
+            good = np.isin(known, np.arange(len(column.choices)))
+        else:
+            good = np.isfinite(known)
+        if not np.all(good):
+            raise Unsound(f"{v.name}: has a value of {column.name} that is not in the space")
+
+
+def _outcomes(outcomes: h5py.Group) -> None:
+    if np.any(outcomes["status"][()] >= len(STATUSES)):
+        raise Unsound(f"{outcomes.name}/status: has a status that does not exist")
+    metadata = outcomes["metadata"]
+    for text in metadata.asstr()[()]:
+        _json(metadata.name, text)
+
+
+def space_of(identity: dict[str, Any]) -> Space:
+    """The search space of an identity; raises Unsound unless it has what all identities have."""
+    kinds = {"study": str, "direction": str, "constraints": list, "space": dict}
+    for name, kind in kinds.items():
+        if not isinstance(identity.get(name), kind):
+            raise Unsound(f"/@identity: has no {name}")
+    if identity["direction"] not in ("minimize", "maximize"):
+        raise Unsound("/@identity: has no direction that exists")
+    if not all(isinstance(name, str) for name in identity["constraints"]):
+        raise Unsound("/@identity: has constraints without a name")
+    return Space(dict(TypeAdapter(dict[str, AnyParameter]).validate_python(identity["space"])))
+
+
+# ---- iterations ---------------------------------------------------------------------------------
+
+
+def _iterations(group: h5py.Group, iterations: int, rows: int, proposals: h5py.Group) -> None:
+    numbers, slots = proposals["iteration"][()], proposals["slot"][()]
+    row = 0
+    # Counted before they are named: the attribute may say a thousand million.
+    if iterations > len(group):
+        raise Unsound(f"it counts {iterations} iterations, and has {len(group)}")
+    for t in range(iterations):
+        record = _member(group, str(t))
+        found = _attributes(record, ITERATION_ATTRIBUTES)
+        first, size = found["first_row"], found["rows"]
+        if first != row or first + size > rows:
+            raise Unsound(f"{record.name}: starts at row {first}, and row {row} was expected")
+        row = first + size
+        if np.any(numbers[first:row] != t) or not np.array_equal(slots[first:row], range(size)):
+            raise Unsound(f"{record.name}: rows {first} to {row - 1} are not its own")
+        if found["training_iterations"] > t or not _below(found["pending"], t):
+            raise Unsound(f"{record.name}: learnt from iterations that came after it")
+        if "surrogate" in record:
+            _surrogate(_member(record, "surrogate"))
+    if row != rows:
+        raise Unsound(f"it counts {rows} rows, and its iterations have {row}")
+
+
+def _below(values: Iterable[Any], t: int) -> bool:
+    return all(0 <= value < t for value in values)
+
+
+def _surrogate(group: h5py.Group) -> None:
+    kinds = {"settings": dict, "environment": dict, "training_iterations": int, "seconds": float}
+    for name, kind in kinds.items():
+        if name in group.attrs:
+            _value(f"{group.name}@{name}", group.attrs[name], kind)
+    _member(group, "model")
+
+
+def check_transfer(group: h5py.Group, space: Space) -> None:
+    """Raise Unsound unless a group holds evaluations of earlier studies."""
+    for i in range(len(group)):
+        part = _member(group, str(i))
+        _attributes(part, TRANSFER_ATTRIBUTES)
+        y = part.get("y")
+        rows = len(y) if isinstance(y, h5py.Dataset) and y.ndim == 1 else 0
+        for name, width in zip(TRANSFER_ARRAYS, ((space.k,), (space.d,), ()), strict=True):
+            _array(part, name, (rows, *width), "f")

@@ -1,0 +1,213 @@
+"""HDF5 files that nobody vouches for.
+
+libhdf5 trusts what it reads: some damaged files crash it, others keep it busy for ever, and a small
+file may unpack to terabytes. So a child process with little time and memory looks a file through
+first; if the child does not come back, the file is to blame, and the reader goes on with an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import math
+import os
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+from h5py import h5a, h5d, h5g, h5o, h5t, h5z
+
+Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes, too
+FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
+MOST_DEPTH = 12
+MOST_VALUES = 65536  # in an attribute
+SLICE = 1024  # rows of text that are read at once
+MEGABYTE = 2**20
+
+_sound: set[tuple[object, ...]] = set()
+
+
+class Unsound(ValueError):
+    """A file is not what it should be; the text says where and why."""
+
+
+@contextlib.contextmanager
+def opened(path: Path, check: Check) -> Iterator[h5py.File]:
+    """A file opened to be read, after `check` has accepted it in a process of its own.
+
+    A file that was looked through is not again until it changes. What is read is the file that was
+    there at first, even if `path` is replaced meanwhile; no lock is taken.
+    Raises OSError if it cannot be opened, Unsound if it is not accepted.
+    """
+    # A pipe in place of a file must not block.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        known = os.fstat(descriptor)
+        if not stat.S_ISREG(known.st_mode):
+            raise Unsound("it is no regular file")
+        name = f"/dev/fd/{descriptor}"
+        signature = (check, known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
+        if signature not in _sound:
+            _look_through(name, check, known.st_size)
+            _sound.add(signature)
+        with h5py.File(name, "r", locking=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+# ---- the child ----------------------------------------------------------------------------------
+
+
+def _look_through(name: str, check: Check, size: int) -> None:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _child(name, check, size, writer)
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        verdict = stream.read().decode()
+    with contextlib.suppress(ChildProcessError):  # whoever supervises children was faster
+        os.waitpid(pid, 0)
+    if verdict != "sound":
+        raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
+
+
+def _child(name: str, check: Check, size: int, writer: int) -> None:
+    verdict = ""
+    try:
+        faulthandler.disable()
+        gc.disable()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        _limit(size)
+        with h5py.File(name, "r", locking=False) as file:
+            check(file, size)
+        verdict = "sound"
+    except MemoryError:
+        verdict = "it unpacks to far more than its size"
+    except BaseException as error:
+        verdict = " ".join(str(error).split())[:300] or type(error).__name__
+    finally:
+        os.write(writer, verdict.encode("utf-8", "backslashreplace"))
+        os._exit(0)
+
+
+def _limit(size: int) -> None:
+    """Some seconds of processor time and some memory beyond what the process has, by a file's size."""
+    seconds = 3 + size // (4 * MEGABYTE)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):  # a system without /proc sets no limit
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + 256 * MEGABYTE + 3 * size
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+# ---- what any file of ours is made of -----------------------------------------------------------
+
+
+def check_tree(file: h5py.File, size: int) -> None:
+    """Look everything in a file through.
+
+    Raises Unsound unless it consists of groups, and of datasets and attributes of numbers and text:
+    in this file, each in one place, none larger than the file can hold.
+    """
+    _Walk(size).group(file["/"].id, "", 0)
+
+
+class _Walk:
+    def __init__(self, size: int):
+        self.size = size
+        self.room = 16 * MEGABYTE + 8 * size  # bytes that all that is packed may unpack to
+        self.seen: set[int] = set()
+
+    def group(self, group: h5g.GroupID, path: str, depth: int) -> None:
+        if depth > MOST_DEPTH:
+            raise Unsound(f"{path}: lies too deep")
+        self.attributes(group, path or "/")
+        links = group.links
+        for raw in group:
+            name = f"{path}/{raw.decode()}"
+            if "@" in name:  # a digest names an attribute "dataset@attribute"
+                raise Unsound(f"{name}: is no name that an archive uses")
+            if links.get_info(raw).type != h5py.h5l.TYPE_HARD:
+                raise Unsound(f"{name}: is a link, and an archive holds none")
+            self.item(h5o.open(group, raw), name, depth)
+
+    def item(self, item: h5o.ObjectID, name: str, depth: int) -> None:
+        address = h5o.get_info(item).addr
+        if address in self.seen:
+            raise Unsound(f"{name}: is in the file under a second name")
+        self.seen.add(address)
+        if isinstance(item, h5g.GroupID):
+            self.group(item, name, depth + 1)
+        elif isinstance(item, h5d.DatasetID):
+            self.dataset(item, name)
+            self.attributes(item, name)
+        else:
+            raise Unsound(f"{name}: is neither a group nor a dataset")
+
+    def attributes(self, item: h5o.ObjectID, path: str) -> None:
+        for index in range(h5a.get_num_attrs(item)):
+            attribute = h5a.open(item, index=index)
+            name = f"{path}@{attribute.name.decode()}"
+            if math.prod(attribute.shape) > MOST_VALUES:
+                raise Unsound(f"{name}: is far too large")
+            if _is_text(attribute.get_type(), name):
+                if attribute.shape:
+                    raise Unsound(f"{name}: is a list of texts")
+                found = np.empty((), dtype=attribute.dtype)
+                attribute.read(found)
+                _decoded(found.item(), name)
+
+    def dataset(self, dataset: h5d.DatasetID, name: str) -> None:
+        kind = dataset.get_type()
+        text = _is_text(kind, name)
+        creation, shape = dataset.get_create_plist(), dataset.shape
+        if shape is None:
+            raise Unsound(f"{name}: is empty")
+        if creation.get_external_count() or creation.get_layout() == h5d.VIRTUAL:
+            raise Unsound(f"{name}: keeps its values in another file")
+        filters = [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]
+        if any(f not in FILTERS for f in filters):
+            raise Unsound(f"{name}: is packed in a way that this dngo does not read")
+        size, stored = math.prod(shape) * kind.get_size(), dataset.get_storage_size()
+        if stored > self.size or (size > stored and not filters):
+            raise Unsound(f"{name}: is larger than the file")
+        chunk = creation.get_chunk() if creation.get_layout() == h5d.CHUNKED else ()
+        self.room -= size if filters else 0
+        if self.room < 0 or math.prod(chunk) * kind.get_size() > 16 * MEGABYTE + 8 * self.size:
+            raise Unsound(f"{name}: unpacks to far more than the size of the file")
+        high_level = h5py.Dataset(dataset)
+        if not text:
+            high_level[()]
+            return
+        read = 0
+        for start in range(0, shape[0] if shape else 0, SLICE):
+            for value in high_level[start : start + SLICE].ravel():
+                read += len(_decoded(value, name))
+            if read > 4 * self.size:
+                raise Unsound(f"{name}: holds more text than the file has room for")
+
+
+def _is_text(kind: h5t.TypeID, name: str) -> bool:
+    """Whether values of a type are text and not numbers; raises Unsound if they are neither."""
+    group = kind.get_class()
+    if group == h5t.STRING:
+        return True
+    if group in (h5t.INTEGER, h5t.FLOAT, h5t.ENUM) and kind.get_size() <= 8:
+        return False
+    raise Unsound(f"{name}: holds neither numbers nor text")
+
+
+def _decoded(value: bytes | str, name: str) -> str:
+    try:
+        return value if isinstance(value, str) else value.decode()
+    except UnicodeDecodeError:
+        raise Unsound(f"{name}: holds text that is not UTF-8") from None

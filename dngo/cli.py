@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import math
 import sys
@@ -19,6 +20,9 @@ OTHER_VERSION = 3  # exit status of a replay that only another release can do
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; a user's mistake is one line on standard error and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # objectives say things that no terminal can show
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.command is None:
@@ -30,6 +34,9 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:
+        return 1
+    except OSError as error:
+        print(f"{error.filename or arguments.command}: {error.strerror or error}", file=sys.stderr)
         return 1
 
 
@@ -163,24 +170,29 @@ def _study(arguments: argparse.Namespace):
 
 
 def _status(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
     from dngo.report import format_status, status
 
-    data = status(_study(arguments))
+    study = _study(arguments)
+    with reading(study.archive) if study.archive.exists() else contextlib.nullcontext():
+        data = status(study)
     print(json.dumps(data, indent=1) if arguments.json else format_status(data))
     return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
     from dngo.report import summary
 
     study = _study(arguments)
     if study.header() is None:
         raise UserError(f"{study.archive}: there is no archive yet; run `snakemake` first")
-    print(summary(study))
-    if arguments.html:
-        from dngo.report.page import write_page
+    with reading(study.archive):
+        print(summary(study))
+        if arguments.html:
+            from dngo.report.page import write_page
 
-        write_page(study, Path(arguments.html))
+            write_page(study, Path(arguments.html))
     return 0
 
 
@@ -235,35 +247,37 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from dngo.archive import read_header
+    from dngo.archive import chain_problems, reading
     from dngo.replay import replay
     from dngo.workflow.job import bar
 
     path = Path(arguments.archive)
-    header = read_header(path)
-    if header is None:
-        raise UserError(f"{path}: there is no such archive")
-    chosen = range(header.iterations) if arguments.iteration is None else [arguments.iteration]
     found = set()
-    for t in chosen:
-        with bar(f"iteration {t}") as progress:
-            verdict = replay(path, t, progress=progress)
-        print(verdict, flush=True)
-        found.add(verdict.verdict)
+    with reading(path) as file:
+        for problem in chain_problems(file)[:1]:
+            raise UserError(f"{path}: {problem}; replay an untouched copy")
+        every = range(int(file.attrs["iterations"]))
+        for t in every if arguments.iteration is None else [arguments.iteration]:
+            with bar(f"iteration {t}") as progress:
+                verdict = replay(path, t, progress=progress)
+            print(verdict, flush=True)
+            found.add(verdict.verdict)
     return 1 if "different" in found else OTHER_VERSION if "another version" in found else 0
 
 
 def _audit(arguments: argparse.Namespace) -> int:
     import csv
 
+    from dngo.archive import reading
     from dngo.audit import audit, audit_all, page
 
     path = Path(arguments.archive)
-    if not arguments.all:
-        data = audit(path, arguments.proposal)
-        print(json.dumps(_finite(data), indent=1) if arguments.json else page(data))
-        return 0
-    rows = audit_all(path)
+    with reading(path):
+        if not arguments.all:
+            data = audit(path, arguments.proposal)
+            print(json.dumps(_finite(data), indent=1) if arguments.json else page(data))
+            return 0
+        rows = audit_all(path)
     if arguments.json:
         print(json.dumps(_finite(rows), indent=1))
         return 0
@@ -275,6 +289,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
     from dngo.exchange import export
 
     path, output = Path(arguments.archive), Path(arguments.output)
@@ -282,7 +297,8 @@ def _export(arguments: argparse.Namespace) -> int:
     options = {name: value for name, value in given.items() if value is not None}
     if options and arguments.format != "ro-crate":
         raise UserError(f"--{next(iter(options))} is for --format ro-crate")
-    export(path, output, arguments.format, **options)
+    with reading(path):
+        export(path, output, arguments.format, **options)
     print(f"{output}: {arguments.format} of {path}")
     return 0
 

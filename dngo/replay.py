@@ -48,6 +48,11 @@ class Verdict:
 
 def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None = None) -> Verdict:
     """Refit and re-propose iteration t of an archive; raises UserError if it does not hold it."""
+    with archive.reading(path):
+        return _replay(path, t, progress)
+
+
+def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -> Verdict:
     header = archive.read_header(path)
     if header is None or not 0 <= t < header.iterations:
         held = f"0 to {header.iterations - 1}" if header else "none"

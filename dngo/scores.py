@@ -39,7 +39,6 @@ class Score:
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
     from dngo.surrogates.gaussian_process import GaussianProcess
-    from dngo.surrogates.model import Model
 
     table = archive.read_table(path)
     ok = table.status == "ok"
@@ -51,8 +50,8 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
             rows = ok & (table.iteration == t)
             if "surrogate" not in group or not rows.any():
                 continue
-            model = Model.load(group["surrogate/model"])
-            if not model.objective:
+            model, _ = archive.read_surrogate(path, int(t))
+            if model is None or not model.objective:
                 continue
             seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
             constant = np.nan  # where all that it learnt from was transferred

@@ -36,6 +36,7 @@ from dngo.errors import UserError
 from dngo.evaluation.chunk import Attempts, evaluate
 from dngo.evaluation.objective import Files, Limits, run
 from dngo.space import Space
+from dngo.storage import hdf5
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently, read_json, replacing, write_json
@@ -283,11 +284,9 @@ class Study:
         return self.record(0, derive.DESIGN, derive.design(self.config))
 
     def _propose(self, t: int, surrogate: Path, progress: Progress) -> Batch:
-        import h5py
-
         from dngo.surrogates import Model
 
-        with h5py.File(surrogate, "r", locking=False) as file:
+        with hdf5.our_own(surrogate) as file:
             iterations = int(file.attrs["training_iterations"])
             digest = str(file.attrs["training_digest"])
             model = Model.load(file["model"])

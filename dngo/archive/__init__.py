@@ -1,6 +1,6 @@
 """The archive: one HDF5 file per study, append-only, the system of record."""
 
-from dngo.archive.digests import contents
+from dngo.archive.digests import chain_problems, contents
 from dngo.archive.layout import FORMAT_VERSION
 from dngo.archive.reading import (
     Header,
@@ -26,6 +26,7 @@ __all__ = [
     "Header",
     "Table",
     "append",
+    "chain_problems",
     "contents",
     "copy_surrogate",
     "iteration_attributes",

@@ -53,8 +53,9 @@ OUTCOME_COLUMNS: dict[str, Any] = {
     "metadata": TEXT,
 }
 
-# Columns that later versions added: an archive may be without them.
+# What later versions added: an archive may be without it.
 OPTIONAL_COLUMNS: tuple[str, ...] = ()
+OPTIONAL_ATTRIBUTES = ("versions",)
 # Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
 ROOT_ATTRIBUTES: dict[str, type] = {
     "format": str,
@@ -66,6 +67,7 @@ ROOT_ATTRIBUTES: dict[str, type] = {
 }
 ITERATION_ATTRIBUTES: dict[str, type] = {
     "config": dict,
+    "versions": dict,
     "environment": dict,
     "merged": dict,
     "seed": int,

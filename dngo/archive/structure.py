@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from dngo.archive.layout import (
     FORMAT_VERSION,
     ITERATION_ATTRIBUTES,
+    OPTIONAL_ATTRIBUTES,
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
     PROPOSAL_COLUMNS,
@@ -79,11 +80,15 @@ def _is_ours(file: h5py.File) -> bool:
 # ---- attributes and members ---------------------------------------------------------------------
 
 
-def _attributes(item: h5py.Group, kinds: Mapping[str, type]) -> dict[str, Any]:
+def _attributes(
+    item: h5py.Group, kinds: Mapping[str, type], optional: Iterable[str] = ()
+) -> dict[str, Any]:
     """The attributes of a group with the types they must have, JSON parsed."""
     found = {}
     for name, kind in kinds.items():
         value = item.attrs.get(name)
+        if value is None and name in optional:
+            continue
         if value is None:
             raise Unsound(f"{item.name}: has no attribute {name}")
         found[name] = _value(f"{item.name}@{name}", value, kind)
@@ -198,7 +203,7 @@ def _iterations(group: h5py.Group, iterations: int, rows: int, proposals: h5py.G
         raise Unsound(f"it counts {iterations} iterations, and has {len(group)}")
     for t in range(iterations):
         record = _member(group, str(t))
-        found = _attributes(record, ITERATION_ATTRIBUTES)
+        found = _attributes(record, ITERATION_ATTRIBUTES, OPTIONAL_ATTRIBUTES)
         first, size = found["first_row"], found["rows"]
         if first != row or first + size > rows:
             raise Unsound(f"{record.name}: starts at row {first}, and row {row} was expected")
@@ -218,7 +223,16 @@ def _below(values: Iterable[Any], t: int) -> bool:
 
 
 def _surrogate(group: h5py.Group) -> None:
-    kinds = {"settings": dict, "environment": dict, "training_iterations": int, "seconds": float}
+    kinds = {
+        "settings": dict,
+        "acquisition": dict,
+        "classifier": dict,
+        "environment": dict,
+        "versions": dict,
+        "summary": dict,
+        "training_iterations": int,
+        "seconds": float,
+    }
     for name, kind in kinds.items():
         if name in group.attrs:
             _value(f"{group.name}@{name}", group.attrs[name], kind)

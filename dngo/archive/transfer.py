@@ -20,6 +20,7 @@ from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.files import replacing
+from dngo.storage.hdf5 import our_own
 
 MOST_ROWS = 1_000_000
 
@@ -137,7 +138,7 @@ def write(path: Path, earlier: Sequence[Earlier]) -> None:
 
 def files(path: Path) -> list[str]:
     """Which files a file that was written here was made of."""
-    with h5py.File(path, "r", locking=False) as file:
+    with our_own(path) as file:
         group = file["transfer"]
         return [str(group[str(i)].attrs["file"]) for i in range(len(group))]
 

@@ -24,7 +24,7 @@ from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.claim import Claim
 from dngo.storage.files import replacing
-from dngo.storage.hdf5 import Unsound, opened
+from dngo.storage.hdf5 import Unsound, opened, our_own
 from dngo.storage.text import storable
 
 
@@ -119,7 +119,7 @@ def _create(
         _column(flags, name, "i1")
     file.create_group("iterations")
     if transfer is not None:
-        with h5py.File(transfer, "r", locking=False) as source:
+        with our_own(transfer) as source:
             source.copy("transfer", file)
     file.attrs["digest"] = genesis_digest(file)
 
@@ -182,7 +182,7 @@ def _append(
     group.attrs["rows"] = rows
     group.attrs["previous"] = str(file.attrs["digest"])
     if surrogate is not None:
-        with h5py.File(surrogate, "r", locking=False) as source:
+        with our_own(surrogate) as source:
             target = group.create_group("surrogate")
             for name, value in source.attrs.items():
                 target.attrs[name] = value

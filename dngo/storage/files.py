@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -79,5 +80,12 @@ def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None
 
 
 def read_json(path: Path) -> Any:
-    """The JSON document in `path`."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is none."""
+    # A pipe in place of a file must not block.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        try:
+            return json.load(stream)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None

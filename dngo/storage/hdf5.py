@@ -21,6 +21,8 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 
+from dngo.errors import UserError
+
 Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes, too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
 MOST_DEPTH = 12
@@ -58,6 +60,28 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
             yield file
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def our_own(path: Path) -> Iterator[h5py.File]:
+    """A file that a stage wrote for another one, opened to be read.
+
+    Raises UserError if it is damaged: it can be made again.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(opened(path, check_tree))
+        except (OSError, Unsound) as error:
+            raise _damaged(path, error) from None
+        try:
+            yield file
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> UserError:
+    reason = " ".join(str(error).split())[:160]
+    return UserError(f"{path}: is damaged ({reason}); remove it and type the same command again")
 
 
 # ---- the child ----------------------------------------------------------------------------------

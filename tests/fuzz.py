@@ -1,0 +1,410 @@
+"""Files damaged at random: no command may end in a traceback, hang, or take the memory.
+
+    python tests/fuzz.py --seconds 3600 --seed 1 [archive] [helpers] [configuration] [document]
+
+Each damaged file is given to the real commands, each in a process of its own with limits of time and
+memory. What fails is kept in --keep, with the seed that makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+ARCHIVES = sorted((ROOT / "tests" / "data" / "archives").glob("*.h5"))
+SECONDS = 5.0  # that a command may take, of processor time
+MEMORY = 500 * 2**20  # bytes that it may take beyond what the test itself has
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended: its exit status (negative: a signal) and what it wrote."""
+
+    status: int
+    output: str
+
+    @property
+    def fault(self) -> str:
+        """What was wrong with the way it ended, if anything."""
+        if self.status < 0:
+            return signal.Signals(-self.status).name
+        if self.status not in (0, 1, 2) or "Traceback" in self.output:
+            return "traceback"
+        lines = [line for line in self.output.splitlines() if line.strip()]
+        return "no message" if self.status == 1 and not lines else ""
+
+
+def guarded(action: Callable[[], int]) -> Result:
+    """Run an action in a forked process with little time and memory."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        status = 70
+        text = io.StringIO()
+        try:
+            limit = int(Path("/proc/self/statm").read_text().split()[0]) * 4096 + MEMORY
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+                status = action()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            traceback.print_exc(file=text)
+        os.write(writer, text.getvalue()[-60000:].encode("utf-8", "backslashreplace"))
+        os._exit(status)
+    os.close(writer)
+    with open(reader, "rb") as stream:
+        output = stream.read().decode()
+    _, ended = os.waitpid(pid, 0)
+    return Result(os.waitstatus_to_exitcode(ended), output)
+
+
+def warm() -> None:
+    """Import once what every forked command would import anew."""
+    import dngo.exchange.csv_table
+    import dngo.exchange.optuna
+    import dngo.exchange.parquet
+    import dngo.exchange.ro_crate
+    import dngo.replay
+    import dngo.report
+    import dngo.workflow.dag  # noqa: F401
+
+    for name in (
+        "optuna.storages",
+        "pyarrow.parquet",
+        "rocrate.rocrate",
+        "sqlalchemy.dialects.sqlite",
+    ):
+        importlib.import_module(name)
+
+
+def command(*arguments: str) -> Callable[[], int]:
+    from dngo.cli import main
+
+    return lambda: main(list(arguments))
+
+
+# ---- damage -------------------------------------------------------------------------------------
+
+
+def damaged_bytes(data: bytes, rng: random.Random) -> tuple[str, bytes]:
+    """Bytes as a bad disk, a cut connection or a careless editor leave them."""
+    kind = rng.choice(["flip", "flip", "flip", "cut", "swap", "zero", "double", "noise"])
+    array, n = bytearray(data), len(data)
+    if n == 0:
+        return "empty", data
+    if kind == "flip":
+        for _ in range(rng.choice([1, 1, 4, 32])):
+            array[rng.randrange(n)] ^= 1 << rng.randrange(8)
+    elif kind == "cut":
+        del array[rng.randrange(n) :]
+    elif kind == "zero":
+        start, size = rng.randrange(n), rng.choice([8, 64, 4096])
+        array[start : start + size] = bytes(len(array[start : start + size]))
+    elif kind == "noise":
+        start, size = rng.randrange(n), rng.choice([1, 8, 64])
+        array[start : start + size] = rng.randbytes(len(array[start : start + size]))
+    else:
+        size = rng.choice([8, 64, 512, 4096])
+        a, b = (rng.randrange(max(1, n - size)) for _ in range(2))
+        block = array[a : a + size]
+        if kind == "double":
+            array[b:b] = block
+        else:
+            array[a : a + size], array[b : b + size] = array[b : b + size], block
+    return kind, bytes(array)
+
+
+def _objects(file: h5py.File) -> tuple[list[str], list[str]]:
+    groups, datasets = ["/"], []
+    file.visititems(
+        lambda name, item: (groups if isinstance(item, h5py.Group) else datasets).append(name)
+    )
+    return groups, datasets
+
+
+def _attribute(file: h5py.File, rng: random.Random) -> tuple[h5py.AttributeManager, str]:
+    names: list[str] = ["/"]
+    file.visit(names.append)
+    holders = [n for n in names if len(file[n].attrs)]
+    attributes = file[rng.choice(holders)].attrs
+    return attributes, rng.choice(sorted(attributes))
+
+
+ODD = [
+    -1,
+    10**9,
+    2**62,
+    1e300,
+    float("nan"),
+    "",
+    "x",
+    "[" * 5000,
+    "{}",
+    "[]",
+    "null",
+    '{"a": 1}',
+    b"\xff\xfe",
+    np.zeros(1000),
+    np.array([], dtype="i8"),
+    np.array(["a", "b"], dtype=object),
+]
+
+
+def plant(file: h5py.File, rng: random.Random) -> str:
+    """Damage a sound HDF5 file as a program would; says what was done."""
+    groups, datasets = _objects(file)
+    group, name = file[rng.choice(groups)], rng.choice(datasets)
+    parent, _, leaf = f"/{name}".rpartition("/")
+    parent = parent or "/"
+    kind = rng.choice(PLANTED)
+    if kind == "attribute":
+        attributes, key = _attribute(file, rng)
+        del attributes[key]
+        attributes[key] = rng.choice(ODD)
+    elif kind == "lost attribute":
+        attributes, key = _attribute(file, rng)
+        del attributes[key]
+    elif kind == "counts":
+        file.attrs[rng.choice(["rows", "iterations"])] = rng.choice([0, 1, 2, 10**9, 2**62])
+    elif kind == "lost dataset":
+        del file[name]
+    elif kind == "lost group":
+        del file[rng.choice(groups[1:])]
+    elif kind == "soft link":
+        group[f"more{rng.random()}"] = h5py.SoftLink(rng.choice(["/proposals", "/nowhere", "/"]))
+    elif kind == "external link":
+        del file[name]
+        file[name] = h5py.ExternalLink("/etc/passwd", "/")
+    elif kind == "cycle":
+        group[f"more{rng.random()}"] = file[rng.choice(groups)]
+    elif kind == "second name":
+        file[f"{name}2"] = file[name]
+    else:
+        shape, dtype = file[name].shape, file[name].dtype
+        del file[name]
+        _replace(file[parent], leaf, kind, shape, dtype, rng)
+    return f"{kind} at {name}"
+
+
+PLANTED = [
+    "attribute",
+    "attribute",
+    "lost attribute",
+    "counts",
+    "lost dataset",
+    "lost group",
+    "soft link",
+    "external link",
+    "cycle",
+    "second name",
+    "outside",
+    "virtual",
+    "shape",
+    "type",
+    "bomb",
+    "huge",
+    "compound",
+    "reference",
+    "named type",
+    "text",
+    "values",
+    "group",
+    "deep",
+]
+
+
+def _replace(
+    group: h5py.Group, name: str, kind: str, shape: tuple[int, ...], dtype: np.dtype, rng
+) -> None:
+    """A dataset of a kind that no archive has, in the place of one."""
+    if kind == "outside":
+        group.create_dataset(name, (64,), "u1", external=[("/etc/passwd", 0, 64)])
+    elif kind == "virtual":
+        layout = h5py.VirtualLayout((10,), "f8")
+        layout[:] = h5py.VirtualSource("/etc/passwd", "data", (10,))
+        group.create_virtual_dataset(name, layout)
+    elif kind == "shape":
+        odd = rng.choice([(), (0,), (3,), (*shape, 2), (2**20,)])
+        group.create_dataset(name, data=np.zeros(odd))
+    elif kind == "type":
+        odd = rng.choice(["i1", "f4", "S5", "c16", "bool", "u8"])
+        group.create_dataset(name, data=np.zeros(shape, odd))
+    elif kind == "bomb":
+        group.create_dataset(
+            name, (2**29,), "f8", chunks=(2**20,), compression="gzip", fillvalue=1.0
+        )
+    elif kind == "huge":
+        group.create_dataset(name, (2**50,), "f8", chunks=(2**20,))
+    elif kind == "compound":
+        group.create_dataset(name, data=np.zeros(shape, [("a", "f8"), ("b", "i4")]))
+    elif kind == "reference":
+        group.create_dataset(name, shape, rng.choice([h5py.ref_dtype, h5py.regionref_dtype]))
+    elif kind == "named type":
+        group[name] = np.dtype("f8")
+    elif kind == "text":
+        odd = rng.choice([b"\xff\xfe", b"", b"x" * 100000, b"[" * 10000, b"[]"])
+        data = np.array([odd] * (shape[0] if shape else 1), dtype=object)
+        group.create_dataset(name, data=data, dtype=h5py.string_dtype())
+    elif kind == "values":
+        if dtype.kind == "O":
+            group.create_dataset(name, shape, h5py.string_dtype())
+        else:
+            odd = rng.choice([-1, 0, 77, 1e300, np.nan, np.inf, -np.inf])
+            with np.errstate(all="ignore"):
+                group.create_dataset(name, data=np.full(shape, odd).astype(dtype), dtype=dtype)
+    elif kind == "group":
+        group.create_group(name)
+    else:
+        group.create_group(name + "/deep" * 2000)
+
+
+def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:
+    """A damaged copy of an HDF5 file; says what was done to it."""
+    if rng.random() < 0.5:
+        kind, data = damaged_bytes(source.read_bytes(), rng)
+        target.write_bytes(data)
+        return kind
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as file:
+        return plant(file, rng)
+
+
+# ---- targets ------------------------------------------------------------------------------------
+
+
+def _study(folder: Path, source: Path) -> dict:
+    """A study of an archive: its configuration beside it; returns the document."""
+    with h5py.File(source) as file:
+        last = file.attrs["iterations"] - 1
+        document = json.loads(file[f"iterations/{last}"].attrs["config"])
+    document["results"] = str(folder / "results")
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    (folder / "results" / document["study"]).mkdir(parents=True, exist_ok=True)
+    return document
+
+
+def _plan(config: str) -> int:
+    """What Snakemake does first, with a mistake told as the Snakefile tells it."""
+    from dngo.errors import UserError
+    from dngo.workflow.dag import Dag
+
+    try:
+        Dag.build(
+            configfiles=[config], overrides={}, basedir=ROOT, main=True, dry=True, remote=False
+        )
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def archive(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
+    """One damaged archive, given to every command that reads one."""
+    source = rng.choice(ARCHIVES)
+    document = _study(folder, source)
+    path = folder / "results" / document["study"] / "archive.h5"
+    what = damaged_archive(source, path, rng)
+    config, where = str(folder / "config.yaml"), str(path)
+    new = folder / "new.yaml"
+    new.write_text(yaml.safe_dump({**document, "study": "new", "transfer": [where]}))
+    commands = {
+        "status": command("status", config),
+        "report": command("report", config),
+        "check": command("check", str(new)),
+        "audit": command("audit", where, "--proposal", "1-0"),
+        "audit all": command("audit", where, "--all"),
+        "replay": command("replay", where, "--iteration", "0"),
+        "import": command("import", where, "--config", str(new)),
+        "plan": lambda: _plan(config),
+        **{
+            f"export {form}": command(
+                "export", where, "--format", form, "--output", str(folder / f"out.{form}")
+            )
+            for form in ("csv", "parquet", "optuna", "ro-crate")
+        },
+    }
+    verified = guarded(command("verify", where))
+    yield f"verify, {what}", verified
+    # What the structure shows is refused alike by all: the others are asked in turn.
+    refused = "cannot be read as an archive" in verified.output
+    for name in rng.sample(sorted(commands), 1 if refused else 4):
+        yield f"{name}, {what}", guarded(commands[name])
+
+
+TARGETS = {"archive": archive}
+
+
+def run(
+    target: str, seconds: float, seed: int, keep: Path | None = None, most: int = 10**9
+) -> Counter:
+    """Damage and try for some seconds; counts of files, trials and faults, which are printed."""
+    warm()
+    counts: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    for number in range(most):
+        if time.monotonic() > end:
+            break
+        rng = random.Random(f"{seed} {target} {number}")
+        with tempfile.TemporaryDirectory(prefix="dngo-fuzz-") as name:
+            folder = Path(name)
+            counts["files"] += 1
+            for what, result in TARGETS[target](folder, rng):
+                counts["trials"] += 1
+                counts["refused"] += result.status != 0
+                if result.fault:
+                    counts["faults"] += 1
+                    print(
+                        f"{target} {seed}/{number}: {what}: {result.fault}\n{result.output[-1500:]}"
+                    )
+                    if keep:
+                        shutil.copytree(
+                            folder, keep / f"{target}-{seed}-{number}", dirs_exist_ok=True
+                        )
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("targets", nargs="*", default=[], help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
+    parser.add_argument("--files", type=int, default=10**9, help="at most, for each target")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="a folder for what failed")
+    options = parser.parse_args()
+    faults = 0
+    for target in options.targets or TARGETS:
+        counts = run(target, options.seconds, options.seed, options.keep, options.files)
+        print(f"{target}: {dict(counts)}", flush=True)
+        faults += counts["faults"]
+    sys.exit(faults > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,7 @@ from dngo.archive.layout import (
     STATUS,
     TRANSFER_ARRAYS,
     TRANSFER_ATTRIBUTES,
+    columns_of,
 )
 from dngo.batch import STATUSES
 from dngo.space import Space
@@ -66,6 +67,9 @@ def check_archive(file: h5py.File, size: int) -> None:
     _columns(_member(outcomes, "constraints"), dict.fromkeys(names, "i1"), rows)
     _points(_array(proposals, "v", (rows, space.k)), space)
     _array(proposals, "x", (rows, space.d))
+    for column in [*columns_of(proposals), *columns_of(outcomes)]:  # those of nobody included
+        if column.shape[:1] != (rows,):
+            raise Unsound(f"{column.name}: has shape {column.shape}, and {rows} rows are expected")
     _outcomes(outcomes)
     _iterations(_member(file, "iterations"), root["iterations"], rows, proposals)
     if "transfer" in file:

@@ -31,6 +31,7 @@ import h5py
 import numpy as np
 import yaml
 
+from dngo.archive.digests import genesis_digest, iteration_digest
 from dngo.batch import STATUSES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -285,6 +286,16 @@ def _replace(
         group.create_group(name + "/deep" * 2000)
 
 
+def rechain(file: h5py.File) -> None:
+    """Give an archive the digests of what it holds, as a forger would."""
+    previous = genesis_digest(file)
+    for t in range(int(file.attrs["iterations"])):
+        record = file[f"iterations/{t}"]
+        record.attrs["previous"] = previous
+        record.attrs["digest"] = previous = iteration_digest(file, record)
+    file.attrs["digest"] = previous
+
+
 def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:
     """A damaged copy of an HDF5 file; says what was done to it."""
     if rng.random() < 0.5:
@@ -293,7 +304,12 @@ def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:
         return kind
     shutil.copy(source, target)
     with h5py.File(target, "r+") as file:
-        return plant(file, rng)
+        what = plant(file, rng)
+        if rng.random() < 0.3:
+            with contextlib.suppress(Exception):  # of what was damaged there may be no digest
+                rechain(file)
+                what += ", forged"
+        return what
 
 
 # ---- targets ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from fuzz import rechain
 from ruamel.yaml import YAML
 from toy import ROOT
 
@@ -99,6 +100,7 @@ def test_a_later_version_is_not_called_different(tmp_path: Path) -> None:
             {**now, "proposal": now["proposal"] + 1}
         )
         file["iterations/2/surrogate"].attrs["versions"] = json.dumps(now)
+        rechain(file)
     verdict = replay(old, 2)
     assert verdict.verdict == "another version"
     assert main(["replay", str(old), "--iteration", "2"]) == 3
@@ -108,6 +110,7 @@ def test_a_later_configuration_is_one_line(tmp_path: Path, capsys) -> None:
     old = Path(shutil.copy(ARCHIVES[0], tmp_path))
     with h5py.File(old, "r+") as file:
         file["iterations/2"].attrs["versions"] = json.dumps({"config": CONFIG_VERSION + 1})
+        rechain(file)
     assert main(["replay", str(old), "--iteration", "2"]) == 1
     error = capsys.readouterr().err
     assert "update dngo" in error

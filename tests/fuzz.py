@@ -9,6 +9,7 @@ memory. What fails is kept in --keep, with the seed that makes it again.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import importlib
 import io
@@ -25,6 +26,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import h5py
@@ -32,7 +34,12 @@ import numpy as np
 import yaml
 
 from dngo.archive.digests import genesis_digest, iteration_digest
-from dngo.batch import STATUSES
+from dngo.batch import STATUSES, Outcome, write_outcomes
+from dngo.config import validate
+from dngo.errors import UserError
+from dngo.storage.claim import Claim
+from dngo.storage.digest import digest_parameters
+from dngo.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 ARCHIVES = sorted((ROOT / "tests" / "data" / "archives").glob("*.h5"))
@@ -70,6 +77,7 @@ def guarded(action: Callable[[], int]) -> Result:
             limit = int(Path("/proc/self/statm").read_text().split()[0]) * 4096 + MEMORY
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
+            signal.alarm(60)  # a wait for something that never comes
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
                 status = action()
@@ -181,6 +189,9 @@ ODD = [
 def plant(file: h5py.File, rng: random.Random) -> str:
     """Damage a sound HDF5 file as a program would; says what was done."""
     groups, datasets = _objects(file)
+    if not datasets:
+        file["more"] = np.zeros(3)
+        datasets = ["more"]
     group, name = file[rng.choice(groups)], rng.choice(datasets)
     parent, _, leaf = f"/{name}".rpartition("/")
     parent = parent or "/"
@@ -197,7 +208,7 @@ def plant(file: h5py.File, rng: random.Random) -> str:
     elif kind == "lost dataset":
         del file[name]
     elif kind == "lost group":
-        del file[rng.choice(groups[1:])]
+        del file[rng.choice(groups[1:] or datasets)]
     elif kind == "soft link":
         group[f"more{rng.random()}"] = h5py.SoftLink(rng.choice(["/proposals", "/nowhere", "/"]))
     elif kind == "external link":
@@ -328,7 +339,6 @@ def _study(folder: Path, source: Path) -> dict:
 
 def _plan(config: str) -> int:
     """What Snakemake does first, with a mistake told as the Snakefile tells it."""
-    from dngo.errors import UserError
     from dngo.workflow.dag import Dag
 
     try:
@@ -490,7 +500,132 @@ CORRUPTIONS = [
 ]
 
 
-TARGETS = {"archive": archive, "corruption": corruption}
+# ---- the files that flow ------------------------------------------------------------------------
+
+HELPERS = {
+    "study": "helpers",
+    "objective": {"command": "echo 1"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+    "acquisition": {"kind": "random"},
+    "design": {"size": 3},
+    "batch_size": 3,
+}
+
+
+@cache
+def _in_flight() -> Path:
+    """A study with one iteration archived, and one of which two points of three were evaluated."""
+    folder = Path(tempfile.mkdtemp(prefix="dngo-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    study = _load(folder)
+    for t in range(2):
+        here = study.iteration(t)
+        surrogate = here / "surrogate.h5" if t else None
+        if surrogate:
+            study.fit(t, surrogate)
+        batch = study.propose(t, surrogate, here / "proposals.json")
+        for p in batch.proposals[: 3 - t]:
+            digest = digest_parameters(p.parameters)
+            write_outcomes(study.outcome_file(p), [Outcome(t, p.slot, digest, "ok", 1.0)])
+        if t == 0:
+            study.evaluate(t, 0, here / "outcomes" / "0.json")
+            study.merge(t, here / "receipt.json")
+    claims = study.pending(1) / "claims"
+    Claim(claims / "2").acquire()
+    (claims / "2.starts").write_text("4f5a 1700000000.123 node 77\n")
+    return folder
+
+
+def _load(folder: Path) -> Study:
+    return Study(validate({**HELPERS, "results": str(folder / "results")}))
+
+
+def helpers(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
+    """One damaged file of those that the stages hand on, given to every stage."""
+    shutil.copytree(_in_flight(), folder, dirs_exist_ok=True)
+    study = _load(folder)
+    (folder / "config.yaml").write_text(
+        yaml.safe_dump({**HELPERS, "results": str(folder / "results")})
+    )
+    files = sorted(p for p in study.folder.rglob("*") if p.is_file() and p != study.archive)
+    path = rng.choice(files)
+    what = f"{path.relative_to(study.folder)}: {_damage_helper(path, rng)}"
+    here, config = study.iteration(1), str(folder / "config.yaml")
+    stages: dict[str, Callable[[], object]] = {
+        "status": command("status", config),
+        "plan": lambda: _plan(config),
+        "adopt": study.adopt,
+        "fit": lambda: study.fit(1, folder / "surrogate.h5"),
+        "propose": lambda: study.propose(1, here / "surrogate.h5", folder / "proposals.json"),
+        "merge": lambda: study.merge(1, here / "receipt.json"),
+        "merge again": lambda: study.merge(0, study.iteration(0) / "receipt.json"),
+        "claim": lambda: Claim(study.pending(1) / "claims" / "2").acquire(),
+    }
+    for name in rng.sample(sorted(stages), 4):
+        yield f"{name}, {what}", guarded(_told(stages[name]))
+
+
+def _damage_helper(path: Path, rng: random.Random) -> str:
+    if path.suffix == ".h5" and rng.random() < 0.5:
+        with h5py.File(path, "r+") as file:
+            return plant(file, rng)
+    kind = rng.choice(["bytes", "bytes", "json", "empty", "folder", "pipe"])
+    if kind == "bytes":
+        kind, data = damaged_bytes(path.read_bytes(), rng)
+        path.write_bytes(data)
+        return kind
+    if kind == "json":
+        try:
+            document = json.loads(path.read_text())
+        except (ValueError, UnicodeDecodeError):
+            document = []
+        path.write_text(json.dumps(damaged_json(document, rng)))
+        return kind
+    path.unlink()
+    if kind == "empty":
+        path.touch()
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    return kind
+
+
+JSON = [None, True, -1, 10**30, 1e300, "", "x\0", "\ud800", [], {}, [[]], {"a": 1}, "9" * 5000]
+
+
+def damaged_json(document: object, rng: random.Random) -> object:
+    """A JSON document with something of it replaced, lost or added."""
+    if rng.random() < 0.15 or not isinstance(document, dict | list) or not document:
+        return rng.choice(JSON)
+    if isinstance(document, list):
+        i = rng.randrange(len(document))
+        if rng.random() < 0.2:
+            return document[:i]
+        return [damaged_json(x, rng) if i == j else x for j, x in enumerate(document)]
+    key = rng.choice(sorted(document))
+    if rng.random() < 0.2:
+        return {k: v for k, v in document.items() if k != key}
+    if rng.random() < 0.1:
+        return {**document, "more": rng.choice(JSON)}
+    return {k: damaged_json(v, rng) if k == key else v for k, v in document.items()}
+
+
+def _told(action: Callable[[], object]) -> Callable[[], int]:
+    """A stage, its mistakes told as its script tells them."""
+
+    def run() -> int:
+        try:
+            found = action()
+            return found if isinstance(found, int) else 0
+        except UserError as error:
+            print(error, file=sys.stderr)
+            return 1
+
+    return run
+
+
+TARGETS = {"archive": archive, "corruption": corruption, "helpers": helpers}
 
 
 def run(

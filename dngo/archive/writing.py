@@ -25,7 +25,9 @@ from dngo.space import Space
 from dngo.storage.claim import Claim
 from dngo.storage.files import replacing
 from dngo.storage.hdf5 import Unsound, opened, our_own
-from dngo.storage.text import storable
+from dngo.storage.text import storable, storable_tree
+
+DEPTH = 200  # of metadata; an evaluation keeps far less
 
 
 def append(
@@ -162,7 +164,7 @@ def _append(
         if name == "status":
             values = [STATUSES.index(s) for s in values]
         elif name == "metadata":
-            values = [json.dumps(storable(m), sort_keys=True) for m in values]
+            values = [json.dumps(storable_tree(m, DEPTH), sort_keys=True) for m in values]
         _extend(o[name], first, values)
     for name in o["constraints"]:
         _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])

@@ -163,6 +163,20 @@ class View:
                 found[rows] = np.fmin(found[rows], np.where(closest < np.inf, closest, np.nan))
         return found / np.sqrt(max(self.space.k, 1))
 
+    def on_bound(self, row: int) -> list[str]:
+        """Numeric parameters of a row within a hundredth of an end of their range."""
+        found = []
+        for j, column in self.columns:
+            if column.choices is not None or (column.levels or 100) < 4:
+                continue
+            if not np.isfinite(self.table.v[row, j]):
+                continue
+            ends = np.repeat(self.table.v[row : row + 1], 2, axis=0)
+            ends[:, j] = column.low, column.high
+            if np.min(np.abs(self.space.unit(ends)[:, j] - self.unit[row, j])) < 0.01:
+                found.append(column.name)
+        return found
+
     def slice_values(self, j: int, most: int = 65) -> np.ndarray:
         """Values of column j of v from bound to bound, all of them if they are few."""
         column = self.space.columns[j]

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.stats import norm
 
 from dngo.report.data import View
-from dngo.report.figures import on_bound
 
 Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
@@ -123,7 +122,7 @@ def bound(view: View) -> Iterator[Check]:
     """The best point lies on a bound of the space."""
     if view.best is None:
         return
-    for name in on_bound(view, view.best):
+    for name in view.on_bound(view.best):
         column = next(c for _, c in view.columns if c.name == name)
         j = next(j for j, c in view.columns if c.name == name)
         yield Check(
@@ -212,7 +211,7 @@ def slots(view: View) -> Iterator[Check]:
             f"Between the batches slots stood idle: {share:.0%} of {capacity:.0f} were busy in the "
             "median iteration.",
             f"Set batches_in_flight: {k + 1}, so that fits and proposals run beside evaluations, or "
-            "propose larger batches. Evaluations of a few seconds are rather given more points.",
+            "propose larger batches, which help more where an evaluation takes only seconds.",
             "timeline",
         )
 

@@ -1,0 +1,49 @@
+"""The figures of a report, each one function of the study to a Plotly figure.
+
+Drawing is Plotly's; what is decided here is what is shown.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+from dngo.report.data import View
+from dngo.report.figures.course import comparison, planar, progress, spent, timeline
+from dngo.report.figures.model import feasible_map, importance, slices, surfaces
+from dngo.report.figures.points import batch, calibration, feasibility, parallel
+from dngo.report.figures.style import Figure, plot
+
+__all__ = ["Figure", "all_figures", "comparison"]
+
+FIGURES: tuple[Callable[[View], Figure | None], ...] = (
+    progress,
+    spent,
+    planar,
+    slices,
+    surfaces,
+    importance,
+    parallel,
+    feasibility,
+    feasible_map,
+    calibration,
+    batch,
+    timeline,
+)
+
+
+def all_figures(view: View) -> list[Figure]:
+    """Every figure that the study has something to show for, in the order of the report.
+
+    One that cannot be drawn says so in its place, with its traceback on standard error: the others
+    are still worth seeing.
+    """
+    found: list[Figure | None] = []
+    for draw in FIGURES:
+        try:
+            found.append(draw(view))
+        except Exception as error:
+            traceback.print_exc()
+            sorry = f"This figure could not be drawn: {type(error).__name__}: {error}"
+            found.append(Figure(draw.__name__, draw.__name__.capitalize(), sorry, plot(60)))
+    return [figure for figure in found if figure is not None]

@@ -1,0 +1,251 @@
+"""The course of a study: what it found, when, and at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dngo.report.data import View
+from dngo.report.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Figure,
+    Scale,
+    escape,
+    groups,
+    marks,
+    note,
+    plot,
+    sample,
+    sampled,
+    scale,
+    small,
+    subplots,
+)
+
+
+def progress(view: View) -> Figure:
+    """Every evaluation in order, and the best so far."""
+    figure, axis = plot(), scale(view)
+    total = 0
+    for name, group in groups(view).items():
+        rows = sample(view, np.flatnonzero(group))
+        total += len(rows)
+        if len(rows) == 0:
+            continue
+        # What has no objective stands at the foot of the plot.
+        y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
+        figure.add_scatter(
+            x=rows + 1, y=small(y), mode="markers", name=f"{name} ({int(group.sum()):,})",
+            marker=marks(name), customdata=rows, cliponaxis=name != "failed",
+            text=[view.id(row) for row in rows],
+            hovertemplate="%{text}: %{y:.6g}<extra></extra>"
+            if name != "failed" else "%{text}: no objective<extra></extra>",
+        )  # fmt: skip
+    best_line(figure, view, np.arange(1, len(view) + 1))
+    figure.update_layout(xaxis_title="evaluation", yaxis=axis.axis(title="objective"))
+    note(figure, axis.outside)
+    caption = (
+        "Each evaluation in the order of proposal, and the best ok value so far. Those without an "
+        "objective stand at the foot." + sampled(total, len(view))
+    )
+    return Figure("progress", "Best so far", caption, figure)
+
+
+def corners(view: View) -> np.ndarray:
+    """Rows at which the best so far improves, and the last one; empty where there is none."""
+    best = view.best_so_far
+    found = np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
+    return np.append(found, len(view) - 1) if len(found) else found
+
+
+def best_line(figure: go.Figure, view: View, x: np.ndarray, **more: Any) -> None:
+    """The best so far as a line with a corner at each improvement."""
+    rows = corners(view)
+    if len(rows):
+        figure.add_scatter(
+            x=x[rows], y=view.best_so_far[rows], mode="lines", name="best so far", customdata=rows,
+            line={"shape": "hv", "color": BLACK, "width": 2},
+            hovertemplate="best %{y:.6g}<extra></extra>", **more,
+        )  # fmt: skip
+
+
+def spent(view: View) -> Figure | None:
+    """The best so far by the time that passed and by what the evaluations cost."""
+    if not view.timed.any() or view.best is None:
+        return None
+    name, cost = view.cost
+    finished = np.where(view.timed, view.numbers["finished"], np.nan)
+    start = np.nanmin(view.numbers["started"][view.timed])
+    # In the order in which they ended: only then was the value known.
+    order = np.argsort(np.where(np.isfinite(finished), finished, np.inf), kind="stable")
+    values = view.sign * np.where(view.ok, view.table.objective, np.nan)[order]
+    best = view.sign * np.fmin.accumulate(values)
+    corners = np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
+    known = np.flatnonzero(np.isfinite(finished[order]))
+    rows = np.union1d(corners[np.isfinite(finished[order][corners])], known[-1:])
+    elapsed, unit = _elapsed(finished[order] - start)
+    used = np.cumsum(cost[order])
+    figure = subplots(1, 2, height=360, shared_yaxes=True, horizontal_spacing=0.06)
+    for i, (x, title) in enumerate([(elapsed, f"{unit} since the start"), (used, name)], start=1):
+        figure.add_scatter(
+            x=x[rows], y=best[rows], mode="lines+markers", name="best so far", row=1, col=i,
+            line={"shape": "hv", "color": BLACK}, marker={"size": 5, "symbol": "circle"},
+            customdata=order[rows], hovertemplate="%{x:.4g}: %{y:.6g}<extra></extra>",
+            showlegend=False,
+        )  # fmt: skip
+        figure.update_xaxes(title=escape(title), row=1, col=i)
+    logarithmic = best[rows].min() > 0 and best[rows].max() > 10 * best[rows].min()
+    figure.update_yaxes(type="log" if logarithmic else "linear")
+    figure.update_yaxes(title="objective", row=1, col=1)
+    return Figure(
+        "spent",
+        "Best by time and cost",
+        f"Left: by the clock, pauses included. Right: by the sum of {name} of everything that had "
+        "ended by then.",
+        figure,
+    )
+
+
+def _elapsed(seconds: np.ndarray) -> tuple[np.ndarray, str]:
+    """Times in the unit in which they are read most easily."""
+    longest = float(np.nanmax(seconds)) if np.isfinite(seconds).any() else 0.0
+    for size, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if longest > 2 * size:
+            return seconds / size, name
+    return seconds, "seconds"
+
+
+def planar(view: View) -> Figure:
+    """The study's whole course as a histogram of time and outcome (Snoek et al. 2015, figure 4)."""
+    axis = scale(view)
+    n = len(view)
+    bins = int(np.clip(n // 5, 10, 80))
+    edges = np.linspace(0.5, n + 0.5, bins + 1)
+    levels = np.linspace(axis.low, axis.high, 41)
+    if axis.log:
+        levels = np.geomspace(axis.low, axis.high, 41)
+    ran = view.ok | view.infeasible
+    counts, _, _ = np.histogram2d(
+        np.flatnonzero(ran) + 1, axis.clip(view.table.objective[ran]), bins=(edges, levels)
+    )
+    lost, _ = np.histogram(np.flatnonzero(view.failed) + 1, bins=edges)
+    figure = subplots(
+        2, 1, height=460, shared_xaxes=True, row_heights=[0.9, 0.1], vertical_spacing=0.03
+    )
+    shades = {"colorscale": "Greys", "zmin": 0, "zmax": float(max(counts.max(), lost.max(), 1))}
+    figure.add_heatmap(
+        x=edges, y=levels, z=counts.T.astype(np.int32), row=1, col=1, name="count",
+        colorbar={"title": "count"}, hovertemplate="%{z} around %{x:.0f}, %{y:.5g}<extra></extra>",
+        **shades,
+    )  # fmt: skip
+    figure.add_heatmap(
+        x=edges, y=["no value"], z=lost[None].astype(np.int32), row=2, col=1, showscale=False,
+        hovertemplate="%{z} without an objective around %{x:.0f}<extra></extra>", **shades,
+    )  # fmt: skip
+    for colour, width in (("white", 6), (BLACK, 2)):  # black on black would not be seen
+        best_line(figure, view, np.arange(1, n + 1), row=1, col=1)
+        if view.best is not None:
+            figure.data[-1].line.update(color=colour, width=width)
+            figure.data[-1].showlegend = colour == BLACK
+    figure.update_yaxes(axis.axis(title="objective"), row=1, col=1)
+    figure.update_xaxes(title="evaluation", row=2, col=1)
+    return Figure(
+        "planar",
+        "The whole course",
+        "A planar histogram: the darker a bin, the more evaluations ended in it; the line is the "
+        "best so far, the strip below counts those without an objective. Dark near the line is "
+        "exploitation, grey away from it exploration. " + _clipped(axis),
+        figure,
+    )
+
+
+def _clipped(axis: Scale) -> str:
+    return f"{axis.outside} They are counted in the outermost bins." if axis.outside else ""
+
+
+def timeline(view: View) -> Figure | None:
+    """Evaluations under way over time, and where the time of each iteration went."""
+    stages = {s: found for s, found in view.stage_seconds.items() if found}
+    panels: list[Callable[[go.Figure, int], None]] = []
+    if view.timed.sum() > 1:
+        panels.append(lambda figure, row: _busy(figure, view, row))
+    if stages:
+        panels.append(lambda figure, row: _stages(figure, stages, row))
+    if not panels:
+        return None
+    figure = subplots(len(panels), 1, height=60 + 260 * len(panels), vertical_spacing=0.18)
+    for i, draw in enumerate(panels, start=1):
+        draw(figure, i)
+    figure.update_layout(barmode="stack")
+    return Figure(
+        "timeline",
+        "Where the time went",
+        "Evaluations that ran at once, over the time since the first began; gaps are fits, "
+        "proposals, queues and pauses. Below, the seconds of the jobs of each stage by iteration, "
+        "evaluations side by side counted one by one.",
+        figure,
+    )
+
+
+def _busy(figure: go.Figure, view: View, row: int) -> None:
+    start = float(np.min(view.numbers["started"][view.timed]))
+    end = float(np.max(view.numbers["finished"][view.timed]))
+    edges = np.linspace(start, max(end, start + 1e-3), 401)
+    elapsed, unit = _elapsed(edges[1:] - start)
+    figure.add_scatter(
+        x=small(elapsed), y=small(view.busy(edges)), mode="lines", fill="tozeroy",
+        name="evaluations under way", line={"shape": "vh", "color": BLUE, "width": 1},
+        row=row, col=1, hovertemplate="%{y:.1f} at %{x:.3g}<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(title=f"{unit} since the start", row=row, col=1)
+    figure.update_yaxes(title="slots busy", rangemode="tozero", row=row, col=1)
+
+
+def _stages(figure: go.Figure, stages: dict[str, dict[int, float]], row: int) -> None:
+    styles: Iterable[tuple[str, str, str]] = (
+        ("fit", ORANGE, "/"), ("propose", GREEN, "x"), ("evaluate", BLUE, ""), ("merge", BLACK, "."),
+    )  # fmt: skip
+    for name, colour, pattern in styles:
+        found = stages.get(name, {})
+        if found:
+            iterations = np.array(sorted(found))
+            figure.add_bar(
+                x=iterations, y=small(np.array([found[t] for t in iterations])), name=name,
+                marker={"color": colour, "pattern": {"shape": pattern}}, row=row, col=1,
+                hovertemplate="iteration %{x}: %{y:.3g} s<extra>" + name + "</extra>",
+            )  # fmt: skip
+    figure.update_xaxes(title="iteration", row=row, col=1)
+    figure.update_yaxes(title="seconds", row=row, col=1)
+
+
+def comparison(views: Sequence[tuple[str, View]]) -> Figure:
+    """The best so far of several studies, by name, after each evaluation and by their cost."""
+    figure = subplots(1, 2, height=440, shared_yaxes=True, horizontal_spacing=0.06)
+    dashes = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+    colours = (BLACK, BLUE, ORANGE, GREEN, GREY)
+    lows = []
+    for i, (name, view) in enumerate(views):
+        line = {"dash": dashes[i % 6], "color": colours[i % 5], "width": 2, "shape": "hv"}
+        measure, cost = view.cost
+        for col, x in ((1, np.arange(1, len(view) + 1)), (2, np.cumsum(cost))):
+            rows = corners(view)
+            lows += view.best_so_far[rows].tolist()
+            figure.add_scatter(
+                x=x[rows], y=view.best_so_far[rows], mode="lines", name=escape(name), line=line,
+                legendgroup=name, showlegend=col == 1, row=1, col=col,
+                hovertemplate="%{x:.5g}: %{y:.6g}<extra>" + escape(name) + "</extra>",
+            )  # fmt: skip
+        figure.update_xaxes(title=escape(measure), row=1, col=2)
+    figure.update_xaxes(title="evaluation", row=1, col=1)
+    figure.update_yaxes(title="best so far", row=1, col=1)
+    if lows and min(lows) > 0 and max(lows) > 10 * min(lows):
+        figure.update_yaxes(type="log")
+    caption = "The best ok value of each study after each evaluation, and by what they had cost."
+    return Figure("comparison", "Best so far", caption, figure)

@@ -1,0 +1,290 @@
+"""What the surrogate believes: slices, surfaces, importance, feasibility."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dngo.report.data import View
+from dngo.report.figures.style import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    Figure,
+    Scale,
+    axis_of,
+    escape,
+    groups,
+    marks,
+    plot,
+    sample,
+    sampled,
+    scale,
+    small,
+    subplots,
+)
+from dngo.space.space import Column
+
+
+def slices(view: View) -> Figure | None:
+    """The surrogate along each parameter, through the best point."""
+    if not view.has_model or view.best is None:
+        return None
+    best = view.best
+    chosen = [(j, c) for j, c in view.columns if np.isfinite(view.table.v[best, j])]
+    if not chosen:
+        return None
+    wide = min(3, len(chosen))
+    tall = -(-len(chosen) // wide)
+    axis = scale(view)
+    figure = subplots(
+        tall, wide, height=90 + 270 * tall, shared_yaxes=True, horizontal_spacing=0.04,
+        vertical_spacing=min(0.14, 0.6 / tall), subplot_titles=[escape(c.name) for _, c in chosen],
+    )  # fmt: skip
+    for i, (j, column) in enumerate(chosen):
+        place = {"row": i // wide + 1, "col": i % wide + 1}
+        _slice(figure, view, j, column, axis, place, first=i == 0)
+    figure.update_yaxes(axis.axis())
+    figure.update_yaxes(title="objective", col=1)
+    inactive = [c.name for j, c in view.columns if (j, c) not in chosen]
+    caption = (
+        f"What the surrogate of iteration {view.model_iteration} expects as one parameter changes "
+        f"and the others stay as in the best point, {view.id(best)}: mean, and the interval that "
+        "should hold 95 % of outcomes. The darker the background, the less likely the point is "
+        "feasible. Dots are evaluations, most of them far from this line. Vertical lines are the "
+        "bounds, the star is the best point."
+    )
+    if inactive:
+        caption += f" Not active there: {', '.join(inactive)}."
+    return Figure("slices", "The model through the best point", caption, figure)
+
+
+def _slice(
+    figure: go.Figure,
+    view: View,
+    j: int,
+    column: Column,
+    axis: Scale,
+    place: dict[str, int],
+    *,
+    first: bool,
+) -> None:
+    assert view.best is not None
+    values = view.slice_values(j)
+    mean, std, feasible = view.predict(view.through(view.best, {j: values}))
+    legend = {"showlegend": first}
+    figure.add_heatmap(
+        x=values, y=[axis.low, axis.high], z=np.repeat(small(feasible)[None], 2, axis=0),
+        colorscale=[[0, "#999"], [1, "#fff"]], zmin=0, zmax=1, showscale=first,
+        colorbar={"title": "P(feasible)", "len": 0.6}, hoverinfo="skip", **place,
+    )  # fmt: skip
+    for name, group in groups(view).items():
+        rows = sample(view, np.flatnonzero(group & np.isfinite(view.table.v[:, j])), 300)
+        if len(rows):
+            y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
+            figure.add_scatter(
+                x=small(view.table.v[rows, j]), y=small(y), mode="markers", name=name,
+                marker={**marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,
+                text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
+                **legend, **place,
+            )  # fmt: skip
+    _band(figure, column, axis, (values, mean, std), first, place)
+    figure.add_scatter(
+        x=[view.table.v[view.best, j]], y=[view.table.objective[view.best]], mode="markers",
+        name="best", legendgroup="best", customdata=[view.best],
+        marker={"symbol": "star", "size": 14, "color": ORANGE, "line": {"width": 1}},
+        **legend, **place, hovertemplate="best: %{y:.6g} at %{x:.6g}<extra></extra>",
+    )  # fmt: skip
+    if column.choices is None:
+        for bound in (column.low, column.high):
+            figure.add_vline(x=bound, line={"color": BLACK, "width": 1, "dash": "dot"}, **place)
+    figure.update_xaxes(axis_of(column), **place)
+    if column.name in view.on_bound(view.best):
+        figure.add_annotation(
+            text="<b>the best lies on the bound</b>", x=0.5, y=0.97, showarrow=False,
+            xref="x domain", yref="y domain", font={"size": 12}, bgcolor="#fff", **place,
+        )  # fmt: skip
+
+
+def _band(
+    figure: go.Figure,
+    column: Column,
+    axis: Scale,
+    curve: tuple[np.ndarray, np.ndarray, np.ndarray],
+    first: bool,
+    place: dict[str, int],
+) -> None:
+    """What is expected along a parameter, and the interval of 95 %: curve (values, mean, std)."""
+    values, mean, std = curve
+    legend = {"showlegend": first}
+    discrete = column.levels is not None and column.levels <= 12
+    upper, lower = mean + 1.96 * std, mean - 1.96 * std
+    if axis.log:
+        lower = np.maximum(lower, axis.low / 10)
+    if discrete:
+        figure.add_scatter(
+            x=values, y=mean, mode="markers", name="expected, 95 %", legendgroup="mean",
+            error_y={"array": upper - mean, "arrayminus": mean - lower, "color": BLACK},
+            marker={"symbol": "square", "size": 8, "color": BLACK}, **legend, **place,
+            hovertemplate="%{y:.5g}<extra>expected</extra>",
+        )  # fmt: skip
+    else:
+        figure.add_scatter(
+            x=np.concatenate([values, values[::-1]]), y=np.concatenate([upper, lower[::-1]]),
+            fill="toself", fillcolor="rgba(0,114,178,.25)", line={"width": 0}, hoverinfo="skip",
+            name="95 %", legendgroup="band", mode="lines", **legend, **place,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=values, y=mean, mode="lines", name="expected", legendgroup="mean",
+            line={"color": BLACK, "width": 2}, **legend, **place,
+            hovertemplate="%{y:.5g} at %{x:.5g}<extra>expected</extra>",
+        )  # fmt: skip
+
+
+def importance(view: View) -> Figure | None:
+    """Sobol indices of every parameter."""
+    if not view.has_model:
+        return None
+    first, total = view.importance["first"], view.importance["total"]
+    if not np.isfinite(total).any():
+        return None
+    names = [escape(c.name) for _, c in view.columns]
+    order = [j for j, _ in view.columns]
+    titles = ["of the expected objective", "of the probability to be feasible"]
+    known = [i for i in range(2) if np.isfinite(total[i]).any()]
+    figure = subplots(
+        1, len(known), height=140 + 26 * len(names), shared_yaxes=True, horizontal_spacing=0.04,
+        subplot_titles=[titles[i] for i in known],
+    )  # fmt: skip
+    for col, i in enumerate(known, start=1):
+        for values, name, colour, pattern in (
+            (total, "total: with all interactions", "#9ecae1", ""),
+            (first, "first order: alone", BLUE, "/"),
+        ):
+            figure.add_bar(
+                y=names, x=small(values[i][order]), name=name, orientation="h", row=1, col=col,
+                marker={"color": colour, "pattern": {"shape": pattern}}, legendgroup=name,
+                showlegend=col == 1, hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+            )  # fmt: skip
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="share of the variance", rangemode="tozero")
+    figure.update_layout(margin_l=140)
+    return Figure(
+        "importance",
+        "What matters",
+        f"Sobol indices (functional analysis of variance) of the surrogate of iteration "
+        f"{view.model_iteration} over the whole space: the share of the variance that goes when a "
+        "parameter is known, alone and with all its interactions. Estimates of a model, not of "
+        "the objective.",
+        figure,
+    )
+
+
+def _most_important(view: View, of: int, count: int) -> list[int]:
+    """Columns of v that matter most, to the objective (of: 0) or to feasibility (1)."""
+    total = np.nan_to_num(view.importance["total"][of], nan=-1.0)
+    return [int(j) for j in np.argsort(-total, kind="stable")[:count]]
+
+
+def surfaces(view: View) -> Figure | None:
+    """What the surrogate expects over pairs of the parameters that matter most."""
+    if not view.has_model or view.best is None or view.space.k < 2:
+        return None
+    active = np.isfinite(view.table.v[view.best])
+    ranked = [j for j in _most_important(view, 0, view.space.k) if active[j]][:3]
+    pairs = [(a, b) for i, a in enumerate(ranked) for b in ranked[i + 1 :]]
+    if not pairs:
+        return None
+    grids = [pair(view, a, b) for a, b in pairs]
+    log = scale(view).log and all(np.all(g[2] > 0) for g in grids)
+    shown = [np.log10(g[2]) if log else g[2] for g in grids]
+    low, high = np.quantile(np.concatenate([z.ravel() for z in shown]), [0, 0.95])
+    if view.sign < 0:
+        low, high = np.quantile(np.concatenate([z.ravel() for z in shown]), [0.05, 1])
+    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.1)
+    for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
+        zip(pairs, grids, shown, strict=True), start=1
+    ):
+        place = {"row": 1, "col": i}
+        figure.add_heatmap(
+            x=x, y=y, z=small(z), zmin=low, zmax=high, colorscale="Viridis",
+            reversescale=view.sign > 0, showscale=i == 1, customdata=small(mean),
+            colorbar={"title": "log₁₀ of expected" if log else "expected"}, **place,
+            hovertemplate="%{customdata:.5g} at %{x:.5g}, %{y:.5g}<extra></extra>",
+        )  # fmt: skip
+        if np.ptp(feasible) > 1e-3:
+            dark, clear = "rgba(0,0,0,.55)", "rgba(0,0,0,0)"
+            figure.add_heatmap(
+                x=x, y=y, z=small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
+                colorscale=[[0, dark], [0.5, dark], [0.5, clear], [1, clear]], **place,
+            )  # fmt: skip
+        figure.add_scatter(
+            x=[view.table.v[view.best, a]], y=[view.table.v[view.best, b]], mode="markers",
+            marker={"symbol": "star", "size": 14, "color": ORANGE, "line": {"width": 1}},
+            name="best", legendgroup="best", showlegend=i == 1, customdata=[view.best], **place,
+            hovertemplate="best<extra></extra>",
+        )  # fmt: skip
+        column_x, column_y = view.space.columns[a], view.space.columns[b]
+        figure.update_xaxes(axis_of(column_x, title=escape(column_x.name)), **place)
+        figure.update_yaxes(axis_of(column_y, title=escape(column_y.name)), **place)
+    return Figure(
+        "surfaces",
+        "Two parameters at a time",
+        "What the surrogate expects of the objective over pairs of the parameters that matter "
+        "most, the others as in the best point. Lighter is better"
+        + (" (smaller)" if view.sign > 0 else " (larger)")
+        + "; darkened, a point is more likely infeasible than not.",
+        figure,
+    )
+
+
+def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
+    """Values of two columns, and the predicted mean and feasibility on their grid (nb, na)."""
+    assert view.best is not None
+    x, y = view.slice_values(a, 33), view.slice_values(b, 33)
+    grid_x, grid_y = np.meshgrid(x, y)
+    points = view.through(view.best, {a: grid_x.ravel(), b: grid_y.ravel()})
+    mean, _, feasible = view.predict(points)
+    return x, y, mean.reshape(grid_x.shape), feasible.reshape(grid_x.shape)
+
+
+def feasible_map(view: View) -> Figure | None:
+    """P(feasible) over the two parameters that it depends on most, with every outcome."""
+    if not view.has_model or view.space.k < 2 or view.ok.all() or view.best is None:
+        return None
+    if not np.isfinite(view.importance["total"][1]).any():
+        return None
+    active = np.isfinite(view.table.v[view.best])
+    ranked = [j for j in _most_important(view, 1, view.space.k) if active[j]][:2]
+    if len(ranked) < 2:
+        return None
+    a, b = ranked
+    x, y, _, feasible = pair(view, a, b)
+    figure = plot(460)
+    figure.add_heatmap(
+        x=x, y=y, z=small(feasible), zmin=0, zmax=1, colorscale=[[0, "#888"], [1, "#fff"]],
+        colorbar={"title": "P(feasible)"}, hovertemplate="%{z:.2f}<extra>P(feasible)</extra>",
+    )  # fmt: skip
+    total = 0
+    for name, group in groups(view).items():
+        rows = sample(view, np.flatnonzero(group & np.isfinite(view.table.v[:, [a, b]]).all(1)))
+        total += len(rows)
+        if len(rows):
+            figure.add_scatter(
+                x=small(view.table.v[rows, a]), y=small(view.table.v[rows, b]), mode="markers",
+                name=name, marker=marks(name, 6), customdata=rows,
+                text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
+            )  # fmt: skip
+    column_x, column_y = view.space.columns[a], view.space.columns[b]
+    figure.update_layout(
+        xaxis=axis_of(column_x, title=escape(column_x.name)),
+        yaxis=axis_of(column_y, title=escape(column_y.name)),
+    )
+    return Figure(
+        "feasible-map",
+        "Where evaluations end well",
+        "The probability to be feasible over the two parameters that it depends on most, the "
+        "others as in the best point, and every outcome, wherever its other parameters lie."
+        + sampled(total, len(view)),
+        figure,
+    )

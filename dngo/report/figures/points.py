@@ -1,0 +1,220 @@
+"""The points: where they lie, how they ended, and how good they were expected to be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dngo.batch import STATUSES
+from dngo.report.data import View
+from dngo.report.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    MOST_LINES,
+    ORANGE,
+    PATTERNS,
+    STATUS_COLOURS,
+    Figure,
+    choice_name,
+    escape,
+    note,
+    plot,
+    sample,
+    sampled,
+    scale,
+    small,
+    subplots,
+)
+from dngo.space.space import Column
+
+
+def parallel(view: View) -> Figure | None:
+    """Parallel coordinates: the evaluations as lines across the parameters."""
+    rows = np.flatnonzero(view.ok)
+    if len(rows) < 2:
+        return None
+    order = rows[np.argsort(view.sign * view.table.objective[rows], kind="stable")]
+    best, rest = order[: MOST_LINES // 2], order[MOST_LINES // 2 :]
+    spread = np.linspace(0, max(len(rest) - 1, 0), min(len(rest), MOST_LINES // 2)).astype(int)
+    drawn = np.concatenate([best, rest[spread]])[::-1]  # the best on top
+    axis = scale(view)
+    shown = axis.clip(view.table.objective[drawn])
+    colour = np.log10(shown) if axis.log else shown
+    dimensions = []
+    for j, column in view.columns:
+        ticks, names = _ticks(view, j, column)
+        dimensions.append(
+            {
+                "label": escape(column.name), "values": small(view.unit[drawn, j]),
+                "range": [0, 1], "tickvals": ticks, "ticktext": names,
+            }
+        )  # fmt: skip
+    dimensions.append({"label": "log₁₀ objective" if axis.log else "objective", "values": colour})
+    figure = plot(440, margin={"l": 60, "r": 90, "t": 70, "b": 30})
+    figure.add_parcoords(
+        dimensions=dimensions,
+        line={
+            "color": colour, "colorscale": "Viridis", "reversescale": view.sign < 0,
+            "showscale": False,
+        },
+    )  # fmt: skip
+    part = "" if len(drawn) == len(rows) else f" {len(drawn):,} of {len(rows):,} are drawn."
+    return Figure(
+        "parallel",
+        "Parallel coordinates",
+        "Each line is an ok evaluation, the darker the better. Drag along an axis to pick a range, "
+        "click the axis to let it go. Parameters that are not active stand at their default."
+        + part,
+        figure,
+    )
+
+
+def _ticks(view: View, j: int, column: Column) -> tuple[list[float], list[str]]:
+    """Some values of a parameter with their place on the unit interval; no markup here."""
+    values = view.slice_values(j, 200)
+    if len(values) > 7:
+        values = values[np.linspace(0, len(values) - 1, 6).astype(int)]
+    points = np.repeat(view.space.defaults(), len(values), axis=0)
+    points[:, j] = values
+    places = view.space.unit(points)[:, j].tolist()
+    if column.choices is not None:
+        return places, [choice_name(column, int(v)) for v in values]
+    return places, [f"{v:.3g}" for v in values]
+
+
+def feasibility(view: View) -> Figure | None:
+    """How each iteration's evaluations ended, and what share was expected to be feasible."""
+    if view.ok.all():
+        return None
+    iterations, where = np.unique(view.table.iteration, return_inverse=True)
+    size = np.bincount(where)
+    figure = plot(380, barmode="stack", bargap=0.1)
+    for status in STATUSES:
+        share = np.bincount(where, weights=view.table.status == status) / size
+        if share.any():
+            figure.add_bar(
+                x=iterations, y=small(share), name=status,
+                marker={
+                    "color": STATUS_COLOURS[status], "pattern": {"shape": PATTERNS[status]},
+                    "line": {"width": 0.5, "color": "white"},
+                },
+                hovertemplate="iteration %{x}: %{y:.0%}<extra>" + status + "</extra>",
+            )  # fmt: skip
+    known = np.isfinite(view.numbers["feasibility"])
+    if known.any():
+        count = np.bincount(where, weights=known)
+        total = np.bincount(where, weights=np.where(known, view.numbers["feasibility"], 0.0))
+        some = count > 0
+        figure.add_scatter(
+            x=iterations[some], y=small(total[some] / count[some]), name="feasible, as expected",
+            mode="lines+markers", marker={"symbol": "square", "size": 6, "color": BLACK},
+            line={"color": BLACK, "dash": "dash"},
+            hovertemplate="expected feasible: %{y:.0%}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis_title="iteration", yaxis={"title": "share", "range": [0, 1], "tickformat": ".0%"}
+    )
+    return Figure(
+        "feasibility",
+        "How evaluations ended",
+        "The share of each outcome by iteration, and the share that the model expected to be "
+        "feasible when it proposed them. Both should rise, and agree.",
+        figure,
+    )
+
+
+def calibration(view: View) -> Figure | None:
+    """What was predicted of each proposal against what came of it, out of sample."""
+    mean, std = view.numbers["mean"], view.numbers["std"]
+    known = view.ok & np.isfinite(mean) & (std > 0)
+    if known.sum() < 2:
+        return None
+    rows = sample(view, np.flatnonzero(known))
+    axis = scale(view)
+    figure = subplots(
+        1, 2, height=420, horizontal_spacing=0.12,
+        subplot_titles=["predicted and observed", "share inside the 95 % interval"],
+    )  # fmt: skip
+    figure.add_scatter(
+        x=small(mean[rows]), y=small(view.table.objective[rows]), mode="markers", name="proposal",
+        error_x={
+            "array": small(1.96 * std[rows]), "width": 0, "thickness": 0.7,
+            "color": "rgba(0,0,0,.25)",
+        } if len(rows) <= 400 else None,
+        marker={
+            "color": view.table.iteration[rows], "colorscale": "Viridis", "size": 6,
+            "reversescale": True, "colorbar": {"title": "iteration", "x": 0.44, "thickness": 12},
+        },
+        customdata=rows, text=[view.id(row) for row in rows], row=1, col=1, showlegend=False,
+        hovertemplate="%{text}: %{x:.5g} predicted, %{y:.5g} observed<extra></extra>",
+    )  # fmt: skip
+    ends = [axis.low, axis.high]
+    figure.add_scatter(
+        x=ends, y=ends, mode="lines", line={"color": BLACK, "dash": "dash"}, name="equal",
+        row=1, col=1, hoverinfo="skip",
+    )  # fmt: skip
+    figure.update_xaxes(axis.axis(title="predicted (with 95 %)"), row=1, col=1)
+    figure.update_yaxes(axis.axis(title="observed"), row=1, col=1)
+    note(figure, axis.outside)
+    iterations, where = np.unique(view.table.iteration[known], return_inverse=True)
+    z = (view.table.objective[known] - mean[known]) / std[known]
+    inside = np.bincount(where, weights=np.abs(z) < 1.96) / np.bincount(where)
+    figure.add_scatter(
+        x=iterations, y=small(inside), mode="lines+markers", name="of this batch", row=1, col=2,
+        marker={"symbol": "circle", "color": BLUE}, line={"color": BLUE},
+        hovertemplate="iteration %{x}: %{y:.0%}<extra></extra>",
+    )  # fmt: skip
+    figure.add_hline(y=0.95, line={"color": BLACK, "dash": "dot"}, row=1, col=2)
+    figure.update_xaxes(title="iteration", row=1, col=2)
+    figure.update_yaxes(range=[0, 1.03], tickformat=".0%", row=1, col=2)
+    overall = float(np.mean(np.abs(z) < 1.96))
+    return Figure(
+        "calibration",
+        "Predicted and observed",
+        "What was expected of each proposal when it was picked, and what came of it: the model had "
+        f"not seen it. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
+        "Proposals are picked where the model promises much, so this is a hard test."
+        + sampled(len(rows), int(known.sum())),
+        figure,
+    )
+
+
+def batch(view: View) -> Figure | None:
+    """The last batch in the order of picking: value, stage, and distance to what was known."""
+    rows = view.last
+    value = view.numbers["value"][rows]
+    if not np.isfinite(value).any():
+        return None
+    figure = subplots(
+        2, 1, height=480, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.5, 0.5]
+    )
+    symbols = ["circle", "square", "diamond-open", "cross", "triangle-up-open", "x", "star"]
+    colours = [BLUE, ORANGE, BLACK, GREEN, GREY, "#CC79A7", "#E69F00"]
+    for i, source in enumerate(sorted(set(view.source[rows]))):
+        part = np.flatnonzero(view.source[rows] == source)
+        marker = {"symbol": symbols[i % 7], "color": colours[i % 7], "size": 9}
+        for line, y in ((1, value[part]), (2, view.nearest[rows[part]])):
+            figure.add_scatter(
+                x=part + 1, y=y, mode="markers", name=escape(source), legendgroup=source,
+                showlegend=line == 1, marker=marker, customdata=rows[part], row=line, col=1,
+                text=[view.id(row) for row in rows[part]],
+                hovertemplate="%{text}: %{y:.4g}<extra>" + escape(source) + "</extra>",
+            )  # fmt: skip
+    positive = value[np.isfinite(value)]
+    log = positive.min() > 0 and positive.max() > 10 * positive.min()
+    figure.update_yaxes(
+        title="acquisition value", type="log" if log else "linear",
+        row=1, col=1,
+    )  # fmt: skip
+    figure.update_yaxes(title="distance to the nearest", rangemode="tozero", row=2, col=1)
+    figure.update_xaxes(title="pick", row=2, col=1)
+    return Figure(
+        "batch",
+        f"The last batch, iteration {view.table.iteration[-1]}",
+        "Its points in the order of picking: the acquisition value, by the stage of the search that "
+        "found each, and the distance to the nearest point known or picked before (root mean square "
+        "over the parameters, unit cube). A distance near 0 is an evaluation spent twice. Stages do "
+        "not value points on the same scale.",
+        figure,
+    )

@@ -1,0 +1,204 @@
+"""What the figures share: marks, axes, samples.
+
+Every figure can be read in greyscale: status is a symbol as well as a colour, lines differ in their
+dashes, colour scales grow darker.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dngo.report.data import View
+from dngo.space.space import Column
+
+MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
+MOST_LINES = 1000  # of the parallel coordinates
+BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
+SYMBOLS = {"ok": "circle", "infeasible": "diamond-open", "failed": "x-thin-open"}
+COLOURS = {"ok": BLUE, "infeasible": ORANGE, "failed": BLACK}
+PATTERNS = {
+    "ok": "", "infeasible": "/", "failed": "x", "invalid": "+",
+    "timeout": "-", "out_of_memory": "|", "lost": ".",
+}  # fmt: skip
+STATUS_COLOURS = {
+    "ok": BLUE, "infeasible": ORANGE, "failed": "#404040", "invalid": "#CC79A7",
+    "timeout": "#E69F00", "out_of_memory": "#56B4E9", "lost": "#BBBBBB",
+}  # fmt: skip
+AXIS = {
+    "showline": True, "ticks": "outside", "gridcolor": "#eee", "zeroline": False,
+    "exponentformat": "power",
+}  # fmt: skip
+TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "hovermode": "closest",
+        "margin": {"l": 70, "r": 30, "t": 40, "b": 60},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "xaxis": AXIS,
+        "yaxis": AXIS,
+        "colorway": [BLUE, ORANGE, BLACK, GREEN, GREY],
+    }
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot with its place in the report.
+
+    key: its anchor.  caption: what is seen, how it was reduced, and what it says.
+    """
+
+    key: str
+    title: str
+    caption: str
+    plot: go.Figure
+
+
+def escape(text: object) -> str:
+    """Text of a user for a plot: Plotly takes tags in it for markup."""
+    return html.escape(str(text), quote=False)
+
+
+def plot(height: int = 420, **layout: Any) -> go.Figure:
+    return go.Figure(layout={"template": TEMPLATE, "height": height, **layout})
+
+
+def subplots(rows: int, cols: int, *, height: int, **options: Any) -> go.Figure:
+    figure = make_subplots(rows=rows, cols=cols, **options)
+    figure.update_layout(template=TEMPLATE, height=height)
+    if "subplot_titles" in options:  # the legend stands above them
+        top = 84
+        figure.update_layout(margin_t=top, legend_y=1 + 32 / max(height - top - 60, 1))
+    return figure
+
+
+def small(values: np.ndarray) -> np.ndarray:
+    """Single precision shows all that a screen can, in half the bytes."""
+    return np.asarray(values, dtype=np.float32)
+
+
+def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
+    """At most so many of the rows: every improvement and the best, the others evenly spaced."""
+    if len(rows) <= most:
+        return rows
+    new = np.flatnonzero(np.diff(view.best_so_far, prepend=np.nan) != 0)
+    kept = np.intersect1d(new[np.isfinite(view.best_so_far[new])], rows)[-most // 2 :]
+    spread = rows[np.linspace(0, len(rows) - 1, most - len(kept)).astype(int)]
+    return np.union1d(kept, spread)
+
+
+def sampled(shown: int, of: int) -> str:
+    return "" if shown == of else f" {shown:,} of {of:,} evaluations are drawn, evenly spaced."
+
+
+def groups(view: View) -> dict[str, np.ndarray]:
+    return {"ok": view.ok, "infeasible": view.infeasible, "failed": view.failed}
+
+
+def marks(name: str, size: int = 7) -> dict[str, Any]:
+    return {
+        "symbol": SYMBOLS[name],
+        "color": COLOURS[name],
+        "size": size,
+        "opacity": 0.7 if name == "ok" else 1.0,
+        "line": {"width": 1.2 if name != "ok" else 0, "color": COLOURS[name]},
+    }
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis for the objective that shows the good end in full.
+
+    low, high: what is shown.  log: logarithmic.  above, below: how many values lie outside.
+    """
+
+    low: float
+    high: float
+    log: bool
+    below: int
+    above: int
+
+    def axis(self, **more: Any) -> dict[str, Any]:
+        """The settings of a Plotly axis."""
+        ends = np.log10([self.low, self.high]) if self.log else np.array([self.low, self.high])
+        return {"type": "log" if self.log else "linear", "range": ends.tolist(), **more}
+
+    @property
+    def outside(self) -> str:
+        """A sentence that counts what lies outside the axis; empty if nothing does."""
+        parts = [(self.above, "above"), (self.below, "below")]
+        counted = [f"{n:,} {where}" for n, where in parts if n]
+        return f"Outside the axis: {' and '.join(counted)}." if counted else ""
+
+    def clip(self, values: np.ndarray) -> np.ndarray:
+        return np.clip(values, self.low, self.high)
+
+
+def scale(view: View) -> Scale:
+    """Logarithmic where values differ by an order of magnitude, else without the worst tenth."""
+    values = view.table.objective[view.ok | view.infeasible]
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return Scale(0.0, 1.0, False, 0, 0)
+    good = view.table.objective[view.ok] if view.ok.any() else values
+    low, high = float(np.min(good)), float(np.max(good))
+    log = low > 0 and high > 10 * low
+    if log:
+        margin = (high / low) ** 0.06
+        low, high = low / margin, high * margin
+    else:
+        if view.sign > 0:
+            high = float(np.quantile(good, 0.9)) if len(good) > 10 else high
+        else:
+            low = float(np.quantile(good, 0.1)) if len(good) > 10 else low
+        margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
+        low, high = low - margin, high + margin
+    return Scale(low, high, log, int(np.sum(values < low)), int(np.sum(values > high)))
+
+
+def note(figure: go.Figure, text: str, **where: Any) -> None:
+    """A remark inside the axes, top right."""
+    if text:
+        place = {"x": 1, "y": 1, "xref": "x domain", "yref": "y domain", **where}
+        figure.add_annotation(
+            text=escape(text), showarrow=False, xanchor="right", yanchor="top",
+            font={"size": 11, "color": "#555"}, bgcolor="rgba(255,255,255,.8)", **place,
+        )  # fmt: skip
+
+
+def choice_name(column: Column, index: int) -> str:
+    assert column.choices is not None
+    text = str(column.choices[index])
+    return text if len(text) <= 16 else f"{text[:14]}..."
+
+
+def axis_of(column: Column, **more: Any) -> dict[str, Any]:
+    """The axis of a parameter: its bounds and a little beyond, its scale, its choices."""
+    if column.choices is not None:
+        names = [escape(choice_name(column, i)) for i in range(len(column.choices))]
+        return {
+            "tickvals": list(range(len(names))), "ticktext": names,
+            "range": [-0.5, len(names) - 0.5], **more,
+        }  # fmt: skip
+    low, high = column.low, column.high
+    if column.levels is not None and column.levels <= 8 and not column.log:
+        more["nticks"] = column.levels
+        more["tickvals"] = (
+            np.linspace(low, high, column.levels).tolist()
+            if column.values is None
+            else column.values.tolist()
+        )
+    if column.log:
+        ends = np.log10([low, high])
+        margin = 0.04 * (ends[1] - ends[0])
+        return {"type": "log", "range": [ends[0] - margin, ends[1] + margin], **more}
+    margin = 0.04 * (high - low)
+    return {"type": "linear", "range": [low - margin, high + margin], **more}

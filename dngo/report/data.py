@@ -231,9 +231,11 @@ class View:
             found = sobol_indices(
                 func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
             )
+        total = np.clip(found.total_order, 0.0, None)
+        varies = np.where(total.max(axis=1, keepdims=True) > 0, 1.0, np.nan)
         return {
-            "first": np.clip(found.first_order, 0.0, 1.0),
-            "total": np.clip(found.total_order, 0.0, None),
+            "first": np.clip(found.first_order, 0.0, 1.0) * varies,
+            "total": total * varies,
         }
 
     # ---- time -----------------------------------------------------------------------------------

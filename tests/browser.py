@@ -1,0 +1,78 @@
+"""A headless Chromium that tells what it was asked for and what it complained about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1300,1000",
+)
+
+
+class Browser:
+    """One window of Chromium on Debian's packages chromium and chromium-driver."""
+
+    def __init__(self, profile: Path):
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(shutil.which("chromium"))
+        for option in (*OPTIONS, f"--user-data-dir={profile}"):
+            options.add_argument(option)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+
+    def open(self, url: str) -> None:
+        self.driver.get("about:blank")
+        for kind in ("browser", "performance"):  # what the browser did for itself before
+            self.driver.get_log(kind)
+        self.driver.get(url)
+
+    def js(self, code: str) -> Any:
+        """The value of an expression in the page."""
+        return self.driver.execute_script(f"return {code}")
+
+    def wait(self, code: str, seconds: float = 60) -> Any:
+        """The value of an expression once it is true."""
+        deadline = time.monotonic() + seconds
+        while not (value := self.js(code)):
+            assert time.monotonic() < deadline, f"not within {seconds} s: {code}"
+            time.sleep(0.05)
+        return value
+
+    def draw_everything(self) -> list[str]:
+        """Scroll through all figures and the table; the figures' names."""
+        names = self.js("[...document.querySelectorAll('.figure')].map(f => f.dataset.figure)")
+        for name in names:
+            self.js(f"document.getElementById('{name}').scrollIntoView()")
+            self.wait(f"document.getElementById('figure-{name}').dataset.state !== 'drawing'")
+            self.wait(f"document.getElementById('figure-{name}').dataset.state")
+        return names
+
+    def complaints(self) -> list[str]:
+        """Errors on the console; a graphics card that is missing is not one."""
+        return [e["message"] for e in self.driver.get_log("browser") if e["level"] == "SEVERE"]
+
+    def requests(self) -> set[str]:
+        """Everything the page asked for."""
+        events = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
+        return {
+            e["params"]["request"]["url"]
+            for e in events
+            if e["method"] == "Network.requestWillBeSent"
+            # the new tab page, which loads late
+            and not e["params"].get("documentURL", "").startswith("chrome")
+        }

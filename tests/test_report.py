@@ -1,0 +1,427 @@
+"""The report: right numbers, words that fit, one file, and a real browser that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic
+from browser import Browser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from toy import Toy
+
+from dngo import archive
+from dngo.cli import main
+from dngo.report.compare import read, rows
+from dngo.report.data import View
+from dngo.report.figures import FIGURES, all_figures
+from dngo.report.figures.style import scale
+from dngo.report.health import checks, messages
+from dngo.report.page import study_page, write_report
+from dngo.report.serve import Server
+from dngo.study import Study
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Study:
+    """80 points in four iterations."""
+    return synthetic.study(tmp_path_factory.mktemp("small"), iterations=3, size=20)
+
+
+@pytest.fixture(scope="module")
+def view(small: Study) -> View:
+    return View.of(small.archive)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> tuple[Study, Path, float]:
+    """2,500 points, their report, and the CPU seconds it took."""
+    study = synthetic.study(tmp_path_factory.mktemp("large"), iterations=24, size=100)
+    folder = study.folder / "report"
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    write_report(
+        study,
+        summary=folder / "summary.txt",
+        page=folder / "report.html",
+        scores=folder / "scores.csv",
+    )
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return study, folder / "report.html", seconds
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.driver.quit()
+
+
+# ---- the numbers --------------------------------------------------------------------------------
+
+
+def altered(view: View, **columns: Any) -> View:
+    """The same study with other values in its table."""
+    own = {k: v for k, v in columns.items() if hasattr(view.table, k)}
+    rest = {k: v for k, v in columns.items() if k not in own}
+    return replace(view, table=replace(view.table, **own), **rest)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ok", "infeasible", "failed"]), st.floats(-5, 5)), min_size=80, max_size=80))  # fmt: skip
+@settings(max_examples=30, deadline=None)
+def test_the_best_so_far_is_that_of_the_ok_rows_up_to_there(view: View, outcomes) -> None:
+    status, values = np.array([o[0] for o in outcomes]), np.array([o[1] for o in outcomes])
+    for direction, better in (("minimize", min), ("maximize", max)):
+        other = replace(altered(view, status=status, objective=values), direction=direction)
+        for row, found in enumerate(other.best_so_far):
+            good = [v for s, v in zip(status[: row + 1], values, strict=False) if s == "ok"]
+            assert found == better(good) if good else np.isnan(found)
+
+
+def test_slots_busy_add_up_to_the_time_of_the_evaluations(view: View) -> None:
+    started, finished = view.numbers["started"], view.numbers["finished"]
+    edges = np.sort(np.random.default_rng(0).uniform(started.min(), finished.max(), 50))
+    edges = np.concatenate([[started.min()], edges, [finished.max()]])
+    total = np.sum(view.busy(edges) * np.diff(edges))
+    assert total == pytest.approx(np.sum(finished - started))
+    assert view.busy(edges).max() <= len(view)
+
+
+def test_the_nearest_point_known_is_that_of_all_pairs(view: View) -> None:
+    distance = np.sqrt(((view.unit[:, None] - view.unit[None]) ** 2).mean(axis=2))
+    # What a pick knew: the iterations before, and the picks before it, all of them earlier rows.
+    distance[np.triu_indices(len(view))] = np.inf
+    np.testing.assert_allclose(view.nearest[1:], distance.min(axis=1)[1:])
+
+
+class Linear:
+    """A model of which the Sobol indices are known: the weights squared, by their variances."""
+
+    objective = (None,)
+
+    def __init__(self, weights: np.ndarray):
+        self.weights = weights
+
+    def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return x @ self.weights, np.ones(len(x))
+
+    def feasibility(self, x: np.ndarray) -> np.ndarray:
+        return np.full(len(x), 0.5)
+
+
+def test_importance_of_a_sum_is_its_weights_squared(tmp_path: Path) -> None:
+    space = {name: {"type": "float", "low": 0, "high": 1} for name in "cab"}
+    study = synthetic.study(tmp_path, iterations=0, size=8, space=space, constraints=[])
+    view = replace(View.of(study.archive), model=Linear(np.array([3.0, 1.0, 0.0])))
+    for indices in view.importance.values():  # columns stand by name: a, b, c
+        np.testing.assert_allclose(indices[0], [0.9, 0.1, 0.0], atol=0.02)
+        assert np.isnan(indices[1]).all()
+    assert [column.name for _, column in view.columns] == ["c", "a", "b"]
+
+
+def test_what_lies_outside_the_axis_is_counted(view: View) -> None:
+    values = np.linspace(-1.0, 1.0, len(view))
+    axis = scale(altered(view, objective=values, status=np.full(len(view), "ok")))
+    assert axis.low < values.min() and axis.below == 0
+    assert axis.above == np.sum(values > axis.high) > 0
+    assert axis.outside == f"Outside the axis: {axis.above} above."
+
+
+def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:
+    drawn = [draw(view) for draw in FIGURES]  # an error shows here, not in a report's place for it
+    figures = [figure for figure in drawn if figure is not None]
+    assert len(figures) == len(FIGURES)
+    for figure in figures:
+        traces = figure.plot.data
+        assert traces and figure.caption and figure.title
+        for trace in traces:
+            if trace.type == "scatter" and trace.showlegend is not False:
+                assert trace.name, figure.key
+    order = [c.name for _, c in view.columns]
+    parallel = next(f for f in figures if f.key == "parallel").plot.data[0]
+    assert [d.label for d in parallel.dimensions][:-1] == order == list(view.space.parameters)
+    # Nothing is left out: what failed has its marks.
+    progress = next(f for f in figures if f.key == "progress").plot
+    assert sum(len(t.x) for t in progress.data if t.mode == "markers") == len(view)
+
+
+@pytest.mark.parametrize("name", ["v1-auto", "v1-bohamiann", "v1-least_squares", "v1-random"])
+def test_old_archives_have_reports(name: str) -> None:
+    view = View.of(Path(__file__).parent / "data" / "archives" / f"{name}.h5")
+    assert all("could not be drawn" not in figure.caption for figure in all_figures(view))
+    checks(view)
+
+
+# ---- health -------------------------------------------------------------------------------------
+
+
+def findings(view: View) -> str:
+    return "\n".join(f"{c.level}: {c.finding} {c.advice}" for c in checks(view))
+
+
+def test_a_set_up_that_fails_is_told_apart_from_a_hard_space(view: View) -> None:
+    n = len(view)
+    broken = altered(
+        view,
+        status=np.full(n, "failed"),
+        objective=np.full(n, np.nan),
+        message=np.full(n, "line 1\nexit status 127: no such program", dtype=object),
+    )
+    text = findings(broken)
+    assert text.startswith(f"stop: {n} of {n} evaluations have no objective")
+    assert "no such program" in text and "logs/points" in text
+    assert all(f.key for f in all_figures(broken))
+    assert "have no objective" not in findings(view)
+
+
+def test_no_feasible_point_is_said_with_the_constraint_that_broke(view: View) -> None:
+    n = len(view)
+    never = altered(
+        view,
+        status=np.full(n, "infeasible"),
+        constraints={"budget": np.zeros(n)},
+        objective=np.ones(n),
+    )
+    assert f"No point is feasible yet, of {n}. Broken: budget ({n} times)" in findings(never)
+    assert all("could not be drawn" not in f.caption for f in all_figures(never))
+
+
+def test_a_best_point_on_a_bound_is_named(view: View) -> None:
+    v = view.table.v.copy()
+    j = next(j for j, c in view.columns if c.name == "rate")
+    v[view.best, j] = 1.0
+    assert "best point has rate = 1, on the bound of [0.0001, 1]" in findings(altered(view, v=v))
+    assert "on the bound" not in findings(view)
+
+
+def test_a_model_no_better_than_a_constant_is_told(view: View) -> None:
+    wrong = {**view.numbers, "mean": view.numbers["mean"] + 50.0}
+    assert "no better than the mean" in findings(replace(view, numbers=wrong))
+    assert "no better than the mean" not in findings(view)
+
+
+def test_a_batch_of_near_duplicates_is_told(view: View) -> None:
+    v = view.table.v.copy()
+    v[view.last] = v[0]
+    assert f"{len(view.last)} of the {len(view.last)} points of the last batch" in findings(
+        altered(view, v=v)
+    )
+
+
+def test_idle_slots_are_told(view: View) -> None:
+    late = 100.0 * view.table.iteration
+    numbers = {k: view.numbers[k] + late for k in ("started", "finished")}
+    idle = replace(view, numbers={**view.numbers, **numbers})
+    assert "batches_in_flight: 2" in findings(idle)
+    start = view.table.iteration * 9.0
+    numbers = {"started": start, "finished": start + 9.0}
+    assert "idle" not in findings(replace(view, numbers={**view.numbers, **numbers}))
+
+
+def test_nothing_more_to_expect_is_told(view: View) -> None:
+    objective = view.table.objective.copy()
+    objective[np.flatnonzero(view.ok)[0]] = -100.0
+    over = altered(view, objective=objective)
+    assert "Nothing more is to be expected" in findings(over)
+    hopeful = {**view.numbers, "mean": np.full(len(view), -200.0)}
+    assert "Nothing more" not in findings(replace(over, numbers=hopeful))
+
+
+def test_messages_that_differ_in_numbers_are_one(view: View) -> None:
+    found = messages(view)
+    assert [count for count, *_ in found] == sorted((c for c, *_ in found), reverse=True)
+    assert sum(count for count, *_ in found) == np.sum(~view.ok)
+    assert len(found) == 2  # failed and infeasible
+
+
+# ---- the file -----------------------------------------------------------------------------------
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.code = ""
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.found and self.found[-1][0] == "script":
+            self.code += data
+
+
+def test_text_of_users_is_text_and_the_page_refers_to_nothing(small: Study) -> None:
+    document = study_page(small)
+    tags = Tags()
+    tags.feed(document)
+    scripts = [a for t, a in tags.found if t == "script"]
+    packed = [a for a in scripts if a.get("type") == "application/gzip"]
+    assert len(scripts) == len(packed) + 1
+    assert "window.hacked" in document and "hacked" not in tags.code
+    for tag, attributes in tags.found:
+        for name in ("src", "href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+    policy = next(a["content"] for t, a in tags.found if a.get("http-equiv"))
+    assert "default-src 'none'" in str(policy) and "connect-src 'none'" in str(policy)
+    assert study_page(small) == document  # nothing of the clock
+
+
+def test_a_report_of_2500_points_is_quick_and_small(large) -> None:
+    _, path, seconds = large
+    assert seconds < 10
+    assert path.stat().st_size < 5e6
+
+
+def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, browser) -> None:
+    _, path, _ = large
+    browser.open(path.as_uri())
+    names = browser.draw_everything()
+    assert len(names) == len(FIGURES)
+    for name in names:
+        div = f"document.getElementById('figure-{name}')"
+        assert browser.js(f"{div}.dataset.state") == "drawn", name
+        # What was drawn is what was sent, not an empty frame.
+        assert browser.js(
+            f"{div}.querySelectorAll('.trace, .hm, .points path, canvas, .parcoords').length"
+        ), name
+    assert browser.js("window.hacked") is None
+    assert browser.complaints() == []
+    assert {url for url in browser.requests() if not url.startswith(("blob:", "data:"))} == {
+        path.as_uri()
+    }
+
+
+def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
+    study, path, _ = large
+    browser.open(path.as_uri())
+    browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
+    browser.js("document.getElementById('progress').scrollIntoView()")
+    dot = browser.driver.find_elements(By.CSS_SELECTOR, "#figure-progress .points path")[150]
+    ActionChains(browser.driver).move_to_element(dot).perform()
+    label = browser.wait("document.querySelector('#figure-progress .hovertext')?.textContent")
+    assert re.search(r"\d+-\d+", label)
+    ActionChains(browser.driver).click(dot).perform()
+    browser.wait("!document.getElementById('detail').hidden")
+    title = browser.js("document.querySelector('#detail h2').textContent")
+    assert re.fullmatch(r"Proposal \d+-\d+", title)
+    detail = browser.driver.find_element(By.ID, "detail").text
+    assert f"dngo audit {study.archive} --proposal" in detail and "found as" in detail
+
+    browser.js("document.getElementById('close').click()")
+    browser.js("document.getElementById('points').scrollIntoView()")
+    browser.wait("document.getElementById('table').dataset.state === 'drawn'")
+    assert browser.js("document.getElementById('found').textContent") == "2,500 of 2,500 points"
+    ok = int(np.sum(archive.read_table(study.archive).status == "ok"))
+    filters = browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-header-filter input")
+    filters[1].send_keys("ok")
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{ok:,} of')")
+    filters[2].send_keys("<0.5")
+    table = archive.read_table(study.archive)
+    low = int(np.sum((table.status == "ok") & (table.objective < 0.5)))
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{low:,} of')")
+    browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-row")[0].click()
+    browser.wait("!document.getElementById('detail').hidden")
+    assert browser.complaints() == []
+
+
+# ---- live ---------------------------------------------------------------------------------------
+
+
+def ask(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_serve_answers_this_machine_and_gives_no_file_away(small: Study, browser) -> None:
+    server = Server(small, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        assert server.server_address[0] == "127.0.0.1"
+        assert "Health" in ask(server.address)[1]
+        status = json.loads(ask(f"{server.address}status.json")[1])
+        assert status["version"] and "Evaluations  80" in status["text"]
+        assert "Why it was proposed" in ask(f"{server.address}audit/1-3")[1]
+        for path in ("../archive.h5", "..%2farchive.h5", "archive.h5", "etc/passwd", "audit/../x"):
+            assert ask(server.address + path)[0] == 404, path
+        assert ask(f"{server.address}audit/99-0")[0] == 404
+        assert ask(server.address, Host="example.org")[0] == 403
+        browser.open(server.address)
+        text = browser.wait("document.getElementById('live').textContent")
+        assert "Evaluations  80" in text
+        assert browser.complaints() == []
+        assert all(u.startswith((server.address, "blob:", "data:")) for u in browser.requests())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_watch_prints_lines_when_piped_and_ends_with_the_study(toy) -> None:
+    study = toy(iterations=1, batch_size=4, sleep=0.5)
+    process = study.start("--cores", "2")
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "dngo.cli", "watch", "--interval", "0.2"],
+        cwd=study.folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    lines = watch.communicate(timeout=60)[0].splitlines()
+    assert watch.returncode == 0
+    assert any("of 8 evaluated" in line and "0 of them merged" in line for line in lines)
+    assert re.match(r"12 evaluations, 12 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
+    assert "\x1b" not in "".join(lines)
+
+
+def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys) -> None:
+    old = Path(__file__).parent / "data" / "archives" / "v1-auto.h5"
+    page = tmp_path / "compared.html"
+    assert main(["compare", str(small.folder), str(old), "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    assert "synthetic" in text and "best after 20" in text
+    assert "figure-comparison" in page.read_text()
+    found = rows(read([str(small.folder), str(old)]))
+    table = archive.read_table(small.archive)
+    first = table.objective[:20][table.status[:20] == "ok"]
+    assert found[0]["best_at_common"] == first.min()
+    assert main(["compare", str(tmp_path / "none")]) == 1
+    assert "\n" not in capsys.readouterr().err.strip()
+
+
+def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Path) -> None:
+    study: Toy = toy(iterations=2, batch_size=4)
+    broken = tmp_path / "broken" / "plotly"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('no plotly here')\n")
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent))
+    study.snakemake(check=False)
+    assert len(archive.read_table(study.archive)) == 16
+    assert set(study.evaluations().values()) == {1}
+    monkeypatch.undo()
+    # Only the report is left to do, and then nothing.
+    again = study.snakemake()
+    assert "rule evaluate" not in again and (study.results / "report" / "report.html").exists()
+    assert "Nothing to be done" in study.snakemake()

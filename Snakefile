@@ -11,6 +11,10 @@
 # The archive is no output of any rule, so Snakemake can never delete it; and the iterations that
 # it holds are not in the DAG, so nothing that was evaluated is ever planned again.
 
+from snakemake.utils import min_version
+
+min_version("9.27")
+
 
 include: "rules/common.smk"
 include: "rules/fit.smk"

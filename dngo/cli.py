@@ -8,6 +8,7 @@ import io
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dngo {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
+    _add_configurations(commands)
+    _add_studies(commands)
+    _add_archives(commands)
+    return parser
+
+
+def _add_configurations(commands: Any) -> None:
+    """Commands that are given a configuration, and begin or check a study."""
     check = commands.add_parser("check", help="validate a configuration without running anything")
     check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
     page = check.add_mutually_exclusive_group()
@@ -60,35 +69,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(run=_check)
 
-    status = commands.add_parser("status", help="how a study stands, while it runs or afterwards")
-    status.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    status.add_argument("--results", help="folder of the studies, if not the configured one")
+    start = commands.add_parser("import", help="begin a study with evaluations made before")
+    start.add_argument("file", help="CSV, Parquet, or an Optuna study (SQLite, journal)")
+    start.add_argument("--config", default="config.yaml", help="default: config.yaml")
+    start.add_argument("--results", help="folder of the studies, if not the configured one")
+    start.add_argument("--objective", default="objective", help="its column; default: objective")
+    start.add_argument("--study", help="which of several Optuna studies in the file")
+    start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
+    start.set_defaults(run=_import)
+
+
+def _add_studies(commands: Any) -> None:
+    """Commands that look at the study of a configuration."""
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], words: str) -> Any:
+        command = commands.add_parser(name, help=words)
+        command.add_argument(
+            "config", nargs="?", default="config.yaml", help="default: config.yaml"
+        )
+        command.add_argument("--results", help="folder of the studies, if not the configured one")
+        command.set_defaults(run=run)
+        return command
+
+    status = add("status", _status, "how a study stands, while it runs or afterwards")
     status.add_argument("--json", action="store_true", help="print JSON")
-    status.set_defaults(run=_status)
-
-    watch = commands.add_parser("watch", help="how a study stands, live, until it is done")
-    watch.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    watch.add_argument("--results", help="folder of the studies, if not the configured one")
+    watch = add("watch", _watch, "how a study stands, live, until it is done")
     watch.add_argument("--interval", type=float, default=2.0, help="seconds; default: 2")
-    watch.set_defaults(run=_watch)
-
-    serve = commands.add_parser("serve", help="the report in a browser, refreshed as it runs")
-    serve.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    serve.add_argument("--results", help="folder of the studies, if not the configured one")
+    serve = add("serve", _serve, "the report in a browser, refreshed as it runs")
     serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
-    serve.set_defaults(run=_serve)
+    report = add("report", _report, "print what a study found")
+    report.add_argument("--html", help="write the report, too, as this HTML file")
 
+
+def _add_archives(commands: Any) -> None:
+    """Commands that need nothing but archives."""
     compare = commands.add_parser("compare", help="studies side by side")
     compare.add_argument("studies", nargs="+", metavar="STUDY", help="archives, or their folders")
     compare.add_argument("--json", action="store_true", help="print JSON")
     compare.add_argument("--html", help="write the curves, too, as this HTML file")
     compare.set_defaults(run=_compare)
-
-    report = commands.add_parser("report", help="print what a study found")
-    report.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    report.add_argument("--results", help="folder of the studies, if not the configured one")
-    report.add_argument("--html", help="write the report, too, as this HTML file")
-    report.set_defaults(run=_report)
 
     verify = commands.add_parser("verify", help="check that no value of an archive was altered")
     verify.add_argument("archive", help="an archive.h5")
@@ -118,16 +137,6 @@ def _parser() -> argparse.ArgumentParser:
         "--license", help="of the data, for ro-crate: https://spdx.org/licenses/..."
     )
     export.set_defaults(run=_export)
-
-    start = commands.add_parser("import", help="begin a study with evaluations made before")
-    start.add_argument("file", help="CSV, Parquet, or an Optuna study (SQLite, journal)")
-    start.add_argument("--config", default="config.yaml", help="default: config.yaml")
-    start.add_argument("--results", help="folder of the studies, if not the configured one")
-    start.add_argument("--objective", default="objective", help="its column; default: objective")
-    start.add_argument("--study", help="which of several Optuna studies in the file")
-    start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
-    start.set_defaults(run=_import)
-    return parser
 
 
 def _check(arguments: argparse.Namespace) -> int:

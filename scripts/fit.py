@@ -5,7 +5,7 @@ from typing import Any
 
 from dngo.workflow.job import job
 
-snakemake: Any = globals()["snakemake"]
+snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
     study.fit(int(snakemake.wildcards.iteration), Path(snakemake.output.surrogate), progress)

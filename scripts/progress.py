@@ -6,7 +6,7 @@ from typing import Any
 from dngo.report.page import refresh
 from dngo.workflow.job import job
 
-snakemake: Any = globals()["snakemake"]
+snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
     try:

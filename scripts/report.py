@@ -6,7 +6,7 @@ from typing import Any
 from dngo.report.page import write_report
 from dngo.workflow.job import job
 
-snakemake: Any = globals()["snakemake"]
+snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
     write_report(study, **{name: Path(path) for name, path in snakemake.output.items()})

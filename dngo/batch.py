@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -146,9 +147,13 @@ class Batch:
         return batch
 
 
-def write_outcomes(path: Path, outcomes: list[Outcome]) -> None:
-    """Write outcomes as JSON, atomically."""
-    write_json(path, {"format": BATCH_FORMAT, "outcomes": [_to_json(o) for o in outcomes]})
+def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:
+    """Write outcomes as JSON: atomically, to outlive the machine; or at once, if not `durable`."""
+    document = {"format": BATCH_FORMAT, "outcomes": [_to_json(o) for o in outcomes]}
+    if durable:
+        write_json(path, document)
+    else:
+        path.write_text(json.dumps(document), encoding="utf-8")
 
 
 def read_outcomes(path: Path) -> list[Outcome]:

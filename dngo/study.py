@@ -34,7 +34,8 @@ from dngo.batch import Batch, Outcome, Proposal, find_outcome, read_outcomes, wr
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.chunk import Attempts, evaluate
-from dngo.evaluation.objective import Files, Limits, run
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.run import Files, Runner
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.claim import Claim
@@ -117,8 +118,8 @@ class Study:
     def plan(self) -> Plan:
         """The iterations after those in the archive, as far as the configuration asks for them."""
         header = self.header()
-        if header is None:
-            self.transfer()
+        if header is None and self.config.transfer and not self._has_transfer():
+            transfer.read(self.config.transfer, self.space)  # planning writes nothing
         merged = header.iterations if header else 0
         self.in_flight(merged)  # each is compared with the configuration
         last = self.config.iterations
@@ -172,11 +173,15 @@ class Study:
         if not self.config.transfer:
             return None
         path = self.folder / "transfer.h5"
-        if not path.exists() or transfer.files(path) != self.config.transfer:
+        if not self._has_transfer():
             earlier = transfer.read(self.config.transfer, self.space)
             path.parent.mkdir(parents=True, exist_ok=True)
             transfer.write(path, earlier)
         return path
+
+    def _has_transfer(self) -> bool:
+        path = self.folder / "transfer.h5"
+        return path.exists() and transfer.files(path) == self.config.transfer
 
     # ---- batches --------------------------------------------------------------------------------
 
@@ -345,29 +350,23 @@ class Study:
         proposals = batch.chunk(chunk)
         if t >= self.merged():
             self._set_pending(batch, None)
-        parameters = list(self.config.space)
 
-        def run_one(proposal: Proposal, attempts: int) -> Outcome:
+        def seed_of(proposal: Proposal) -> int:
             seed = derive.seed_sequence(self.config, t, derive.EVALUATE, proposal.slot)
-            return patiently(
-                lambda: run(
-                    self.config.objective,
-                    proposal,
-                    self.files(proposal),
-                    names=parameters,
-                    constraints=self.config.constraints,
-                    seed=int(seed.generate_state(1)[0]),
-                    attempts=attempts,
-                    limits=limits,
-                ),
-                what=f"starting {proposal.id}",
-            )
+            return int(seed.generate_state(1)[0])
 
         outcomes = evaluate(
             proposals,
             self.outcome_file,
             lambda p: self.pending(t) / "claims" / str(p.slot),
-            run_one,
+            Runner(
+                self.config.objective,
+                names=list(self.config.space),
+                constraints=self.config.constraints,
+                files_of=self.files,
+                seed_of=seed_of,
+                limits=limits,
+            ),
             archived=self._archived(t),
             attempts=Attempts(
                 run=str((self.run_claim.owner() or {}).get("token", "")),

@@ -18,7 +18,9 @@ import pytest
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
 from dngo.evaluation.chunk import Attempts, evaluate
-from dngo.evaluation.objective import Files, JobLimit, Limits, command_line, run
+from dngo.evaluation.command import CannotStart, command_line
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.run import Files, JobLimit, Runner
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 
@@ -29,12 +31,21 @@ def python(code: str, **kwargs: Any) -> Objective:
     return Objective(command=[sys.executable, "-c", code], **kwargs)
 
 
+def runner(
+    objective: Objective, folder: Path, constraints: list[str] | None = None, **kwargs: Any
+) -> Runner:
+    files = Files(folder / "work", folder / "out", folder / "err")
+    names = ["x", "mode", "flag", "inactive"]
+    return Runner(objective, names, constraints or [], lambda proposal: files, **kwargs)
+
+
 def outcome_of(
     objective: Objective, tmp_path: Path, constraints: list[str] | None = None, **kwargs: Any
 ) -> Outcome:
-    files = Files(tmp_path / "work", tmp_path / "out", tmp_path / "err")
-    names = ["x", "mode", "flag", "inactive"]
-    return run(objective, POINT, files, names=names, constraints=constraints or [], **kwargs)
+    one = runner(objective, tmp_path, constraints, **kwargs)
+    outcome = one.run(POINT, 1)
+    one.tidy(POINT)
+    return outcome
 
 
 # ---- the contract -------------------------------------------------------------------------------
@@ -106,11 +117,79 @@ def test_failures_say_why(tmp_path: Path) -> None:
     assert (outcome.status, outcome.message) == ("failed", "exit status 3")
     outcome = outcome_of(python("import os; os.kill(os.getpid(), 11)"), tmp_path)
     assert (outcome.status, outcome.message) == ("failed", "killed by signal 11")
-    outcome = outcome_of(Objective(command="/nowhere/program {x}"), tmp_path)
-    assert outcome.status == "failed"
-    assert "cannot be started" in outcome.message
-    outcome = outcome_of(python("print(1)", working_directory="/nowhere"), tmp_path)
-    assert outcome.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Objective(command="/nowhere/program {x}"), "objective.command: '/nowhere/program' cannot"),
+        (
+            Objective(command="/etc/passwd"),
+            "objective.command: '/etc/passwd' cannot be started: Perm",
+        ),
+        (
+            Objective(command="true", working_directory="/nowhere"),
+            "objective.working_directory: /now",
+        ),
+        (Objective(command="run 'x"), "objective.command: No closing quotation"),
+        (Objective(command="true", environment={"A=B": "c"}), "objective.environment: illegal"),
+        (
+            Objective(callable="no.such:f"),
+            "objective.callable: 'no.such:f' cannot be imported: Mod",
+        ),
+        (
+            Objective(callable="json:nothing"),
+            "objective.callable: 'json:nothing' .* AttributeError",
+        ),
+    ],
+)
+def test_what_cannot_be_started_is_no_outcome(
+    objective: Objective, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CannotStart, match=words):
+        outcome_of(objective, tmp_path)
+    # Nor does it use up the attempts, whoever tries again and again.
+    share = Share(tmp_path, 1)
+    share.run = runner(objective, tmp_path).run  # type: ignore[method-assign]
+    for _ in range(3):
+        with pytest.raises(CannotStart, match=words):
+            share.evaluate(attempts=Attempts("r", 2))
+    assert list((tmp_path / "outcomes").iterdir()) == []
+    share.run = runner(python("print(1)"), tmp_path).run  # type: ignore[method-assign]
+    assert [(o.status, o.attempts) for o in share.evaluate(attempts=Attempts("r", 2))] == [
+        ("ok", 1)
+    ]
+
+
+@pytest.mark.parametrize("number", [126, 127])
+def test_a_program_that_ends_like_a_shell_without_it_is_an_outcome(
+    number: int, tmp_path: Path
+) -> None:
+    outcome = outcome_of(python(f"raise SystemExit({number})"), tmp_path)
+    assert (outcome.status, outcome.message) == ("failed", f"exit status {number}")
+
+
+def test_the_program_is_started_as_any_other(tmp_path: Path) -> None:
+    """With the signals, the descriptors and the environment that it would have from a shell."""
+    code = (
+        "import json, os, signal\n"
+        "signals = [signal.getsignal(s).name for s in (signal.SIGPIPE, signal.SIGXFSZ)]\n"
+        "files = sorted(map(int, os.listdir('/proc/self/fd')))[:-1]\n"
+        "mine = {k for k in os.environ if k.startswith('DNGO_')}\n"
+        "print(json.dumps({'objective': 1, 'metadata': {'files': files, 'mine': sorted(mine)}}))\n"
+    )
+    found = outcome_of(python(code.replace("signals", "_")), tmp_path).metadata
+    assert found["files"] == [0, 1, 2]
+    assert found["mine"] == [
+        f"DNGO_{n}" for n in ("ID", "OUTCOME", "PARAMETERS", "SEED", "WORKDIR")
+    ]
+    # Python ignores SIGPIPE for itself, and what is ignored is inherited: a program must not.
+    masks = outcome_of(
+        Objective(command=["sh", "-c", "grep SigIgn /proc/self/status >&2; echo 1"]), tmp_path
+    )
+    assert masks.status == "ok"
+    ignored = int((tmp_path / "err").read_text().split()[1], 16)
+    assert not ignored & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
 
 
 def test_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
@@ -130,7 +209,7 @@ def test_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_that_is_ignored_is_enforced(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("dngo.evaluation.objective.GRACE", 0.5)
+    monkeypatch.setattr("dngo.evaluation.supervision.GRACE", 0.5)
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     outcome = outcome_of(python(code, time_limit=0.5), tmp_path)
     assert outcome.status == "timeout"
@@ -175,7 +254,7 @@ def test_placeholders_never_reach_a_shell(tmp_path: Path) -> None:
     )
     argv = outcome_of(objective, tmp_path).metadata["argv"]
     assert argv == ["--x=0.5", "a b; rm -rf $HOME", "true", "", "3-7"]
-    with pytest.raises(ValueError, match="unknown"):
+    with pytest.raises(CannotStart, match="unknown"):
         command_line(Objective(command="run {unknown}"), {"x": 1})
 
 
@@ -223,7 +302,13 @@ class Share:
     def claim_file(self, proposal: Proposal) -> Path:
         return self.folder / "claims" / str(proposal.slot)
 
-    def run_one(self, proposal: Proposal, attempts: int) -> Outcome:
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        return None
+
+    def tidy(self, proposal: Proposal) -> None:
+        pass
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
         self.runs.append(proposal.id)
         return Outcome(0, proposal.slot, digest_parameters(proposal.parameters), "ok", 1.0)
 
@@ -232,7 +317,7 @@ class Share:
             self.proposals,
             self.outcome_file,
             self.claim_file,
-            self.run_one,
+            self,
             archived=archived,
             attempts=attempts,
         )
@@ -292,7 +377,7 @@ def test_a_point_whose_jobs_die_is_given_up_and_says_nothing(tmp_path: Path) -> 
             raise SystemExit("the node is gone")  # as far as the files can tell
         return Outcome(0, proposal.slot, digest_parameters(proposal.parameters), "ok", 1.0)
 
-    share.run_one = die  # type: ignore[method-assign]
+    share.run = die  # type: ignore[method-assign]
     for run_name in ("first", "second"):  # a new run of Snakemake has all its attempts again
         for _ in range(2):
             with pytest.raises(SystemExit):
@@ -335,7 +420,7 @@ def test_what_the_jobs_limits_mean(
             return Outcome(0, proposal.slot, digest, "ok", 1.0)
         raise JobLimit(Outcome(0, proposal.slot, digest, status))
 
-    share.run_one = run_one  # type: ignore[method-assign]
+    share.run = run_one  # type: ignore[method-assign]
     attempts = Attempts(run="r", limit=3, escalates=escalates)
     if ends:
         assert share.evaluate(attempts=attempts)[-1].status == status
@@ -345,22 +430,42 @@ def test_what_the_jobs_limits_mean(
 
 
 RUNNER = """
-import sys
+import json, sys
 from pathlib import Path
 from dngo.batch import Proposal
 from dngo.config import Objective
 from dngo.evaluation.chunk import evaluate
-from dngo.evaluation.objective import Files, Interrupted, run
+from dngo.evaluation.run import Files, Runner
+from dngo.evaluation.supervision import Interrupted
 folder = Path(sys.argv[1])
-objective = Objective(command=["sh", "-c", "sleep 300 & echo started > {workdir}/../started; sleep 300"])
-one = lambda p, n: run(objective, p, Files(folder / "work", folder / "out", folder / "err"),
-                       names=["x"], constraints=[], attempts=n)
+one = Runner(Objective(**json.loads(sys.argv[2])), ["x"], [],
+             lambda p: Files(folder / "work", folder / "out", folder / "err"))
 try:
     evaluate([Proposal(0, 0, {"x": 1}, "test")], lambda p: folder / "outcomes" / "0.json",
              lambda p: folder / "claims" / "0", one, archived=lambda p: None)
 except Interrupted:
     sys.exit(130)
 """
+
+
+def supervised(share: Share, **objective: Any) -> subprocess.Popen[bytes]:
+    """A process that evaluates the one point of a share, once its objective has begun."""
+    words = [sys.executable, "-c", RUNNER, str(share.folder), json.dumps(objective)]
+    share.proposals = [Proposal(0, 0, {"x": 1}, "test")]
+    process = subprocess.Popen(words)
+    deadline = time.monotonic() + 60
+    while not (share.folder / "started").exists() and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+def again(share: Share, objective: Objective, **kwargs: Any) -> Outcome:
+    """The outcome of the same point, from whoever comes next."""
+    share.run, share.adopt, share.tidy = (  # type: ignore[method-assign]
+        getattr(runner(objective, share.folder, **kwargs), n) for n in ("run", "adopt", "tidy")
+    )
+    return share.evaluate()[0]
 
 
 def _processes_of(folder: Path) -> list[psutil.Process]:
@@ -379,31 +484,120 @@ def test_the_objective_ends_with_its_supervisor_and_leaves_no_outcome(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     share = Share(tmp_path, 1)
-    process = subprocess.Popen([sys.executable, "-c", RUNNER, str(tmp_path)])
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    code = f"import time; open({str(tmp_path / 'started')!r}, 'w'); time.sleep(300)"
+    process = supervised(share, command=[sys.executable, "-c", code])
     assert _processes_of(tmp_path)
     process.send_signal(number)
-    code = process.wait(timeout=20)
-    assert code == (130 if number != signal.SIGKILL else -signal.SIGKILL)
+    code_of = process.wait(timeout=20)
+    assert code_of == (130 if number != signal.SIGKILL else -signal.SIGKILL)
     assert not (tmp_path / "outcomes" / "0.json").exists()
-    if number != signal.SIGKILL:
-        assert not (tmp_path / "claims" / "0").exists()
-        assert _processes_of(tmp_path) == []
-    # Whoever comes next takes the point over, ends what is left of it, and counts the attempt.
-    share.proposals = [Proposal(0, 0, {"x": 1}, "test")]
-    attempts: list[int] = []
-
-    def run_one(proposal: Proposal, attempt: int) -> Outcome:
-        attempts.append(attempt)
-        files = Files(tmp_path / "work", tmp_path / "out", tmp_path / "err")
-        return run(
-            python("print(1)"), proposal, files, names=["x"], constraints=[], attempts=attempt
-        )
-
-    share.run_one = run_one  # type: ignore[method-assign]
-    assert share.evaluate()[0].status == "ok"
-    assert attempts == [2]
+    time.sleep(0.2)
     assert _processes_of(tmp_path) == []
+    assert (tmp_path / "claims" / "0").exists() == (number == signal.SIGKILL)
+    # Whoever comes next takes the point over, and counts the attempt.
+    outcome = again(share, python("print(1)"))
+    assert (outcome.status, outcome.attempts) == ("ok", 2)
     assert not Claim(tmp_path / "claims" / "0").owner()
+
+
+WRAPPED = """
+echo . >> {folder}/runs; touch {folder}/started; sleep 1.5
+echo '{{"objective": 0.5}}' > $DNGO_OUTCOME.tmp; mv $DNGO_OUTCOME.tmp $DNGO_OUTCOME
+"""
+WRAPPERS = {
+    "script": ["bash", "-c", "bash {folder}/program.sh; true"],
+    "double fork": ["bash", "-c", "(bash {folder}/program.sh &) ; sleep 60"],
+    "session": ["bash", "-c", "setsid bash {folder}/program.sh & sleep 60"],
+    "other environment": [
+        "bash",
+        "-c",
+        "env -i PATH=$PATH DNGO_OUTCOME=$DNGO_OUTCOME bash {folder}/program.sh; true",
+    ],
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("late", [False, True])
+def test_what_goes_on_under_a_wrapper_is_waited_for_and_adopted(
+    tmp_path: Path, wrapper: str, late: bool
+) -> None:
+    (tmp_path / "program.sh").write_text(WRAPPED.format(folder=tmp_path))
+    share = Share(tmp_path, 1)
+    command = [w.format(folder=tmp_path) for w in WRAPPERS[wrapper]]
+    process = supervised(share, command=command)
+    process.kill()  # the kernel ends the wrapper with it, and not the program
+    process.wait()
+    if late:
+        time.sleep(2.5)
+    outcome = again(share, Objective(command=command))
+    assert (outcome.status, outcome.objective, outcome.attempts) == ("ok", 0.5, 1)
+    assert "adopted" in outcome.message
+    assert (tmp_path / "runs").read_text() == ".\n"
+    assert _processes_of(tmp_path) == []
+    assert not (tmp_path / "work").exists()
+
+
+def test_what_goes_on_keeps_to_its_limits_and_what_it_leaves_unfinished_is_run_again(
+    tmp_path: Path,
+) -> None:
+    share = Share(tmp_path, 1)
+    started = f"touch {tmp_path}/started"
+    command = ["bash", "-c", f"bash -c '{started}; sleep 60'; true"]
+    process = supervised(share, command=command)
+    process.kill()
+    process.wait()
+    begun = time.monotonic()
+    assert again(share, Objective(command=command, time_limit=2)).status == "timeout"
+    assert time.monotonic() - begun < 10 and _processes_of(tmp_path) == []
+    for name in ("started", "outcomes/0.json"):
+        (tmp_path / name).unlink()
+    half = (
+        f"""bash -c 'echo -n "{{\\"objective\\": 0." > $DNGO_OUTCOME; {started}; sleep 1'; true"""
+    )
+    process = supervised(share, command=["bash", "-c", half])
+    process.kill()
+    process.wait()
+    outcome = again(share, python("print(7)"))
+    assert (outcome.objective, outcome.attempts) == (7.0, 3)
+
+
+def test_what_a_dead_supervisor_had_seen_counts_and_what_failed_does_not(tmp_path: Path) -> None:
+    for status, code in (("ok", "print(3)"), ("failed", "raise SystemExit(3)")):
+        share = Share(tmp_path / status, 1)
+        (point,) = share.proposals = [Proposal(0, 0, {"x": 1}, "test")]
+        write = "import os; open(os.environ['DNGO_OUTCOME'], 'w').write('{\"objective\": 3}\\n');"
+        outcome = runner(python(write + code), share.folder).run(point, 1)  # and killed just then
+        assert outcome.status == status
+        assert repr(again(share, python("print(4)"))) == repr(outcome)
+    other = Share(tmp_path / "other", 1)
+    runner(python("print(3)"), other.folder).run(Proposal(0, 0, {"x": 2}, "test"), 1)
+    other.proposals = [Proposal(0, 0, {"x": 1}, "test")]
+    assert again(other, python("print(4)")).objective == 4.0, "the outcome of other parameters"
+
+
+def test_what_a_takeover_ends_is_no_fact_about_the_point(tmp_path: Path) -> None:
+    """A supervisor whose claim was taken over leaves the point to the one that took it."""
+    share = Share(tmp_path, 1)
+    (point,) = share.proposals
+    path = tmp_path / "claims" / "0"
+
+    def run(proposal: Proposal, attempts: int) -> Outcome:
+        owner = {"host": "elsewhere", "boot": "b", "namespace": "n", "pid": 1, "token": "t"}
+        path.write_text(json.dumps(owner))
+        digest = digest_parameters(point.parameters)
+        write_outcomes(tmp_path / "outcomes" / "0.json", [Outcome(0, 0, digest, "ok", 5.0)])
+        return Outcome(0, 0, digest, "failed", message="killed by signal 9")
+
+    share.run = run  # type: ignore[method-assign]
+    assert share.evaluate()[0].objective == 5.0
+
+
+def test_starts_are_read_whatever_lies_there(tmp_path: Path) -> None:
+    share = Share(tmp_path, 1)
+    starts = tmp_path / "claims" / "0.starts"
+    starts.write_bytes(b"r 1.5 host 7\n\n   \nr\nr x host 7\n\xff\x00 9\nr 2.5 host")
+    share.run = runner(python("print(1)"), tmp_path).run  # type: ignore[method-assign]
+    assert share.evaluate(attempts=Attempts("r", 3))[0].attempts == 2
+    assert starts.read_bytes().startswith(b"r 1.5 host 7\n")
+    (tmp_path / "outcomes" / "0.json").unlink()
+    assert share.evaluate(attempts=Attempts("r", 3))[0].attempts == 3

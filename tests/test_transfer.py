@@ -141,8 +141,11 @@ def test_the_archive_alone_replays_with_the_sources_gone(tmp_path: Path, kind: s
     config = configured(tmp_path, transfer=[str(p) for p in paths], surrogate=QUICK[kind])
     study = Study(config)
     study.plan()
+    assert not study.folder.exists(), "planning writes nothing"
+    study.transfer()  # as a run begins
     for path in paths:
         path.unlink()
+    study.plan()
     for t in range(3):
         advance(study, t)
     assert archive.verify(study.archive) == []

@@ -1,4 +1,8 @@
-"""Evaluate a Python function in a process of its own: `python -m dngo.evaluation.call module:function`."""
+"""Evaluate a Python function in a process of its own.
+
+`python -m dngo.evaluation.call REPORT PARENT module:function`; see `dngo.evaluation.start` for the
+first two.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,29 @@ import json
 import os
 import sys
 
+from dngo.evaluation.start import prepare
+
 
 def main() -> None:
     """Call the function with the parameters as keywords; report what it returns."""
-    module, _, name = sys.argv[1].partition(":")
+    report, (module, _, name) = int(sys.argv[1]), sys.argv[3].partition(":")
+    prepare(report, int(sys.argv[2]))
     sys.path.insert(0, os.getcwd())
-    parameters = json.load(sys.stdin)
-    result = getattr(importlib.import_module(module), name)(**parameters)
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:
+        reason = f"{sys.argv[3]!r} cannot be imported: {type(error).__name__}: {error}"
+        os.write(report, reason.encode("utf-8", "replace")[:2000])
+        raise
+    os.close(report)
+    result = function(**json.load(sys.stdin))
     if not isinstance(result, dict):
         result = {"objective": float(result)}
-    with open(os.environ["DNGO_OUTCOME"], "w", encoding="utf-8") as stream:
+    # Whole or not at all: what lies there when this process is killed counts.
+    temporary = f"{os.environ['DNGO_OUTCOME']}.tmp"
+    with open(temporary, "w", encoding="utf-8") as stream:
         json.dump(result, stream, default=float)  # NumPy's scalars among them
+    os.replace(temporary, os.environ["DNGO_OUTCOME"])
 
 
 if __name__ == "__main__":

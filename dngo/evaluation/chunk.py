@@ -1,7 +1,8 @@
 """A job's share of a batch: each point claimed, run once, and its outcome written down.
 
 A point that has an outcome is never run again, whoever asks. A point that somebody else is running is
-left to them; one whose owner died is taken over, and given up after so many starts.
+left to them; one whose owner died is taken over: what the owner left is adopted, and if it left
+nothing the point is started again, and given up after so many starts.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
-from dngo.evaluation.objective import Interrupted, JobLimit, Stop
+from dngo.evaluation.command import CannotStart
+from dngo.evaluation.run import JobLimit
+from dngo.evaluation.supervision import Interrupted, Stop
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently
@@ -35,11 +39,24 @@ class Attempts:
     escalates: bool = False
 
 
+class Evaluator(Protocol):
+    """What evaluates one point: `dngo.evaluation.run.Runner`."""
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """What earlier starts, `attempts` of them, have left."""
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one more start, the `attempts`-th."""
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Called once the outcome is on disk."""
+
+
 def evaluate(
     proposals: list[Proposal],
     outcome_of: Callable[[Proposal], Path],
     claim_of: Callable[[Proposal], Path],
-    run_one: Callable[[Proposal, int], Outcome],
+    evaluator: Evaluator,
     *,
     archived: Callable[[Proposal], Outcome | None],
     attempts: Attempts = Attempts(),
@@ -50,7 +67,7 @@ def evaluate(
     A point that somebody else is running is left to them and waited for; if they die it is taken
     over. archived: looks a point up in the archive, for a batch that was merged meanwhile.
     Raises Interrupted if this process was told to stop, JobLimit if the job is too small for a point
-    and another attempt may do better.
+    and another attempt may do better, CannotStart if the objective cannot be started at all.
     """
     Stop.listen()
     found: dict[str, Outcome] = {}
@@ -66,7 +83,7 @@ def evaluate(
             outcome = find_outcome(outcome_of(proposal), proposal) or archived(proposal)
             if outcome is None:
                 claim = waiting.get(proposal.id) or Claim(claim_of(proposal))
-                outcome = _claim_and_run(claim, proposal, outcome_of, run_one, attempts, first)
+                outcome = _claim_and_run(claim, proposal, outcome_of, evaluator, attempts, first)
                 first = first and outcome is None
             if outcome is None:
                 if proposal.id not in waiting:
@@ -86,54 +103,53 @@ def _claim_and_run(
     claim: Claim,
     proposal: Proposal,
     outcome_of: Callable[[Proposal], Path],
-    run_one: Callable[[Proposal, int], Outcome],
+    evaluator: Evaluator,
     attempts: Attempts,
     first: bool,
 ) -> Outcome | None:
+    """The outcome of a point, or None if it is somebody else's to evaluate."""
     if not patiently(claim.acquire, what=f"claiming {proposal.id}"):
         return None
+    path, starts = outcome_of(proposal), claim.path.with_suffix(".starts")
     try:
         # Its last owner may have finished between our look and our claim.
-        path = outcome_of(proposal)
         outcome = find_outcome(path, proposal)
-        if outcome is None:
-            starts = claim.path.with_suffix(".starts")
-            outcome = _run(starts, proposal, run_one, attempts, first)
-            if path.exists():  # the outcome of other parameters: paid for, so kept
-                kept = path.with_name(f"{path.stem}.{int(time.time())}.replaced.json")
-                patiently(lambda: os.replace(path, kept), what=f"keeping {kept}")
-            write_outcomes(path, [outcome])
+        if outcome is not None:
+            return outcome
+        outcome = _evaluate(path, starts, proposal, evaluator, attempts, first)
+        if outcome.status not in ("ok", "infeasible") and claim.lost:
+            return None  # whoever took the point over may have ended it: no fact about the point
+        if path.exists() and find_outcome(path, proposal) is None:
+            # The outcome of other parameters: paid for, so kept.
+            kept = path.with_name(f"{path.stem}.{int(time.time())}.replaced.json")
+            patiently(lambda: os.replace(path, kept), what=f"keeping {kept}")
+        write_outcomes(path, [outcome])
+        evaluator.tidy(proposal)
         return outcome
     finally:
         with contextlib.suppress(OSError):
             claim.release()
 
 
-def _run(
+def _evaluate(
+    path: Path,
     starts: Path,
     proposal: Proposal,
-    run_one: Callable[[Proposal, int], Outcome],
+    evaluator: Evaluator,
     attempts: Attempts,
     first: bool,
 ) -> Outcome:
-    """Start a point once more, or give it up: its jobs died as often as they may."""
-    lines = starts.read_text().splitlines() if starts.exists() else []
-    used = sum(line.split()[0] == (attempts.run or "-") for line in lines)
-    if used >= attempts.limit:
-        return Outcome(
-            iteration=proposal.iteration,
-            slot=proposal.slot,
-            parameters_digest=digest_parameters(proposal.parameters),
-            status="lost",
-            attempts=len(lines),
-            host=lines[-1].split()[2],
-            started=float(lines[-1].split()[1]),
-            finished=time.time(),
-            message=f"its job died {used} times without a word: node, scheduler or memory",
-        )
-    patiently(lambda: _note_start(starts, attempts), what=f"noting the start of {proposal.id}")
+    """What earlier starts of a point have left, or what one more comes to."""
+    noted = _starts(starts)
+    used = sum(name == (attempts.run or "-") for name, _, _ in noted)
     try:
-        return run_one(proposal, len(lines) + 1)
+        # While it was waited for, an owner who was not dead after all may have written its outcome.
+        outcome = evaluator.adopt(proposal, len(noted)) or find_outcome(path, proposal)
+        if outcome is not None:
+            return outcome
+        if used >= attempts.limit:
+            return _give_up(noted, used, proposal)
+        return _start(starts, len(noted) + 1, proposal, evaluator, attempts)
     except JobLimit as limit:
         # More is to come, or this job had given part of its time to others: the next attempt's turn.
         again = attempts.escalates and used + 1 < attempts.limit
@@ -142,7 +158,50 @@ def _run(
         return limit.outcome
 
 
-def _note_start(starts: Path, attempts: Attempts) -> None:
-    with open(starts, "a") as stream:
-        name = attempts.run or "-"
-        stream.write(f"{name} {time.time():.3f} {socket.gethostname()} {os.getpid()}\n")
+def _start(
+    starts: Path, number: int, proposal: Proposal, evaluator: Evaluator, attempts: Attempts
+) -> Outcome:
+    before = starts.stat().st_size if starts.exists() else 0
+    line = f"{attempts.run or '-'} {time.time():.3f} {socket.gethostname()} {os.getpid()}\n"
+    patiently(lambda: _append(starts, before, line), what=f"noting the start of {proposal.id}")
+    try:
+        return evaluator.run(proposal, number)
+    except CannotStart:
+        with contextlib.suppress(OSError):  # it was none, and must not use up the attempts
+            os.truncate(starts, before)
+        raise
+
+
+def _append(path: Path, size: int, line: str) -> None:
+    """Add a line after the first `size` bytes: of one that a full disk has torn, nothing stays."""
+    with open(path, "ab+") as stream:
+        stream.truncate(size)
+        stream.seek(max(0, size - 1))
+        torn = stream.read(1) not in (b"", b"\n")  # by a kill
+        stream.write((b"\n" if torn else b"") + line.encode())
+
+
+def _starts(path: Path) -> list[tuple[str, float, str]]:
+    """The starts that were noted: run, time and host; what is no such line was not written here."""
+    found = []
+    text = path.read_text(errors="replace") if path.exists() else ""
+    for words in map(str.split, text.splitlines()):
+        with contextlib.suppress(ValueError):
+            name, began, host, _ = words
+            found.append((name, float(began), host))
+    return found
+
+
+def _give_up(noted: list[tuple[str, float, str]], used: int, proposal: Proposal) -> Outcome:
+    _, began, host = noted[-1]
+    return Outcome(
+        iteration=proposal.iteration,
+        slot=proposal.slot,
+        parameters_digest=digest_parameters(proposal.parameters),
+        status="lost",
+        attempts=len(noted),
+        host=host,
+        started=began,
+        finished=time.time(),
+        message=f"its job died {used} times without a word: node, scheduler or memory",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def _in_flight(
 ) -> tuple[list[dict[str, int]], list[tuple[Proposal, Outcome]]]:
     """The batches that are not archived, and their outcomes so far."""
     batches, fresh = [], []
-    folders = [p for p in (study.folder / "pending").glob("*") if p.name.isdigit()]
+    folders = [
+        p for p in (study.folder / "pending").glob("*") if re.fullmatch("[0-9]{1,9}", p.name)
+    ]
     for folder in sorted(folders, key=lambda p: int(p.name)):
         if int(folder.name) < merged or not (folder / "proposals.json").exists():
             continue

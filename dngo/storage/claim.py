@@ -13,37 +13,16 @@ import fcntl
 import json
 import os
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import psutil
+from dngo.storage.processes import host, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another host is dead
-
-
-def _host() -> dict[str, str]:
-    """What makes a process number meaningful: the machine, its boot, its PID namespace."""
-    found = {"host": socket.gethostname(), "boot": "", "namespace": ""}
-    with contextlib.suppress(OSError):
-        found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        found["namespace"] = os.readlink("/proc/self/ns/pid")
-    return found
-
-
-def _started(pid: int) -> float | None:
-    """When a process started, in seconds; with the number it identifies a process for good."""
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        return process.create_time()
-    except psutil.Error:
-        return None
 
 
 class Claim:
@@ -114,16 +93,21 @@ class Claim:
             self.release()
 
     @property
+    def lost(self) -> bool:
+        """Whether somebody else holds the claim that was acquired here."""
+        return (self.owner() or {}).get("token", self.token) != self.token
+
+    @property
     def elsewhere(self) -> bool:
         """Whether the owner is on another host, where only its silence tells that it is dead."""
-        here = _host()
+        here = host()
         owner = self.owner() or here
         return any(owner.get(k) != here[k] for k in here)
 
     def _make(self) -> bool:
         self.token = secrets.token_hex(8)
         pid = os.getpid()
-        owner = {**_host(), "pid": pid, "started": _started(pid), "token": self.token}
+        owner = {**host(), "pid": pid, "ticks": start_ticks(pid), "token": self.token}
         job = os.environ.get("SLURM_JOB_ID")
         if job:
             owner["job"] = job
@@ -139,10 +123,11 @@ class Claim:
         return True
 
     def _alive(self, owner: dict[str, Any]) -> bool:
-        here = _host()
+        here = host()
         if all(owner.get(k) == here[k] for k in here):
-            started = _started(int(owner["pid"]))
-            return started is not None and abs(started - (owner.get("started") or 0)) < 1.0
+            found, ticks = start_ticks(int(owner["pid"])), owner.get("ticks")
+            # A claim of an earlier release has no ticks: its process number must do.
+            return found is not None and ticks in (found, None)
         # Opening the file makes a network file system fetch its attributes afresh.
         try:
             with open(self.path) as stream:

@@ -64,7 +64,8 @@ def patiently(action: Callable[[], Any], *, what: str, patience: float = PATIENC
         except OSError as error:
             if time.monotonic() + pause > deadline:
                 raise
-            print(f"{what}: {error}; trying again in {pause:.0f} s", flush=True)
+            with contextlib.suppress(OSError):  # the log may lie on the same full disk
+                print(f"{what}: {error}; trying again in {pause:.0f} s", flush=True)
             time.sleep(pause)
             pause = min(pause * 2, 15.0)
 

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -198,7 +199,15 @@ class Dag:
 
         Raises UserError that names the other one. A run that was killed leaves nothing to unlock.
         """
-        self.study.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.study.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.study.folder):
+                pass
+        except OSError as error:
+            raise UserError(
+                f"{self.study.folder}: cannot be written to ({error.strerror}); mend that, or name "
+                "another folder under `results`"
+            ) from None
         claim = self.study.run_claim
         patience = 5.0
         if claim.elsewhere:
@@ -212,6 +221,8 @@ class Dag:
         except TimeoutError as error:
             raise UserError(f"{error}; wait for it, or stop it") from None
         self._claim = claim
+        if not self.study.merged():
+            self.study.transfer()
         self.study.adopt()
 
     def end(self, *, success: bool) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
+import signal
 import sys
 import time
 import traceback
@@ -11,7 +14,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dngo.errors import UserError
-from dngo.evaluation.objective import Interrupted, JobLimit
+from dngo.evaluation.command import CannotStart
+from dngo.evaluation.run import JobLimit
+from dngo.evaluation.supervision import Interrupted
+from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
 
 LINE_EVERY = 60.0  # seconds between progress lines in a log
@@ -25,8 +31,7 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
     """
     terminal = sys.stderr
     path = Path(snakemake.log[0])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8", buffering=1) as log:
+    with _Log(path) as log:
         progress = Progress(f"{snakemake.rule} {' '.join(snakemake.wildcards)}", terminal, log)
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             try:
@@ -38,6 +43,8 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
                 message, status = f"{limit}; the next attempt goes on", 1
             except UserError as error:
                 message, status = str(error), 1
+                if isinstance(error, CannotStart):
+                    _stop_run(snakemake)
             except Exception:
                 traceback.print_exc()
                 message, status = f"failed; the details are in {path}", 1
@@ -46,6 +53,43 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
         print(message, file=log)
         print(f"{snakemake.rule}: {message}", file=terminal)
         sys.exit(status)
+
+
+class _Log(io.TextIOBase):
+    """A log that never is what fails: what cannot be written, on a full disk, is dropped."""
+
+    def __init__(self, path: Path):
+        self.stream: Any = None
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.stream = open(path, "wb", buffering=0)  # noqa: SIM115
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            if self.stream is not None:
+                self.stream.write(text.encode("utf-8", "replace"))
+        return len(text)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            if self.stream is not None:
+                self.stream.close()
+        super().close()
+
+
+def _stop_run(snakemake: Any) -> None:
+    """Have the Snakemake of this run submit nothing more, where it runs on this host.
+
+    Elsewhere the other jobs say the same; none of them uses up an attempt at its point.
+    """
+    with contextlib.suppress(UserError, OSError, ValueError, TypeError):
+        claim = load_study(snakemake.config).run_claim
+        owner = claim.owner()
+        if owner and not claim.elsewhere and start_ticks(int(owner["pid"])) == owner.get("ticks"):
+            os.kill(int(owner["pid"]), signal.SIGTERM)
 
 
 @contextlib.contextmanager
@@ -61,7 +105,7 @@ def bar(name: str) -> Iterator[Callable[[float, str], None]]:
 class Progress:
     """A bar on a terminal, a line a minute in a log if there is one."""
 
-    def __init__(self, name: str, terminal: TextIO, log: TextIO | None = None):
+    def __init__(self, name: str, terminal: TextIO, log: Any = None):
         self.name, self.terminal, self.log = name, terminal, log
         self.bar: Any = None
         self.started = self.last = time.monotonic()

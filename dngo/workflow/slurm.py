@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
+from dngo.storage.processes import age, since_boot
 
 SUBMITTER = "snakemake_executor_plugin_slurm"
 STARTER = "snakemake_executor_plugin_slurm_jobstep"
@@ -65,7 +65,7 @@ def begin_job() -> None:
     """
     job = os.environ.get("SLURM_JOB_ID", "")
     if os.environ.get(BEGAN, "").split()[:1] != [job]:
-        os.environ[BEGAN] = f"{job} {psutil.Process().create_time()}"
+        os.environ[BEGAN] = f"{job} {since_boot() - age(os.getpid())}"
     starter: Any = sys.modules.get(STARTER)
     place = os.environ.get("SLURM_CONF")
     if starter is None or place is None or not hasattr(starter, "subprocess"):
@@ -81,9 +81,9 @@ def begin_job() -> None:
 
 
 def elapsed() -> float:
-    """Seconds since this job began, on its node's own clock; 0 outside a job."""
+    """Seconds since this job began, on a clock of its node that nobody sets; 0 outside a job."""
     job, _, began = os.environ.get(BEGAN, "").rpartition(" ")
-    return max(0.0, time.time() - float(began)) if began and job else 0.0
+    return max(0.0, since_boot() - float(began)) if began and job else 0.0
 
 
 async def _check(executor: Any, active_jobs: list[Any]) -> AsyncIterator[Any]:

@@ -1,0 +1,110 @@
+"""What is started for a point: words, never a string for a shell, and an environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dngo.batch import Proposal
+from dngo.config import PLACEHOLDER, Objective
+from dngo.errors import UserError
+
+
+class CannotStart(UserError):
+    """The objective cannot be started at all: no fact about a point, but a mistake in a key."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the objective.
+
+    words: the program and its arguments; for a function, `module:function` alone.
+    document: the parameters, as JSON, for its standard input.
+    """
+
+    words: list[str]
+    environment: dict[str, str]
+    document: str
+
+
+@dataclass(frozen=True)
+class Places:
+    """The names of the files in the private folder of one evaluation."""
+
+    workdir: Path
+
+    @property
+    def parameters(self) -> Path:
+        return self.workdir / "parameters.json"
+
+    @property
+    def outcome(self) -> Path:
+        return self.workdir / "outcome.json"
+
+    @property
+    def started(self) -> Path:
+        """Which process runs it."""
+        return self.workdir / ".started.json"
+
+    @property
+    def ended(self) -> Path:
+        """What came of it, until that is on disk for good."""
+        return self.workdir / ".ended.json"
+
+
+def call_of(
+    objective: Objective, proposal: Proposal, places: Places, names: list[str], seed: int
+) -> Call:
+    """The call that evaluates a point.
+
+    names: every parameter of the space (an inactive one is an empty word on the command line).
+    Raises CannotStart for a command line that means nothing.
+    """
+    known = {
+        "parameters": str(places.parameters),
+        "outcome": str(places.outcome),
+        "workdir": str(places.workdir),
+        "id": proposal.id,
+        "seed": str(seed),
+    }
+    values = {**dict.fromkeys(names, ""), **proposal.parameters, **known, "python": sys.executable}
+    environment = {
+        **os.environ,
+        **objective.environment,
+        **{f"DNGO_{k.upper()}": v for k, v in known.items()},
+    }
+    words = [objective.callable] if objective.callable else command_line(objective, values)
+    return Call(words, environment, json.dumps(proposal.parameters))
+
+
+def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
+    """The words of `objective.command`, placeholders filled in.
+
+    Raises CannotStart for a placeholder that means nothing, or quotes that do not close.
+    """
+    assert objective.command is not None
+    try:
+        words = (
+            shlex.split(objective.command)
+            if isinstance(objective.command, str)
+            else list(objective.command)
+        )
+    except ValueError as error:
+        raise CannotStart(f"objective.command: {error}; give a list of words") from None
+    if not words:
+        raise CannotStart("objective.command: is empty")
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in values:
+            raise CannotStart(f"objective.command: {{{name}}} is neither a parameter nor known")
+        value = values[name]
+        return value if isinstance(value, str) else json.dumps(value)
+
+    return [PLACEHOLDER.sub(fill, word) for word in words]

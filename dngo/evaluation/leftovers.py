@@ -1,0 +1,132 @@
+"""What a dead supervisor left: processes that still run, and outcomes that nobody wrote down.
+
+The kernel ends the program that a supervisor started with it, but not that program's children: under
+a wrapper that does not `exec` (a shell script, `conda run`) the evaluation goes on. It was paid for, so it
+is waited for; and what it leaves at `{outcome}` counts although nobody saw its exit status, if it is
+whole and valid. That is why a program should write its outcome last, or rename it into place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from dngo.config import Objective
+from dngo.evaluation.command import Places
+from dngo.evaluation.document import Verdict, adoptable, read_report
+from dngo.evaluation.limits import Bounds, End, Limits, memory_of
+from dngo.storage.processes import host, since_boot, start_ticks
+
+LOOK = 0.25  # seconds between looks at what still runs
+SETTLED = 5.0  # seconds after which a finished outcome is not waited for any longer
+
+
+@dataclass(frozen=True)
+class Left:
+    """What was found: a limit that it met, or a whole report; started and finished are wall clock."""
+
+    end: End | None
+    verdict: Verdict | None
+    started: float
+    finished: float
+
+
+def find(places: Places) -> list[psutil.Process]:
+    """The processes on this host that belong to the evaluation in some folder.
+
+    Known by an environment variable that they inherit, or by the session that it was started in.
+    """
+    note = _note(places)
+    here = all(note.get(k) == v for k, v in host().items())
+    session, ticks = (note.get("pid"), note.get("ticks") or 0) if here else (None, 0)
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
+        with contextlib.suppress(psutil.Error, OSError):
+            marked = process.environ().get("DNGO_WORKDIR") == str(places.workdir)
+            began = start_ticks(process.pid)
+            same = session is not None and os.getsid(process.pid) == session
+            if began is not None and (marked or (same and began >= ticks)):
+                found.append(process)
+    return found
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    """End processes at once."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def wait(
+    places: Places,
+    objective: Objective,
+    job: Limits,
+    constraints: list[str],
+    interrupted: Callable[[], None],
+) -> Left:
+    """Wait for what an evaluation left running, within its limits; say what it came to.
+
+    interrupted: raises where this process was told to stop; what runs is then ended.
+    """
+    note = _note(places)
+    bounds = Bounds.of(objective, job, _elapsed(note))
+    whole_since: tuple[bytes, float] | None = None
+    end: End | None = None
+    processes = find(places)
+    if processes:
+        numbers = ", ".join(str(p.pid) for p in processes[:5])
+        print(f"{places.workdir}: still running (process {numbers}); waiting for it", flush=True)
+    try:
+        while processes and end is None:
+            interrupted()
+            report = _report(places)
+            if adoptable(report, constraints) is None:
+                whole_since = None
+            elif whole_since is None or whole_since[0] != report:
+                whole_since = (report or b"", time.monotonic())
+            elif time.monotonic() - whole_since[1] > SETTLED:
+                break
+            if time.monotonic() >= bounds.deadline:
+                end = bounds.out_of_time()
+            elif bounds.exceeded(memory_of(processes)):
+                end = bounds.out_of_memory()
+            else:
+                time.sleep(LOOK)
+            processes = find(places)
+    finally:
+        kill(processes)
+    verdict = None if end else adoptable(_report(places), constraints)
+    finished = time.time()
+    with contextlib.suppress(OSError):
+        finished = places.outcome.stat().st_mtime
+    return Left(end, verdict, float(note.get("time") or finished), finished)
+
+
+def _note(places: Places) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        note = json.loads(places.started.read_text())
+        if isinstance(note, dict):
+            return note
+    return {}
+
+
+def _elapsed(note: dict[str, Any]) -> float:
+    """Seconds since the evaluation started, 0 where that cannot be known."""
+    if note.get("boot") != host()["boot"] or not isinstance(note.get("ticks"), int):
+        return 0.0
+    return max(0.0, since_boot() - note["ticks"] / os.sysconf("SC_CLK_TCK"))
+
+
+def _report(places: Places) -> bytes | None:
+    with contextlib.suppress(OSError, ValueError):
+        return read_report(places.outcome)
+    return None

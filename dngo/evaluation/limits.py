@@ -1,0 +1,121 @@
+"""What an evaluation may use: of its own, of its job, and of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dngo.config import Objective
+
+
+@dataclass(frozen=True)
+class End:
+    """How an evaluation ended, before its report is read.
+
+    status: "ok" if the report counts.  last_line: of standard output.
+    by_job: its job's limits ended it, and not its own.
+    """
+
+    status: str
+    message: str = ""
+    last_line: str = ""
+    by_job: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the job that evaluates may use: deadline (seconds, monotonic clock), memory (bytes)."""
+
+    deadline: float = math.inf
+    memory: float = math.inf
+
+    @classmethod
+    def from_now(cls, given: dict[str, Any]) -> Limits:
+        """Limits of what a job has left as it starts: "seconds" and "memory", where there are any."""
+        seconds, memory = (float(given.get(k, math.inf)) for k in ("seconds", "memory"))
+        return cls(time.monotonic() + seconds, memory)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One evaluation's own limits within those of its job."""
+
+    time_limit: float  # seconds
+    own: Limits
+    job: Limits
+
+    @classmethod
+    def of(cls, objective: Objective, job: Limits, elapsed: float = 0.0) -> Bounds:
+        """The bounds of an evaluation that started `elapsed` seconds ago."""
+        time_limit = objective.time_limit or math.inf
+        memory = objective.memory_mb * 2**20 if objective.memory_mb else memory_to_hand()
+        return cls(time_limit, Limits(time.monotonic() + time_limit - elapsed, memory), job)
+
+    @property
+    def deadline(self) -> float:
+        return min(self.own.deadline, self.job.deadline)
+
+    @property
+    def memory(self) -> float:
+        return min(self.own.memory, self.job.memory)
+
+    def exceeded(self, used: float) -> bool:
+        """Whether so many resident bytes are too much for the limits or for the machine."""
+        return used > self.memory or _machine_is_full(used)
+
+    def out_of_time(self) -> End:
+        """What it is to have met the deadline."""
+        if self.job.deadline < self.own.deadline:
+            return End("timeout", "stopped: the time of its job was over", by_job=True)
+        return End("timeout", f"stopped after {self.time_limit:g} s")
+
+    def out_of_memory(self) -> End:
+        """What it is to have used too much memory."""
+        message = f"stopped: more than {self.memory / 2**20:.0f} MB, or the machine was full"
+        return End("out_of_memory", message, by_job=self.job.memory < self.own.memory)
+
+
+def memory_of(processes: list[psutil.Process]) -> float:
+    """Resident bytes of some processes together."""
+    total = 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total
+
+
+def memory_to_hand() -> float:
+    """What one evaluation may use when no limit is configured: what is free, less a reserve.
+
+    An objective without bounds must not take the machine, this process and the study with it.
+    """
+    free = float(psutil.virtual_memory().available)
+    group = Path("/sys/fs/cgroup/memory.max")
+    with contextlib.suppress(OSError, ValueError):
+        used = float(Path("/sys/fs/cgroup/memory.current").read_text())
+        free = min(free, float(group.read_text()) - used)
+    return max(0.9 * free, 64 * 2**20)
+
+
+def kernel_kills() -> int:
+    """How many processes this kernel has killed for memory so far."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
+def _machine_is_full(used: float) -> bool:
+    # Evaluations side by side can fill the machine although each keeps within its limit; this one
+    # is a reason why if it has more than its share.
+    memory = psutil.virtual_memory()
+    fair = memory.total / (1 + (os.cpu_count() or 1))
+    return memory.available < 0.04 * memory.total and used > fair

@@ -1,0 +1,224 @@
+"""Running the objective at one point: a process group of its own, within limits, to one outcome.
+
+The contract. In: the parameters as a JSON object on standard input and in the file `{parameters}`
+(also `$DNGO_PARAMETERS`), or as placeholders on the command line. Out: the document that
+`dngo.evaluation.document` reads, in the file `{outcome}` (`$DNGO_OUTCOME`) or as the last line of
+standard output. A non-zero exit status is a failure and a fact about the point, never a failure of the
+study; that nothing can be started at all is none, and stops it.
+
+Nothing here imports a numerical module: an evaluation costs its objective.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
+from dngo.config import Objective
+from dngo.errors import UserError
+from dngo.evaluation import leftovers
+from dngo.evaluation.command import Places, call_of
+from dngo.evaluation.document import Verdict, judge_file
+from dngo.evaluation.limits import Bounds, End, Limits
+from dngo.evaluation.streams import Kept
+from dngo.evaluation.supervision import Interrupted, Stop, supervise
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import patiently, read_json
+from dngo.storage.text import one_line
+
+MAX_MESSAGE = 500
+ADOPTED = "its job died meanwhile; adopted what it had written"
+
+
+class JobLimit(Exception):
+    """The job's own time or memory ended before the objective did; `outcome` is what it amounts to."""
+
+    def __init__(self, outcome: Outcome):
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where one evaluation keeps its things: private folder, standard output and error."""
+
+    workdir: Path
+    stdout: Path
+    stderr: Path
+
+    @property
+    def places(self) -> Places:
+        return Places(self.workdir.absolute())
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Evaluates points, whatever happens, to one outcome each.
+
+    names: every parameter of the space.  constraints: those that must be reported.
+    files_of, seed_of: where a point's files are, and the seed that its evaluation is given.
+    limits: those of the job; the objective's own are in its section of the configuration.
+    """
+
+    objective: Objective
+    names: list[str]
+    constraints: list[str]
+    files_of: Callable[[Proposal], Files]
+    seed_of: Callable[[Proposal], int] = lambda proposal: 0
+    limits: Limits = field(default_factory=Limits)
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """Start the objective at a point and see to its end.
+
+        attempts: how often it has been started, this time included.
+        Raises Interrupted if this process was told to stop meanwhile, JobLimit if the job's limits
+        are what ended it, CannotStart if nothing can be started.
+        """
+        files = self.files_of(proposal)
+        places = files.places
+        call = call_of(self.objective, proposal, places, self.names, self.seed_of(proposal))
+        # What may fail for the disk's sake comes first: once it is started, it is not started again.
+        streams = patiently(
+            lambda: _prepare(files, call.document, self.objective.output_limit),
+            what=f"preparing {proposal.id}",
+        )
+        began, clock = time.time(), time.monotonic()
+        made: list[Outcome] = []
+
+        def ended(end: End) -> None:
+            verdict = Verdict(end.status, end.message)
+            if end.status == "ok":
+                verdict = judge_file(places.outcome, end.last_line, self.constraints)
+            duration = time.monotonic() - clock
+            made.append(_outcome(proposal, verdict, attempts, began, time.time(), duration))
+            _note(places, made[0], final=not end.by_job)
+            if end.by_job:
+                raise JobLimit(made[0])
+
+        try:
+            supervise(
+                call,
+                self.objective,
+                places,
+                streams,
+                Bounds.of(self.objective, self.limits),
+                ended,
+            )
+        finally:
+            for stream in streams:
+                stream.close()
+        return made[0]
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """The outcome of a start whose supervisor died, if it left one; waits for what still runs.
+
+        attempts: how often it has been started.  Raises Interrupted, and JobLimit, as `run` does.
+        """
+        places = self.files_of(proposal).places
+        if not attempts and not places.workdir.exists():
+            return None
+        if not _is_of(places, proposal):
+            leftovers.kill(leftovers.find(places))
+            return None
+        with contextlib.suppress(UserError, OSError):
+            noted = find_outcome(places.ended, proposal)
+            if noted is not None:
+                leftovers.kill(leftovers.find(places))
+                return noted
+
+        def interrupted() -> None:
+            if Stop.requested:
+                raise Interrupted
+
+        left = leftovers.wait(places, self.objective, self.limits, self.constraints, interrupted)
+        if left.end is None and left.verdict is None:
+            return None
+        verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]
+        message = "; ".join(filter(None, (verdict.message, "" if left.end else ADOPTED)))
+        outcome = _outcome(
+            proposal,
+            replace(verdict, message=message),
+            attempts,
+            left.started,
+            left.finished,
+            max(0.0, left.finished - left.started),
+        )
+        if left.end is not None and left.end.by_job:
+            raise JobLimit(outcome)
+        return outcome
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Remove what an evaluation needed; its outcome is on disk."""
+        places = self.files_of(proposal).places
+        for note in (places.started, places.ended):
+            with contextlib.suppress(OSError):
+                note.unlink(missing_ok=True)
+        if not self.objective.keep_workdir:
+            shutil.rmtree(places.workdir, ignore_errors=True)
+
+
+def _prepare(files: Files, document: str, output_limit: int) -> tuple[Kept, Kept]:
+    """An empty private folder with the parameters, and the streams."""
+    places = files.places
+    shutil.rmtree(places.workdir, ignore_errors=True)
+    for folder in (places.workdir, files.stdout.parent, files.stderr.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    places.parameters.write_text(document, encoding="utf-8")
+    return Kept(files.stdout, output_limit), Kept(files.stderr, output_limit)
+
+
+def _is_of(places: Places, proposal: Proposal) -> bool:
+    """Whether what lies in a private folder is of exactly this point."""
+    try:
+        digest = digest_parameters(read_json(places.parameters))
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return False
+    return digest == digest_parameters(proposal.parameters)
+
+
+def _note(places: Places, outcome: Outcome, *, final: bool) -> None:
+    """Keep an outcome where the next owner of its point looks, should this process be killed now.
+
+    It is in place within a millisecond, since it need not outlive the machine: whoever is to write
+    the outcome down for good does that next. A document that did not count is put aside.
+    """
+    with contextlib.suppress(OSError):
+        if outcome.status not in ("ok", "infeasible") and places.outcome.exists():
+            os.replace(places.outcome, places.outcome.with_suffix(".rejected.json"))
+    if not final:
+        return
+    with contextlib.suppress(OSError):
+        temporary = places.ended.with_suffix(".tmp")
+        write_outcomes(temporary, [outcome], durable=False)
+        os.replace(temporary, places.ended)
+
+
+def _outcome(
+    proposal: Proposal,
+    verdict: Verdict,
+    attempts: int,
+    started: float,
+    finished: float,
+    duration: float,
+) -> Outcome:
+    return Outcome(
+        iteration=proposal.iteration,
+        slot=proposal.slot,
+        parameters_digest=digest_parameters(proposal.parameters),
+        status=verdict.status,
+        duration=duration,
+        attempts=attempts,
+        host=socket.gethostname(),
+        job=os.environ.get("SLURM_JOB_ID", ""),
+        started=started,
+        finished=finished,
+        message=one_line(verdict.message, MAX_MESSAGE),
+        **verdict.fields,
+    )

@@ -1,0 +1,53 @@
+"""Which process is which, for good: numbers are given again, and clocks are set."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+
+import psutil
+
+
+def host() -> dict[str, str]:
+    """What makes a process number meaningful: the machine, its boot, its PID namespace."""
+    found = {"host": socket.gethostname(), "boot": "", "namespace": ""}
+    with contextlib.suppress(OSError):
+        found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        found["namespace"] = os.readlink("/proc/self/ns/pid")
+    return found
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in ticks since boot; None if it is gone, or dead and not yet reaped.
+
+    The wall clock would not do: it is set, and every process then seems to have another start.
+    """
+    try:
+        # The name, in parentheses, may hold anything; the fields after it are numbers.
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return None if status[0] in "ZX" else int(status[19])
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/stat").exists():
+            return None
+    except (OSError, ValueError, IndexError):
+        pass
+    try:  # a system without /proc
+        process = psutil.Process(pid)
+        dead = process.status() == psutil.STATUS_ZOMBIE
+        return None if dead else round(process.create_time() * 100)
+    except psutil.Error:
+        return None
+
+
+def since_boot() -> float:
+    """Seconds since boot, the sleep of the machine included: a clock that nobody sets."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def age(pid: int) -> float:
+    """Seconds since a process started, 0 if it is gone."""
+    ticks = start_ticks(pid)
+    return 0.0 if ticks is None else max(0.0, since_boot() - ticks / os.sysconf("SC_CLK_TCK"))

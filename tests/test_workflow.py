@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -384,3 +385,40 @@ def test_files_of_the_users_own_are_passed_over_and_damaged_ones_named(toy) -> N
             Study(
                 load([study.folder / "config.yaml"], {"results": str(study.results.parent)})
             ).plan()
+
+
+# ---- what stops a run, and what does not --------------------------------------------------------
+
+
+def test_what_cannot_be_started_stops_the_run_and_the_same_command_goes_on(toy) -> None:
+    study = toy(iterations=0)
+    good = (study.folder / "config.yaml").read_text()
+    (study.folder / "config.yaml").write_text(good.replace("{python} objective.py", "progam {x}"))
+    process = study.start("--cores", "1")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode != 0
+    assert "objective.command: 'progam' cannot be started: No such file or directory" in output
+    assert "Traceback" not in output
+    assert output.count("evaluate: objective.command") <= 2, "the others are not tried"
+    assert not list(study.results.glob("pending/0/outcomes/*"))
+    (study.folder / "config.yaml").write_text(good)
+    study.snakemake()
+    once_each(study, 8)
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(toy) -> None:
+    study = toy(iterations=0)
+    disk = study.folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "dngo", disk], check=False).returncode:
+        pytest.skip("cannot mount a file system")
+    try:
+        output = study.snakemake("--config", "results=disk", check=False)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+    assert "disk/toy: cannot be written to (Read-only file system); mend that" in output
+    assert "Traceback" not in output
+    (study.folder / "file").touch()
+    output = study.snakemake("--config", "results=file", check=False)
+    assert "file: is not a folder; name another one under `results`" in output
+    assert "Traceback" not in output

@@ -58,6 +58,7 @@ class Dag:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         dag = cls(Study(read_config(configfiles, overrides, basedir)), main=main, remote=remote)
         if main:
+            dag._check_folder()
             os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
             dag._announce()
         if remote:
@@ -66,6 +67,12 @@ class Dag:
             slurm.make_patient()
             dag._drop_stale_receipts()
         return dag
+
+    def _check_folder(self) -> None:
+        # Snakemake itself looks into it before the run begins.
+        there = next(p for p in (self.study.folder, *self.study.folder.parents) if p.exists())
+        if not there.is_dir():
+            raise UserError(f"{there}: is not a folder; name another one under `results`")
 
     def _announce(self) -> None:
         from dngo.report import headline, summary

@@ -9,13 +9,17 @@ READY := $(VENV)/ready
 export OMP_NUM_THREADS ?= 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: run test lint setup lock clean
+.PHONY: run test fuzz lint setup lock clean
 
 run: $(READY)
 	snakemake --configfile $(STUDY)
 
 test: $(READY) lint
 	python -m pytest
+
+# Hours of what `make test` does for seconds: make fuzz SECONDS=3600 SEED=7
+fuzz: $(READY)
+	python tests/fuzz.py --seconds $(or $(SECONDS),3600) --seed $(or $(SEED),0) --keep fuzz-failures
 
 lint: $(READY)
 	ruff check .

@@ -1,6 +1,6 @@
 """Files damaged at random: no command may end in a traceback, hang, or take the memory.
 
-    python tests/fuzz.py --seconds 3600 --seed 1 [archive] [helpers] [configuration] [document]
+    python tests/fuzz.py --seconds 3600 --seed 1 [archive] [corruption] [helpers] ...
 
 Each damaged file is given to the real commands, each in a process of its own with limits of time and
 memory. What fails is kept in --keep, with the seed that makes it again.
@@ -34,9 +34,10 @@ import numpy as np
 import yaml
 
 from dngo.archive.digests import genesis_digest, iteration_digest
-from dngo.batch import STATUSES, Outcome, write_outcomes
+from dngo.batch import STATUSES, Outcome, read_outcomes, write_outcomes
 from dngo.config import validate
 from dngo.errors import UserError
+from dngo.evaluation.document import judge
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study
@@ -186,7 +187,7 @@ ODD = [
 ]
 
 
-def plant(file: h5py.File, rng: random.Random) -> str:
+def plant(file: h5py.File, rng: random.Random, kind: str | None = None) -> str:
     """Damage a sound HDF5 file as a program would; says what was done."""
     groups, datasets = _objects(file)
     if not datasets:
@@ -195,7 +196,7 @@ def plant(file: h5py.File, rng: random.Random) -> str:
     group, name = file[rng.choice(groups)], rng.choice(datasets)
     parent, _, leaf = f"/{name}".rpartition("/")
     parent = parent or "/"
-    kind = rng.choice(PLANTED)
+    kind = kind or rng.choice(PLANTED)
     if kind == "attribute":
         attributes, key = _attribute(file, rng)
         del attributes[key]
@@ -625,7 +626,104 @@ def _told(action: Callable[[], object]) -> Callable[[], int]:
     return run
 
 
-TARGETS = {"archive": archive, "corruption": corruption, "helpers": helpers}
+# ---- what people and programs write -------------------------------------------------------------
+
+CONFIGURATIONS = [ROOT / "config.yaml", *sorted((ROOT / "examples").glob("*/config.yaml"))]
+SCALARS = [
+    *(
+        "null",
+        "[]",
+        "{}",
+        "~",
+        "-1",
+        "0",
+        "1e400",
+        ".inf",
+        ".nan",
+        "yes",
+        '""',
+        "2024-01-01",
+        "0x1F",
+    ),
+    *('"\\0"', '"\\ud800"', '"\\ud83d\\ude00"', "*a", "&a [*a]", "!!python/name:os.system", "!x y"),
+    *(
+        "[1, 1.0, true]",
+        "[" * 2000,
+        "{a: " * 500,
+        "9" * 5000,
+        "1" + "0" * 400,
+        "|",
+        "'",
+        "\t",
+        "? x",
+    ),
+]
+
+
+def configuration(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
+    """A configuration with something of it damaged, given to `check`."""
+    source = rng.choice(CONFIGURATIONS)
+    path = folder / "config.yaml"
+    if rng.random() < 0.3:
+        what, data = damaged_bytes(source.read_bytes(), rng)
+        path.write_bytes(data)
+    else:
+        what, lines = "lines", source.read_text().splitlines()
+        for _ in range(rng.choice([1, 1, 2, 5])):
+            i, other = (rng.randrange(len(lines)) for _ in range(2))
+            kind = rng.choice(["value", "value", "value", "lost", "double", "indent", "key"])
+            key, colon, _value = lines[i].partition(":")
+            if kind == "value":
+                lines[i] = f"{key}{colon or ':'} {rng.choice(SCALARS)}"
+            elif kind == "lost":
+                del lines[i]
+            elif kind == "double":
+                lines.insert(other, lines[i])
+            elif kind == "indent":
+                lines[i] = " " * rng.randrange(8) + lines[i].lstrip()
+            else:
+                lines[i] = f"{rng.choice(SCALARS)}: 1"
+        path.write_text("\n".join(lines) + "\n")
+    yield f"{source.parent.name}, {what}", guarded(command("check", str(path)))
+
+
+DOCUMENTS = [
+    {"objective": 0.1},
+    {
+        "objective": 1,
+        "constraints": {"a": True, "b": False},
+        "noise": 0.1,
+        "metadata": {"n": [1, {}]},
+    },
+    0.25,
+]
+
+
+def document(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
+    """A hundred reports of an objective, each of which must be one outcome, and a storable one."""
+
+    def judge_all() -> int:
+        for _ in range(100):
+            report = json.dumps(damaged_json(rng.choice(DOCUMENTS), rng)).encode()
+            if rng.random() < 0.5:
+                _, report = damaged_bytes(report, rng)
+            line = report.decode("utf-8", rng.choice(["replace", "surrogateescape"]))
+            verdict = judge(*rng.choice([(report, ""), (None, line)]), rng.choice([[], ["a", "b"]]))
+            outcome = Outcome(0, 0, "", verdict.status, message=verdict.message, **verdict.fields)
+            write_outcomes(folder / "outcome.json", [outcome])
+            assert [repr(o) for o in read_outcomes(folder / "outcome.json")] == [repr(outcome)]
+        return 0
+
+    yield "documents", guarded(judge_all)
+
+
+TARGETS = {
+    "archive": archive,
+    "corruption": corruption,
+    "helpers": helpers,
+    "configuration": configuration,
+    "document": document,
+}
 
 
 def run(

@@ -29,6 +29,8 @@ MOST_DEPTH = 12
 MOST_VALUES = 65536  # in an attribute
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
+TRIES = 1000  # at a file that is being replaced
+SOUND = "sound: "
 
 _sound: set[tuple[object, ...]] = set()
 
@@ -45,21 +47,22 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
     there at first, even if `path` is replaced meanwhile; no lock is taken.
     Raises OSError if it cannot be opened, Unsound if it is not accepted.
     """
-    # A pipe in place of a file must not block.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        known = os.fstat(descriptor)
+    for _ in range(TRIES):
+        known = os.stat(path)
         if not stat.S_ISREG(known.st_mode):
             raise Unsound("it is no regular file")
-        name = f"/dev/fd/{descriptor}"
-        signature = (check, known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
-        if signature not in _sound:
-            _look_through(name, check, known.st_size)
-            _sound.add(signature)
-        with h5py.File(name, "r", locking=False) as file:
-            yield file
-    finally:
-        os.close(descriptor)
+        if (check, *_signature(known)) not in _sound:
+            _sound.add((check, *_look_through(path, check, known.st_size)))
+        with h5py.File(path, "r", locking=False) as file:
+            # It may have been replaced since it was looked through.
+            if (check, *_signature(os.fstat(file.id.get_vfd_handle()))) in _sound:
+                yield file
+                return
+    raise Unsound("it is replaced faster than it can be read")
+
+
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @contextlib.contextmanager
@@ -87,21 +90,23 @@ def _damaged(path: Path, error: Exception) -> UserError:
 # ---- the child ----------------------------------------------------------------------------------
 
 
-def _look_through(name: str, check: Check, size: int) -> None:
+def _look_through(path: Path, check: Check, size: int) -> list[int]:
+    """The signature of the file that a child found sound; raises Unsound if it did not."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(name, check, size, writer)
+        _child(path, check, size, writer)
     os.close(writer)
     with open(reader, "rb") as stream:
         verdict = stream.read().decode()
     with contextlib.suppress(ChildProcessError):  # whoever supervises children was faster
         os.waitpid(pid, 0)
-    if verdict != "sound":
+    if not verdict.startswith(SOUND):
         raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
+    return [int(word) for word in verdict.removeprefix(SOUND).split()]
 
 
-def _child(name: str, check: Check, size: int, writer: int) -> None:
+def _child(path: Path, check: Check, size: int, writer: int) -> None:
     verdict = ""
     try:
         faulthandler.disable()
@@ -110,9 +115,10 @@ def _child(name: str, check: Check, size: int, writer: int) -> None:
         os.dup2(null, 1)
         os.dup2(null, 2)
         _limit(size)
-        with h5py.File(name, "r", locking=False) as file:
-            check(file, size)
-        verdict = "sound"
+        with h5py.File(path, "r", locking=False) as file:
+            known = os.fstat(file.id.get_vfd_handle())
+            check(file, known.st_size)
+        verdict = SOUND + " ".join(map(str, _signature(known)))
     except MemoryError:
         verdict = "it unpacks to far more than its size"
     except BaseException as error:

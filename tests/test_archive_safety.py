@@ -1,0 +1,180 @@
+"""Archives that nobody vouches for, text that HDF5 cannot hold, and readers beside a writer."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fuzz
+import h5py
+import pytest
+import yaml
+from test_archive import DOCUMENT, batch_of
+
+from dngo import archive
+from dngo.batch import Batch, Outcome
+from dngo.config import validate
+from dngo.errors import UserError
+
+REFUSED = (
+    "lost dataset",
+    "lost group",
+    "soft link",
+    "external link",
+    "cycle",
+    "second name",
+    "outside",
+    "virtual",
+    "shape",
+    "bomb",
+    "huge",
+    "compound",
+    "reference",
+    "named type",
+    "group",
+    "deep",
+)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_structure_that_no_archive_has_is_refused(tmp_path: Path, kind: str) -> None:
+    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    with h5py.File(path, "r+") as file:
+        fuzz.plant(file, random.Random(1), kind)
+    result = fuzz.guarded(fuzz.command("audit", str(path), "--all"))
+    assert result.status == 1
+    assert "cannot be read as an archive" in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["rows", "iterations"])
+def test_counts_are_compared_with_what_is_there(tmp_path: Path, name: str) -> None:
+    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    for count in (0, 1, 10**9, 2**62):
+        with h5py.File(path, "r+") as file:
+            file.attrs[name] = count
+        with pytest.raises(UserError, match="cannot be read as an archive"):
+            archive.read_header(path)
+
+
+def test_a_file_of_the_system_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of more than eight bytes" * 20)
+    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    with h5py.File(path, "r+") as file:
+        rows = len(file["outcomes/duration"])
+        del file["outcomes/duration"]
+        file["outcomes"].create_dataset(
+            "duration", (rows,), "f8", external=[(str(secret), 0, 8 * rows)]
+        )
+    with pytest.raises(UserError, match="keeps its values in another file"):
+        archive.read_table(path)
+
+
+def test_text_that_hdf5_cannot_hold_is_archived_all_the_same(tmp_path: Path) -> None:
+    document = {**DOCUMENT, "space": {"c": {"type": "categorical", "choices": ["\U0001f600", "b"]}}}
+    config = validate(document)
+    batch, outcomes = batch_of(config, 0)
+    odd = "bad magic \0, half \ud800, pair \ud83d\ude00"
+    outcomes = [
+        Outcome(**{**vars(o), "message": odd, "host": odd, "metadata": {odd: [odd]}})
+        for o in outcomes
+    ]
+    path = tmp_path / "archive.h5"
+    archive.append(
+        path,
+        identity=config.identity(),
+        space=config.search_space,
+        batch=batch,
+        outcomes=outcomes,
+        surrogate=None,
+    )
+    assert archive.verify(path) == []
+    assert archive.read_header(path, validate(document).identity()) is not None
+    found = archive.read_outcomes(path, archive.read_batch(path, 0, config.search_space))
+    for one in found:
+        assert one.message == "bad magic \ufffd, half \ufffd, pair \U0001f600"
+        assert one.metadata == {one.message: [one.message]}
+
+
+def _rewrite(path: Path, states: list[Path], end: float) -> None:
+    """Replace an archive again and again, as merges do, and hold a lock on every copy meanwhile."""
+    while time.monotonic() < end:
+        for state in states:
+            copy = path.with_name("copy")
+            shutil.copy(state, copy)
+            with h5py.File(copy, "r+", locking=True):
+                os.replace(copy, path)
+                time.sleep(0.2)
+
+
+def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_path: Path) -> None:
+    config = validate({**DOCUMENT, "results": str(tmp_path)})
+    states = []
+    path = tmp_path / "a" / "archive.h5"
+    for t in range(4):
+        batch, outcomes = batch_of(config, t)
+        batch = Batch(**{**vars(batch), "config": config.model_dump(mode="json")})
+        archive.append(
+            path,
+            identity=config.identity(),
+            space=config.search_space,
+            batch=batch,
+            outcomes=outcomes,
+            surrogate=None,
+        )
+        states.append(Path(shutil.copy(path, tmp_path / f"{t}.h5")))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**DOCUMENT, "results": str(tmp_path)}))
+    fuzz.warm()
+    commands = [
+        ["verify", str(path)],
+        ["status", str(tmp_path / "config.yaml")],
+        ["audit", str(path), "--all"],
+        ["export", str(path), "--format", "csv", "--output", "OUT"],
+    ]
+    writer = multiprocessing.get_context("fork").Process(
+        target=_rewrite, args=(path, states, time.monotonic() + 60)
+    )
+    writer.start()
+    try:
+        for i in range(24):
+            words = [w.replace("OUT", str(tmp_path / f"{i}.csv")) for w in commands[i % 4]]
+            result = fuzz.guarded(fuzz.command(*words))
+            assert result.status == 0, result.output
+        for _ in range(20):
+            with archive.reading(path):
+                # What is read one after another is of one state.
+                header, table = archive.read_header(path), archive.read_table(path)
+                assert header is not None
+                assert header.rows == len(table) == 5 * header.iterations
+                assert archive.prefix_digest(path, header.iterations) == header.digest
+    finally:
+        writer.terminate()
+        writer.join()
+    for i in range(3, 24, 4):
+        assert (len((tmp_path / f"{i}.csv").read_text().splitlines()) - 1) % 5 == 0
+
+
+def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path) -> None:
+    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    with h5py.File(path, "r+") as file:
+        del file["proposals/x"]
+        file["proposals"].create_dataset(
+            "x", (2**20, 512), "f8", chunks=(1024, 512), compression="gzip", fillvalue=0.0
+        )
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "dngo.cli", "verify", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "cannot be read as an archive" in done.stderr
+    assert time.monotonic() - began < 60  # on a machine that does other things as well

@@ -143,11 +143,11 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
     )
     writer.start()
     try:
-        for i in range(24):
+        for i in range(12):
             words = [w.replace("OUT", str(tmp_path / f"{i}.csv")) for w in commands[i % 4]]
             result = fuzz.guarded(fuzz.command(*words))
             assert result.status == 0, result.output
-        for _ in range(20):
+        for _ in range(8):
             with archive.reading(path):
                 # What is read one after another is of one state.
                 header, table = archive.read_header(path), archive.read_table(path)
@@ -157,7 +157,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
     finally:
         writer.terminate()
         writer.join()
-    for i in range(3, 24, 4):
+    for i in range(3, 12, 4):
         assert (len((tmp_path / f"{i}.csv").read_text().splitlines()) - 1) % 5 == 0
 
 

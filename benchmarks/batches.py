@@ -45,9 +45,9 @@ from objectives import (
 from rivals import Rival, installed
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.candidates import distances
-from dngo.acquisition.improvement import Fantasies
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.surrogates import TrainingData, fit_model
@@ -193,9 +193,7 @@ class Run:
 Method = Callable[[Problem, int], Run]
 
 
-def dngo(
-    surrogate: SurrogateKind | None = None, acquisition: AcquisitionSettings | None = None
-) -> Method:
+def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None = None) -> Method:
     """This package, with the given settings or the defaults."""
 
     def run(problem: Problem, seed: int) -> Run:
@@ -313,7 +311,7 @@ def with_fantasies(kind: type[Fantasies], method: Method) -> Method:
     """The method, with another class of fantasies in the place of the package's."""
 
     def run(problem: Problem, seed: int) -> Run:
-        with mock.patch("dngo.acquisition.propose.Fantasies", kind):
+        with mock.patch("dngo.acquisition.state.Fantasies", kind):
             return method(problem, seed)
 
     return run

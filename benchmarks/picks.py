@@ -19,10 +19,10 @@ import numpy as np
 from objectives import cube
 
 from dngo.acquisition import History, propose_batch
-from dngo.acquisition.improvement import expected_improvement
-from dngo.acquisition.lazy import BLOCK, REFRESH
-from dngo.acquisition.propose import CHILDREN
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.measures import expected_improvement
+from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.acquisition.shortlist import BLOCK, REFRESH
+from dngo.acquisition.stages.improvement import Search
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
@@ -41,7 +41,7 @@ def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, y + 0.3 * rng.standard_normal(n)
 
 
-def measure(kind: str, n: int, d: int, picks: int, settings: AcquisitionSettings):
+def measure(kind: str, n: int, d: int, picks: int, settings: Acquisition):
     """CPU seconds of the fit and of the batch, and the sources of its points."""
     space, (x, y) = cube(d), problem(n, d)
     began = time.process_time()
@@ -70,7 +70,7 @@ def rate(work: float, kernel: Callable[[], object]) -> float:
     return work / min(seconds)
 
 
-def floor(d: int, picks: int, settings: AcquisitionSettings) -> dict[str, float]:
+def floor(d: int, picks: int, settings: Acquisition) -> dict[str, float]:
     """CPU seconds that the arithmetic of a batch takes at this machine's rates, part by part."""
     s = SurrogateSettings(kind="adaptive_basis")
     c, h, fantasies = s.networks.ensemble, s.hyperparameter_samples, settings.fantasies
@@ -84,7 +84,7 @@ def floor(d: int, picks: int, settings: AcquisitionSettings) -> dict[str, float]
     copies = rate(16 * 2e6, lambda: wide.copy())
     # Once for every candidate, and once more for the shortlist.
     shortlist = max(settings.shortlist, 10 * picks)
-    points = CANDIDATES + settings.refinements * CHILDREN + shortlist
+    points = CANDIDATES + settings.refinements * Search().children + shortlist
     layers = d * w + (s.networks.layers - 1) * w * w + features * features  # and the rotation
     network = points * c * 2 * layers / flops + points * c * s.networks.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains

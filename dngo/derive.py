@@ -175,20 +175,19 @@ def propose(
 
     pending: the proposals under evaluation meanwhile, in order.
     """
-    space, size, settings = config.search_space, config.batch_size, config.acquisition
-    history = _history(path, config, iterations, pending)
-    rng = np.random.default_rng(seed_sequence(config, t, PROPOSE))
-    if settings.is_baseline:
-        from dngo.acquisition import baseline_batch
+    from dngo.acquisition import propose_batch
 
-        root = seed_sequence(config, 0, DESIGN)
-        found = baseline_batch(space, history, size=size, settings=settings, rng=rng, root=root)
-    else:
-        from dngo.acquisition import propose_batch
-
-        found = propose_batch(
-            model, space, history, size=size, settings=settings, rng=rng, progress=progress
-        )
+    space = config.search_space
+    found = propose_batch(
+        model,
+        space,
+        _history(path, config, iterations, pending),
+        size=config.batch_size,
+        settings=config.acquisition,
+        rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
+        root=seed_sequence(config, 0, DESIGN),
+        progress=progress,
+    )
     return [
         Proposal(
             iteration=t,

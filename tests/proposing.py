@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model

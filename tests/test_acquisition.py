@@ -13,7 +13,8 @@ from spaces import cube, mixed
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.ascent import climb
-from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int
 from dngo.surrogates import TrainingData, fit_model
@@ -144,7 +145,7 @@ def test_points_of_a_batch_keep_their_distance_from_each_other_and_the_pending()
         pending=pending,
         settings=SMALL.model_copy(update={"spacing": 0.02, "local_candidates": 1000}),
     )
-    gaps = cand.distances(batch.v, np.concatenate([batch.v, pending]))
+    gaps = distances(batch.v, np.concatenate([batch.v, pending]))
     np.fill_diagonal(gaps, 1.0)
     assert gaps.min() >= 0.02 - 1e-9
 
@@ -210,7 +211,7 @@ def test_the_search_for_feasibility_avoids_what_failed():
     model = fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
     batch = propose(space, v, data.y, 10, model=model)
     assert np.mean(batch.v[:, 0] > 0.65) >= 0.8
-    assert cand.distances(batch.v, v).min() > 0.01
+    assert distances(batch.v, v).min() > 0.01
     assert np.isnan(batch.mean).all()
 
 
@@ -229,7 +230,7 @@ def test_proposing_from_no_outcome_at_all():
     space = cube(2)
     batch = propose(space, np.empty((0, 2)), np.empty(0), 4, pending=points(space, 3))
     assert len(batch) == 4
-    assert cand.distances(batch.v, batch.v)[np.triu_indices(4, 1)].min() > 0.2
+    assert distances(batch.v, batch.v)[np.triu_indices(4, 1)].min() > 0.2
 
 
 def test_a_history_is_complete_and_of_one_length():

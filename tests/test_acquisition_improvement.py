@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proposing import drawn_outcomes, fitted_component
 from scipy import stats
+from spaces import cube
 
-from dngo.acquisition.improvement import Fantasies, expected_improvement
-from dngo.acquisition.lazy import REFRESH, Lazy
+from dngo.acquisition import History
+from dngo.acquisition.candidates import Candidates
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.measures import expected_improvement
+from dngo.acquisition.shortlist import REFRESH, Shortlist
+from dngo.acquisition.spacing import Spacing
 from dngo.surrogates.linear import FiniteBasis, Regression
 
 seeds = st.integers(0, 2**32 - 1)
@@ -139,6 +144,17 @@ def test_a_pick_lowers_its_own_value_because_the_incumbent_is_fantasised():
     assert hopeless.incumbent == pytest.approx(y.min())
 
 
+def _shortlist(fantasies: Fantasies, x: np.ndarray) -> Shortlist:
+    """Of all points x (n, 2), each as good as its improvement."""
+    space = cube(2)
+    pool = Candidates(space, set())
+    pool.add(x, "uniform")
+    pool.feasibility = pool.rate = np.ones(len(x))
+    scores = fantasies.improvement(fantasies.features(x))
+    spacing = Spacing(space, History(np.empty((0, 2)), np.empty(0)), 0.0)
+    return Shortlist(fantasies, pool, np.arange(len(x)), scores, spacing.among(x))
+
+
 def test_lazy_picks_are_worth_what_greedy_ones_are():
     """The lazy bound is a heuristic: count what it costs against evaluating everything."""
     component, (_, _, y, _, _) = fitted_component(11, n=10, h=3)
@@ -146,13 +162,12 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
 
     def batch(lazy: bool) -> list[float]:
         fantasies = Fantasies([component], float(y.min()), 20, np.random.default_rng(2))
-        z = fantasies.features(x)
-        picker = Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+        picker = _shortlist(fantasies, x)
         values = []
         for _ in range(20):
             if not lazy:
                 picker._update(np.arange(300))
-            values.append(picker.pick(~picker.taken)[1])
+            values.append(picker.pick(picker.open.free).value)
         return values
 
     greedy, lazy = batch(False), batch(True)
@@ -166,13 +181,12 @@ def test_no_value_grows_older_than_a_round_of_the_shortlist():
     component, _ = fitted_component(11, n=10, h=3)
     x = np.random.default_rng(1).random((200, 2))
     fantasies = Fantasies([component], 0.0, 2, np.random.default_rng(0))
-    z = fantasies.features(x)
-    lazy = Lazy(fantasies, z, fantasies.improvement(z), np.ones(200))
+    lazy = _shortlist(fantasies, x)
     for i in range(100):
         if i % 3:
-            lazy.highest(~lazy.taken)
-        lazy.pick(~lazy.taken)
-        assert fantasies.pending - lazy.at[~lazy.taken].min() <= 200 / REFRESH + 1
+            lazy.highest(lazy.open.free)
+        lazy.pick(lazy.open.free)
+        assert fantasies.pending - lazy.at[lazy.open.free].min() <= 200 / REFRESH + 1
 
 
 def test_equal_scores_are_picked_one_after_another():
@@ -180,19 +194,18 @@ def test_equal_scores_are_picked_one_after_another():
     component, _ = fitted_component(0)
     x = np.random.default_rng(1).random((300, 2))
     fantasies = Fantasies([component], -1e9, 2, np.random.default_rng(2))
-    z = fantasies.features(x)
-    picker = Lazy(fantasies, z, fantasies.improvement(z), np.ones(300))
+    picker = _shortlist(fantasies, x)
     for _ in range(100):
-        assert picker.pick(~picker.taken)[1] == 0.0
-    assert picker.taken.sum() == 100
+        assert picker.pick(picker.open.free).value == 0.0
+    assert picker.open.free.sum() == 200
 
 
-def test_doubt_multiplies_the_deviations():
+def test_the_deviation_scale_multiplies_the_deviations():
     component, _ = fitted_component(0)
     x = np.random.default_rng(1).random((5, 2))
     fantasies = Fantasies([component], 0.0, 1, np.random.default_rng(0), noisy=False)
     z = fantasies.features(x)
     ((mean, variance),) = fantasies.moments(z)
-    fantasies.doubt = 3.0
+    fantasies.deviation_scale = 3.0
     expected = expected_improvement(np.zeros(1), mean, 3.0 * np.sqrt(variance)).mean(axis=(0, 1, 2))
     np.testing.assert_allclose(fantasies.improvement(z), expected)

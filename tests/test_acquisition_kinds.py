@@ -15,14 +15,13 @@ from spaces import cube, mixed
 from toy import Toy
 
 from dngo import derive
-from dngo.acquisition import Batch, History, baseline_batch, design, propose_batch
-from dngo.acquisition.improvement import (
-    Fantasies,
+from dngo.acquisition import History, Picks, design, propose_batch
+from dngo.acquisition.fantasies import Fantasies, weigh
+from dngo.acquisition.measures import (
     expected_improvement,
     lower_bound_improvement,
     probability_of_improvement,
 )
-from dngo.acquisition.lazy import weigh
 from dngo.acquisition.settings import AcquisitionSettings, upgrade
 from dngo.archive import read_table
 from dngo.audit import audit, page
@@ -33,7 +32,7 @@ from dngo.replay import replay
 from dngo.space import Space
 from dngo.space.parameters import Boolean, Float, Int
 from dngo.study import Study
-from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates import Model, TargetScale, TrainingData, fit_model
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.settings import SurrogateSettings
 
@@ -127,7 +126,7 @@ def _fitted(space: Space, v: np.ndarray, y: np.ndarray, cost: np.ndarray | None 
     return fit_model(data, GP, rng=np.random.default_rng(3))
 
 
-def _picks(space: Space, v: np.ndarray, y: np.ndarray, size: int, model: Model, **keys) -> Batch:
+def _picks(space: Space, v: np.ndarray, y: np.ndarray, size: int, model: Model, **keys) -> Picks:
     keys = {"trust_region_share": 0.0, "uniform_candidates": 512, "local_candidates": 256, **keys}
     return propose_batch(
         model,
@@ -231,7 +230,7 @@ BASELINES = [
 SPACES = {"cube": cube(3), "mixed": mixed()}
 
 
-def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, **keys) -> Batch:
+def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, **keys) -> Picks:
     pytest.importorskip("optuna")
     rng = np.random.default_rng(len(v))
     keys = {
@@ -243,8 +242,9 @@ def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, *
     }
     settings = AcquisitionSettings(kind=kind, **({"sampler": sampler} if kind == "optuna" else {}))
     root = np.random.SeedSequence(0)
-    return baseline_batch(
-        space, History(v, **keys), size=size, settings=settings, rng=rng, root=root
+    nothing = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {})
+    return propose_batch(
+        nothing, space, History(v, **keys), size=size, settings=settings, rng=rng, root=root
     )
 
 

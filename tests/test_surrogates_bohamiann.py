@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.fantasies import Fantasies
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
 from dngo.surrogates.bohamiann import LOG_NOISE, LOG_NOISE_DEVIATION, _Posterior
 from dngo.surrogates.problem import Problem

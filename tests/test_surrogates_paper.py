@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import integrate, stats
 
-from dngo.acquisition.improvement import Fantasies
+from dngo.acquisition.fantasies import Fantasies
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.evidence_training import evidence_gradient, train_on_evidence
 from dngo.surrogates.linear import Regression

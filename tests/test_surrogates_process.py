@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from proposing import drawn_outcomes
 from scipy import stats
 
-from dngo.acquisition.improvement import Fantasies, expected_improvement
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.measures import expected_improvement
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import CONSTANT, Evidence, GaussianProcess, fit_process

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dngo.acquisition.candidates import distances
+from dngo.acquisition.spacing import distances
 from dngo.space import Space
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 STEP = 1e-5  # of the central differences, in units of a parameter's range
 MOST_STEPS = 20

@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Container
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from dngo.acquisition.spacing import distances
 from dngo.space import Column, Space
+from dngo.surrogates.model import Model
+from dngo.types import Array
 
-Array = NDArray[np.float64]
+ENUMERATE = 20_000  # spaces of at most so many points are listed in full, in a fraction of a second
+# Scales of local steps, in units of a parameter's range: from the last digits of an optimum to the
+# next hill. Not measured.
+SMALLEST, LARGEST = 1e-4, 0.3
+# A list's neighbours of one category: all of them, but for absurdly long lists.
+MOST_NEIGHBOURS = 64
+APART = 0.1  # of incumbents that are not among the very best, root mean square; not measured
+LOOKED_AMONG = 1000  # good points that such incumbents are looked for among, at a cost each
 
-ENUMERATE = 20_000  # spaces of at most so many points are listed in full
-SMALLEST, LARGEST = 1e-4, 0.3  # scales of local steps, in units of a parameter's range
 
+class Candidates:
+    """Distinct points, none of them taken, with what the model says of each.
 
-class Pool:
-    """Distinct candidates, none of them known already, each with its source."""
+    v: (n, k) natural values. source: (n,) where each came from. x: (m, d) encoded, feasibility:
+    (m,) P(all constraints hold) and rate: (m,) expected inverse cost, of the first m, those that
+    have been judged.
+    """
 
-    def __init__(self, space: Space, known: Iterable[bytes]) -> None:
-        self.space = space
-        self.seen = set(known)
+    def __init__(self, space: Space, taken: Container[bytes], model: Model | None = None) -> None:
+        self.space, self.taken, self.model = space, taken, model
         self.v = np.empty((0, space.k))
+        self.x = np.empty((0, space.d))
+        self.feasibility, self.rate = np.empty(0), np.empty(0)
         self.source: list[str] = []
+        self._seen: set[bytes] = set()
 
-    def add(self, v: Array, source: str) -> Array:
-        """Add the rows of v that are new; returns those, (m, k)."""
+    def __len__(self) -> int:
+        return len(self.v)
+
+    def add(self, v: Array, source: str) -> None:
+        """Add the rows of v (n, k) that are new."""
         new = []
         for i, key in enumerate(self.space.keys(v)) if len(v) else ():
-            if key not in self.seen:
-                self.seen.add(key)
+            if key not in self._seen and key not in self.taken:
+                self._seen.add(key)
                 new.append(i)
-        added = v[new]
-        self.v = np.concatenate([self.v, added])
-        self.source += [source] * len(added)
-        return added
+        self.v = np.concatenate([self.v, v[new]])
+        self.source += [source] * len(new)
+
+    def judge(self) -> slice:
+        """Ask the model of those that were added since; their rows."""
+        rows = slice(len(self.x), len(self.v))
+        if self.model is not None and len(self.v) > len(self.x):
+            x = self.space.encode(self.v[rows])
+            self.x = np.concatenate([self.x, x])
+            self.feasibility = np.concatenate([self.feasibility, self.model.feasibility(x)])
+            self.rate = np.concatenate([self.rate, self.model.inverse_cost(x)])
+        return rows
 
 
 def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
@@ -45,9 +69,10 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
     exclude: (m, k) points not to repeat. Returns (q, k) with q <= size; fewer only when the space
     has no more points, or none that 64 times the size of further Sobol points would hit.
     """
-    pool = Pool(space, space.keys(exclude) if len(exclude) else ())
+    pool = Candidates(space, set(space.keys(exclude)) if len(exclude) else ())
     if space.k == 0:
-        return pool.add(space.defaults(), "design")[:size]
+        pool.add(space.defaults(), "design")
+        return pool.v[:size]
     engine = qmc.Sobol(space.k, scramble=True, rng=rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
     pool.add(space.sample(_open(engine.random_base2(exponent))), "design")
@@ -121,7 +146,11 @@ def neighbours(space: Space, centres: Array) -> Array:
     for j, column in enumerate(space.columns):
         if column.levels is None:
             continue
-        others = range(1, min(column.levels, 64)) if column.kind == "categorical" else (-1, 1)
+        others = (
+            range(1, min(column.levels, MOST_NEIGHBOURS))
+            if column.kind == "categorical"
+            else (-1, 1)
+        )
         for by in others:
             moved = centres.copy()
             moved[:, j] = _shift(column, centres[:, j], np.full(len(centres), float(by)))
@@ -135,20 +164,12 @@ def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
     order = order[: int(np.isfinite(y).sum())]
     chosen = list(order[: (size + 1) // 2])
     u = space.unit(evaluated)
-    for i in order[(size + 1) // 2 :][:1000]:
+    for i in order[(size + 1) // 2 :][:LOOKED_AMONG]:
         if len(chosen) >= size:
             break
-        if np.min(distances(u[i : i + 1], u[chosen])) >= 0.1:
+        if np.min(distances(u[i : i + 1], u[chosen])) >= APART:
             chosen.append(i)
     return evaluated[chosen]
-
-
-def distances(a: Array, b: Array) -> Array:
-    """Root mean square distances between coordinates a (n, k) and b (m, k): (n, m)."""
-    if a.shape[1] == 0:
-        return np.zeros((len(a), len(b)))
-    squares = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * (a @ b.T)
-    return np.sqrt(np.maximum(squares, 0.0) / a.shape[1])
 
 
 def _levels(column: Column) -> Array:

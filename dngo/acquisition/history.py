@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.space import Space
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, ClassVar, Literal
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dngo.kinds import Kinds
 
+if TYPE_CHECKING:
+    from dngo.acquisition.measures import Measure
+    from dngo.acquisition.state import Stage
+
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
+_AT = "dngo.acquisition.stages."
+FIRST = (_AT + "first_feasible:FirstFeasible", _AT + "trust_regions:TrustRegions")
+DOUBT = _AT + "doubt:Doubt"
+IMPROVEMENT = _AT + "improvement:Improvement"
+EXPLORATION = _AT + "exploration:Exploration"
+DRAWS = _AT + "draws:ThompsonDraws"
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
 class Acquisition(BaseModel):
-    """What every kind has: how a batch is chosen."""
+    """What every kind has: the stages of a batch, each "module:class", in order.
+
+    Another package adds a kind by a class like those below and an entry point `dngo.acquisition` of
+    the kind's name that leads to it. Its stages do what `dngo.acquisition.state.Stage` says.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     is_baseline: ClassVar[bool] = False  # whether batches are chosen without a surrogate
     kind: str
+
+    @property
+    def least_distance(self) -> float:
+        """How far apart picks stay, root mean square in the unit cube."""
+        return 0.0
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """Where the stages are."""
+        raise NotImplementedError
+
+    def stages(self) -> Sequence[Stage]:
+        """New objects of the stages."""
+        return [resolve_name(name)() for name in self.stage_names]
 
     @property
     def missing_package(self) -> str:
@@ -92,6 +123,14 @@ class Modelled(Acquisition):
         "fall to trust regions are not made up for.",
     )
 
+    @property
+    def least_distance(self) -> float:
+        return self.spacing
+
+    def measure(self) -> Measure:
+        """What a point is worth, and what the picks of every stage are noted with."""
+        return resolve_name("dngo.acquisition.measures:expected_improvement")
+
     @model_validator(mode="before")
     @classmethod
     def _costs_are_heeded_everywhere(cls, given: Any) -> Any:
@@ -121,6 +160,19 @@ class Greedy(Modelled):
         "any pick; at least ten for each point of the batch.",
     )
 
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (*FIRST, IMPROVEMENT, DRAWS)
+
+    @property
+    def explores(self) -> bool:
+        """Whether what follows takes over even if nothing is pending yet."""
+        return False
+
+    def vanished_below(self, deviation: float) -> float:
+        """The value under which there is nothing left to gain. deviation: the largest predictive."""
+        return -math.inf
+
 
 class Improving(Greedy):
     """A kind whose value can vanish."""
@@ -130,6 +182,14 @@ class Improving(Greedy):
         description="What follows there. thompson: minima of functions drawn from the posterior. "
         "explore: the point whose value is least certain (Brofos, Shu and Jin 2015, section 3.1).",
     )
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (*FIRST, IMPROVEMENT, *([EXPLORATION] if self.explores else []), DRAWS)
+
+    @property
+    def explores(self) -> bool:
+        return self.when_vanished == "explore"
 
 
 class Mcei(Improving):
@@ -147,6 +207,14 @@ class Mcei(Improving):
         "that much is expected somewhere.",
     )
 
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        names = super().stage_names
+        return names if self.explores else (*FIRST, DOUBT, *names[len(FIRST) :])
+
+    def vanished_below(self, deviation: float) -> float:
+        return self.vanishing * deviation
+
 
 class Pi(Improving, json_schema_extra=NAMED):
     """Probability of improvement (Snoek et al. 2012, section 2.2) over the same fantasies."""
@@ -159,6 +227,12 @@ class Pi(Improving, json_schema_extra=NAMED):
         "vanished, and when_vanished says what follows.",
     )
 
+    def measure(self) -> Measure:
+        return resolve_name("dngo.acquisition.measures:probability_of_improvement")
+
+    def vanished_below(self, deviation: float) -> float:
+        return self.vanishing
+
 
 class Lcb(Greedy, json_schema_extra=NAMED):
     """Lower confidence bound (Snoek et al. 2012, section 2.2) over the same fantasies."""
@@ -168,11 +242,18 @@ class Lcb(Greedy, json_schema_extra=NAMED):
         default=2.0, ge=0, description="The deviations that the bound lies below the mean."
     )
 
+    def measure(self) -> Measure:
+        return resolve_name("dngo.acquisition.measures:lower_bound_improvement")(self.kappa)
+
 
 class Thompson(Modelled, json_schema_extra=NAMED):
     """Thompson sampling: each pick minimises a function drawn from the posterior."""
 
     kind: Literal["thompson"] = "thompson"
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (*FIRST, DRAWS)
 
 
 class Random(Acquisition, json_schema_extra=NAMED):
@@ -181,12 +262,20 @@ class Random(Acquisition, json_schema_extra=NAMED):
     is_baseline = True
     kind: Literal["random"] = "random"
 
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (_AT + "baselines:Random",)
+
 
 class Sobol(Acquisition, json_schema_extra=NAMED):
     """A baseline: one scrambled sequence, that of the design, continued."""
 
     is_baseline = True
     kind: Literal["sobol"] = "sobol"
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (_AT + "baselines:Sobol",)
 
 
 class Optuna(Acquisition, json_schema_extra=NAMED):
@@ -197,6 +286,10 @@ class Optuna(Acquisition, json_schema_extra=NAMED):
     sampler: Literal["tpe", "gp", "cmaes", "nsgaii", "qmc", "random"] = Field(
         default="tpe", description="tpe, gp, cmaes, nsgaii, qmc or random."
     )
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (_AT + "optuna:Optuna", _AT + "baselines:Random")
 
     @property
     def missing_package(self) -> str:

@@ -8,7 +8,8 @@ from typing import Any, TextIO
 
 from dngo.audit import audit_all
 from dngo.errors import UserError
-from dngo.exchange.rows import Row, known, text
+from dngo.exchange.rows import Row, known
+from dngo.space.parameters import text
 from dngo.storage.files import replacing
 
 

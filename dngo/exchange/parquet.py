@@ -10,8 +10,8 @@ from dngo import archive as archives
 from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
-from dngo.exchange.rows import Row, choices, known, text
-from dngo.space.parameters import Float, Int, Parameter
+from dngo.exchange.rows import Row, known
+from dngo.space.parameters import Float, Int, Parameter, choices, text
 from dngo.storage.files import replacing
 
 _INTEGERS = ("iteration", "slot", "num_pending", "attempts")

@@ -31,10 +31,9 @@ from dngo.audit import audit_all
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
 from dngo.exchange import csv_table, package
-from dngo.exchange.rows import choices
 from dngo.exchange.warm_start import SOURCE
 from dngo.replay import configuration
-from dngo.space.parameters import Float, Int, Parameter
+from dngo.space.parameters import Float, Int, Parameter, choices
 from dngo.study import best_row
 
 WORKFLOW = Path(__file__).resolve().parents[2]  # the Snakefile stands beside the package

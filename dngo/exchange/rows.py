@@ -6,12 +6,9 @@ Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_N
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
-
-from dngo.space.parameters import Boolean, Categorical, Fixed, Ordinal, Parameter
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,3 @@ def known(value: Any) -> Any:
     """A value, or None for what stands for "does not apply": NaN, empty text."""
     missing = value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
     return None if missing else value
-
-
-def text(value: Any) -> str:
-    """A value as text that `json.loads` reads back; what is text already stays as it is."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def choices(parameter: Parameter) -> tuple[Any, ...]:
-    """What a parameter without a range may be."""
-    if isinstance(parameter, Boolean):
-        return False, True
-    if isinstance(parameter, Fixed):
-        return (parameter.value,)
-    assert isinstance(parameter, Ordinal | Categorical)
-    return parameter.listed

@@ -20,8 +20,9 @@ from dngo import archive, derive
 from dngo.batch import STATUSES, Outcome, Proposal
 from dngo.config import Config
 from dngo.errors import UserError
-from dngo.exchange.rows import Row, known, text
+from dngo.exchange.rows import Row, known
 from dngo.space import Column, Space
+from dngo.space.parameters import text
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study
 

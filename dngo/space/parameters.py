@@ -6,6 +6,7 @@ can be checked for alone; `dngo.config` checks the conditions between them.
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -232,3 +233,18 @@ def admits(parameter: Parameter, value: Any) -> bool:
         return value in parameter.values
     assert parameter.low is not None and parameter.high is not None
     return parameter.low <= value <= parameter.high
+
+
+def text(value: Any) -> str:
+    """A value as text that `json.loads` reads back; what is text already stays as it is."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def choices(parameter: Parameter) -> tuple[Any, ...]:
+    """What a parameter without a range may be."""
+    if isinstance(parameter, Boolean):
+        return False, True
+    if isinstance(parameter, Fixed):
+        return (parameter.value,)
+    assert isinstance(parameter, Ordinal | Categorical)
+    return parameter.listed

@@ -14,70 +14,79 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dngo.acquisition.candidates import Pool
-from dngo.acquisition.history import History
+from dngo.acquisition.candidates import Candidates
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.state import BatchState
 from dngo.errors import UserError
 from dngo.space import Column, Space
+from dngo.space.distributions import as_told, distributions
 from dngo.surrogates.numerics import one_thread
-
-Array = NDArray[np.float64]
+from dngo.types import Array
 
 ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that are asked for every row
 HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
 REPEATS = 20  # known points in a row, after which a sampler is not asked again
 
 
-def sample(
-    pool: Pool,
-    history: History,
-    size: int,
-    settings: Any,
-    rng: np.random.Generator,
-    root: np.random.SeedSequence,
-) -> None:
-    """Add up to `size` new points to the pool, which stays short of a sampler's repetitions.
+class Optuna:
+    """Up to the number asked for: a sampler that repeats itself leaves the rest to other stages.
 
-    Arguments as of `baseline_batch`. A row without an objective is a failed trial, and so is an
-    infeasible one for a sampler that knows no constraints. Raises UserError if a package is missing.
+    A row without an objective is a failed trial, and so is an infeasible one for a sampler that
+    knows no constraints. Raises UserError if a package is missing.
     """
-    if settings.missing_package:
-        raise UserError(f"acquisition.sampler: {settings.missing_package}")
-    import optuna
 
-    from dngo.exchange.optuna import distributions
+    name = "optuna"
 
-    space, name = pool.space, settings.sampler
-    if name == "gp":
-        import torch  # noqa: F401  before its threads are limited
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        settings = state.settings
+        if settings.missing_package:
+            raise UserError(f"acquisition.sampler: {settings.missing_package}")
+        import optuna
+
+        name = settings.sampler
+        if name == "gp":
+            import torch  # noqa: F401  before its threads are limited
+        pool = Candidates(state.space, state.spacing.taken)
+        with _quiet(optuna), one_thread():
+            talk = _told(optuna, state, name)
+            repeats = 0
+            while len(pool) < number and repeats < REPEATS:
+                trial, v = talk.ask()
+                before = len(pool)
+                pool.add(v, f"optuna:{name}")
+                if len(pool) > before:
+                    repeats = 0
+                else:
+                    talk.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                    repeats += 1
+        for v in pool.v:
+            yield Pick(v, np.nan, f"optuna:{name}")
+
+
+def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
+    """A study that knows the history."""
+    space, history = state.space, state.history
     told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
     # QMC is one sequence; the others would draw again what they drew before.
-    seed = int((np.random.default_rng(root) if name == "qmc" else rng).integers(2**31))
+    source = np.random.default_rng(state.root) if name == "qmc" else state.rng
+    seed = int(source.integers(2**31))
     y, constraints, batch = history.y, history.constraints, history.iteration
     flags = [np.where(constraints[n] == 1.0, -1.0, 1.0) for n in sorted(constraints)]
     excess = np.stack(flags, axis=1) if flags else np.empty((len(y), 0))
     if name not in HEEDING:
         y, excess = np.where((excess > 0).any(axis=1), np.nan, y), excess[:, :0]
-    with _quiet(optuna), one_thread():
-        study = optuna.create_study(sampler=_sampler(optuna, name, seed))
-        talk = _Conversation(optuna, study, space, told, asked=name in ASKED)
-        points = space.to_parameters(history.v)
-        for b in np.unique(batch):
-            rows = np.flatnonzero(batch == b)
-            trials = [talk.add(points[i], float(y[i]), excess[i]) for i in rows]
-            for trial, i in zip(trials, rows, strict=True):
-                talk.finish(trial, float(y[i]))
-        for point in space.to_parameters(history.pending):
-            talk.add(point, None, ())
-        repeats = 0
-        while len(pool.v) < size and repeats < REPEATS:
-            trial, v = talk.ask()
-            if len(pool.add(v, f"optuna:{name}")):
-                repeats = 0
-            else:
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-                repeats += 1
+    study = optuna.create_study(sampler=_sampler(optuna, name, seed))
+    talk = _Conversation(optuna, study, space, told, asked=name in ASKED)
+    points = space.to_parameters(history.v)
+    for b in np.unique(batch):
+        rows = np.flatnonzero(batch == b)
+        trials = [talk.add(points[i], float(y[i]), excess[i]) for i in rows]
+        for trial, i in zip(trials, rows, strict=True):
+            talk.finish(trial, float(y[i]))
+    for point in space.to_parameters(history.pending):
+        talk.add(point, None, ())
+    return talk
 
 
 class _Conversation:
@@ -86,21 +95,14 @@ class _Conversation:
     def __init__(
         self, optuna: Any, study: Any, space: Space, told: dict[str, Any], *, asked: bool
     ) -> None:
-        self.optuna, self.study, self.space, self.told, self.asked = (
-            optuna,
-            study,
-            space,
-            told,
-            asked,
-        )
+        self.optuna, self.study, self.space = optuna, study, space
+        self.told, self.asked = told, asked
 
     def add(self, point: dict[str, Any], value: float | None, excess: Any) -> Any:
         """A point with its objective, NaN where it failed, None where it is pending: its trial.
 
         excess: a number for each constraint, over zero where it is broken.
         """
-        from dngo.exchange.optuna import as_told
-
         states = self.optuna.trial.TrialState
         names = [n for n in self.told if n in point]  # an inactive parameter is not suggested
         parameters = {n: as_told(self.told[n], point[n]) for n in names}

@@ -11,30 +11,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.acquisition.improvement import Fantasies
-
-Array = NDArray[np.float64]
+from dngo.acquisition.candidates import Candidates
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.spacing import Open
+from dngo.types import Array, Rows
 
 BLOCK = 16  # candidates evaluated at once while looking for the best
 REFRESH = 8  # candidates evaluated at each pick merely because their value is old
 
 
-class Lazy:
-    """Scores of the shortlist, brought up to date only where it matters."""
+class Shortlist:
+    """The candidates that the picks of a batch choose among, with their scores.
+
+    candidates, rows: (n,) which of them. scores: (n,) the acquisition before any pick. open: which
+    may still be picked.
+    """
 
     def __init__(
-        self,
-        fantasies: Fantasies,
-        features: Array,
-        scores: Array,
-        feasibility: Array,
-        rate: Array | None = None,
+        self, fantasies: Fantasies, candidates: Candidates, rows: Rows, scores: Array, open_: Open
     ) -> None:
-        self.fantasies, self.features, self.feasibility = fantasies, features, feasibility
-        self.rate = np.ones(len(scores)) if rate is None else rate
+        self.fantasies, self.candidates, self.rows, self.open = fantasies, candidates, rows, open_
+        self.features = fantasies.features(candidates.space.encode(candidates.v[rows]))
+        self.feasibility, self.rate = candidates.feasibility[rows], candidates.rate[rows]
         self.scores = scores.copy()
         self.at = np.full(len(scores), fantasies.pending)
-        self.taken = np.zeros(len(scores), dtype=bool)
         self.next, self.refreshed = 0, fantasies.pending
 
     def highest(self, allowed: NDArray[np.bool_]) -> float:
@@ -42,24 +43,27 @@ class Lazy:
         best = self._top(allowed)
         return float(self.scores[best] / self.rate[best])
 
-    def pick(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
-        """Index, value and runner-up's value of the best allowed candidate; makes it pending."""
-        return self._take(self._top(allowed), allowed, self.scores)
+    def pick(self, allowed: NDArray[np.bool_]) -> Pick:
+        """The best allowed candidate; makes it pending."""
+        scale = self.fantasies.deviation_scale
+        return self._take(self._top(allowed), allowed, self.scores, "candidate", scale)
 
-    def explore(self, allowed: NDArray[np.bool_]) -> tuple[int, float, float]:
-        """The same of the allowed candidate whose value is least certain: its deviation."""
+    def explore(self, allowed: NDArray[np.bool_]) -> Pick:
+        """The allowed candidate whose value is least certain, by its deviation; makes it pending."""
         deviation = self.fantasies.deviation(self.features)
         best = int(np.argmax(np.where(allowed, deviation, -np.inf)))
-        return self._take(best, allowed, deviation)
+        return self._take(best, allowed, deviation, "explore", 1.0)
 
     def _take(
-        self, best: int, allowed: NDArray[np.bool_], scores: Array
-    ) -> tuple[int, float, float]:
-        masked = np.where(allowed, scores, -np.inf)
-        masked[best] = -np.inf
-        self.taken[best] = True
+        self, best: int, allowed: NDArray[np.bool_], scores: Array, found: str, scale: float
+    ) -> Pick:
+        others = np.where(allowed, scores, -np.inf)
+        others[best] = -np.inf
         self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
-        return best, float(scores[best]), float(masked.max())
+        self.open.take(best)
+        row = self.rows[best]
+        source = f"{found}:{self.candidates.source[row]}"
+        return Pick(self.candidates.v[row], float(scores[best]), source, float(others.max()), scale)
 
     def _top(self, allowed: NDArray[np.bool_]) -> int:
         """The best allowed candidate, up to date, and with it those whose turn it is."""
@@ -74,33 +78,23 @@ class Lazy:
             self._update(rows[self.at[rows] < fresh])
             turn = turn[:0]
 
-    def _turn(self) -> NDArray[np.intp]:
+    def _turn(self) -> Rows:
         """Those to be evaluated because their value is old: none twice for the same pending."""
         if self.refreshed == self.fantasies.pending:
             return np.empty(0, dtype=np.intp)
         self.refreshed = self.fantasies.pending
         turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
         self.next = int(turn[-1] + 1) % len(self.at)
-        return turn[~self.taken[turn]]
+        return turn[self.open.free[turn]]
 
     def _update(self, rows: NDArray[np.intp]) -> None:
         if len(rows):
-            value = self.fantasies.improvement(self.features[:, rows])
-            self.scores[rows] = weigh(value, self.feasibility[rows] * self.rate[rows])
+            weight = self.feasibility[rows] * self.rate[rows]
+            self.scores[rows] = self.fantasies.weighted(self.features[:, rows], weight)
             self.at[rows] = self.fantasies.pending
 
 
-def weigh(value: Array, weight: Array) -> Array:
-    """Values times positive weights; divided by them where a value is negative.
-
-    So that more weight is never worse, and equal weights change no order.
-    """
-    if (value >= 0).all():
-        return value * weight
-    return np.where(value < 0, value / np.maximum(weight, 1e-300), value * weight)
-
-
-def best_of(scores: Array, count: int) -> NDArray[np.intp]:
+def best_of(scores: Array, count: int) -> Rows:
     """Indices of the `count` highest scores, or all."""
     if count >= len(scores):
         return np.arange(len(scores))

@@ -7,46 +7,22 @@ its update and differ in their means alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
+from dngo.acquisition.measures import Measure, expected_improvement
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.linear import FiniteBasis
+from dngo.types import Array
 
-Array = NDArray[np.float64]
 Component = FiniteBasis | GaussianProcess
-FEWEST = 50  # fantasies of all samples of a kind of component together
-# Of the incumbent, and of a normal's mean and deviation; arguments broadcast.
-Measure = Callable[[Array, Array, Array], Array]
-
-
-def expected_improvement(best: Array, mean: Array, deviation: Array) -> Array:
-    """Equation (3), for minimisation; arguments broadcast. A zero deviation is allowed."""
-    improvement = best - mean
-    gamma = improvement / np.maximum(deviation, 1e-150)
-    density = np.exp(-0.5 * np.minimum(gamma * gamma, 1500.0)) * 0.3989422804014327
-    return np.maximum(improvement * ndtr(gamma) + deviation * density, 0.0)
-
-
-def probability_of_improvement(best: Array, mean: Array, deviation: Array) -> Array:
-    """Equation (1) of Snoek et al. 2012, for minimisation; a zero deviation is allowed."""
-    return ndtr((best - mean) / np.maximum(deviation, 1e-150))
-
-
-def lower_bound_improvement(kappa: float) -> Measure:
-    """By how much the lower confidence bound, (3) of Snoek et al. 2012, is under the incumbent.
-
-    Its order is that of the bound, over fantasies too: the incumbent is the same number for every
-    candidate. Negative where even the bound promises nothing.
-    """
-
-    def measure(best: Array, mean: Array, deviation: Array) -> Array:
-        return best - (mean - kappa * deviation)
-
-    return measure
+# Fantasies of all samples of a kind of component together: a sparse process with two samples had twenty.
+FEWEST = 50
+# Points evaluated at once: what a block of them takes stays within a processor's cache. With points
+# pending each has the means of all fantasies.
+BLOCK, BLOCK_PENDING = 2048, 256
 
 
 class Fantasies:
@@ -87,7 +63,7 @@ class Fantasies:
             part.best = np.full((*part.noise.shape, 1), best)
             part.count = max(count, -(-FEWEST // part.noise.size))
         self.pending = 0
-        self.doubt = 1.0  # by what the deviations that promise improvement are multiplied
+        self.deviation_scale = 1.0  # by what the deviations that promise improvement are multiplied
 
     @property
     def incumbent(self) -> float:
@@ -118,10 +94,20 @@ class Fantasies:
         for part, (mean, variance) in zip(self.parts, self.moments(z), strict=True):
             if self.noisy:
                 variance = variance + part.noise[..., None, None]
-            deviation = self.doubt * np.sqrt(variance)
+            deviation = self.deviation_scale * np.sqrt(variance)
             values = self.measure(part.best[..., None], mean, deviation)
             average += part.weight @ values.mean(axis=(1, 2))
         return average
+
+    def weighted(self, z: Array, weight: Array) -> Array:
+        """Acquisition times weights that are positive: z, (n,) -> (n,)."""
+        return weigh(self.improvement(z), weight)
+
+    def at(self, x: Array, weight: Array) -> Array:
+        """`weighted` at points x (n, d), block by block."""
+        block = BLOCK if self.pending == 0 else BLOCK_PENDING
+        parts = [self.improvement(self.features(x[i : i + block])) for i in range(0, len(x), block)]
+        return weigh(np.concatenate(parts), weight) if parts else np.empty(0)
 
     def deviation(self, z: Array) -> Array:
         """Root of the average variance over components and samples: z -> (n,)."""
@@ -276,3 +262,13 @@ class _Process(_Part):
 def _flat(z: Array) -> Array:
     """(C, n, D) -> (1, n, C D)."""
     return z.transpose(1, 0, 2).reshape(1, z.shape[1], -1)
+
+
+def weigh(value: Array, weight: Array) -> Array:
+    """Values times positive weights; divided by them where a value is negative.
+
+    So that more weight is never worse, and equal weights change no order.
+    """
+    if (value >= 0).all():
+        return value * weight
+    return np.where(value < 0, value / np.maximum(weight, 1e-300), value * weight)

@@ -10,9 +10,11 @@ from proposing import SMALL, fitted_component, height, points, propose
 from scipy.optimize import approx_fprime
 from spaces import cube
 
-from dngo.acquisition import History, endgame
-from dngo.acquisition import candidates as cand
+from dngo.acquisition import History
+from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.spacing import Spacing, distances
+from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
 from dngo.acquisition.thompson import Draws
 from dngo.surrogates.local_process import LocalModel, _Likelihood
 
@@ -55,36 +57,36 @@ def test_each_path_by_itself_is_that_path():
     np.testing.assert_allclose(paths.own(t), own, atol=1e-9)
 
 
-def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> endgame.Region:
-    return endgame.region(u, targets, np.arange(len(u)), block)[0]
+def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> Region:
+    return region(u, targets, np.arange(len(u)), block)[0]
 
 
 def test_regions_shrink_after_failures_and_follow_successes():
     u = np.full((41, 2), 0.5)
     failing = _region(u, np.r_[0.0, np.ones(40)])
-    assert (failing.centre, failing.half) == (0, endgame.LARGEST / 16)
+    assert (failing.centre, failing.half) == (0, RULES.largest / 16)
     u[35] = 0.52
     moved = _region(u, np.r_[0.0, np.ones(34), -1.0, np.ones(5)])
     assert moved.centre == 35
     assert moved.half > failing.half
     # What has not been evaluated yet changes nothing of what was.
-    assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == endgame.LARGEST / 8
+    assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == RULES.largest / 8
     # Failures elsewhere say nothing about it.
     u[1:] = 0.99
-    assert _region(u, np.r_[0.0, np.ones(40)]).half == endgame.LARGEST
+    assert _region(u, np.r_[0.0, np.ones(40)]).half == RULES.largest
 
 
 def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
     rng = np.random.default_rng(0)
     u = np.concatenate([rng.random((100, 2)), rng.normal(0.2, 0.02, (100, 2))])
     ends = np.array([[0.2, 0.2], [0.8, 0.7]])
-    targets = np.min(cand.distances(u, ends) + np.array([0.0, 0.1]), axis=1)
-    found = list(itertools.islice(endgame.regions(u, targets, np.arange(200), 20), 2))
+    targets = np.min(distances(u, ends) + np.array([0.0, 0.1]), axis=1)
+    found = list(itertools.islice(regions(u, targets, np.arange(200), 20), 2))
     assert found[0].centre == int(np.argmin(targets))
     gap = np.abs(u[found[0].centre] - u[found[1].centre]).max()
     assert found[1].half <= 0.5 * gap
-    for region, end in zip(found, ends, strict=True):
-        assert cand.distances(u[[region.centre]], end[None])[0, 0] < 0.1
+    for each, end in zip(found, ends, strict=True):
+        assert distances(u[[each.centre]], end[None])[0, 0] < 0.1
 
 
 def test_local_picks_are_more_where_they_have_paid():
@@ -94,9 +96,9 @@ def test_local_picks_are_more_where_they_have_paid():
     u = np.stack([near, far], axis=1).reshape(100, 2)  # by turns
     paying = np.where(np.arange(100) % 2, 1.0, -np.arange(100.0))
     flat = np.r_[-1.0, np.zeros(99)]
-    assert endgame.share(u, paying, batch, 20, 0.6) > 0.8
-    assert endgame.share(u, flat, batch, 20, 0.6) == pytest.approx(0.6, abs=0.05)
-    assert [endgame.share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
+    assert share(u, paying, batch, 20, 0.6) > 0.8
+    assert share(u, flat, batch, 20, 0.6) == pytest.approx(0.6, abs=0.05)
+    assert [share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
 
 
 def test_a_converged_region_gives_its_picks_back():
@@ -104,15 +106,13 @@ def test_a_converged_region_gives_its_picks_back():
     v = np.concatenate([points(space, 30), 0.3 + 1e-3 * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
     history = History(v, y)
-    picked = endgame.pick(
-        space,
+    picked = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         40,
         4,
         np.random.default_rng(1),
-        crowd=endgame.Crowd(space, history, 0.0),
+        spacing=Spacing(space, history, 0.0),
         penalty=lambda v: np.zeros(len(v)),
-        count=1,
     )
     assert 1 <= len(picked) < 20
 
@@ -131,15 +131,13 @@ def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
     v = v[np.r_[0 : len(spread), len(spread) + np.argsort(terms(near).sum(axis=1))]]
     history = History(v, terms(v).sum(axis=1), iteration=np.arange(len(v)) // 10)
     best = history.v[[np.argmin(history.y)]]
-    picked = endgame.pick(
-        space,
+    picked = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         24,
         8,
         np.random.default_rng(1),
-        crowd=endgame.Crowd(space, history, 0.01),
+        spacing=Spacing(space, history, 0.01),
         penalty=lambda v: np.zeros(len(v)),
-        count=1,
     )
     found = terms(picked).sum(axis=1)
     far = np.abs(picked - best).max(axis=1) > 0.4
@@ -167,7 +165,7 @@ def test_picks_without_expected_improvement_are_draws():
     settings = SMALL.model_copy(update={"trust_region_share": 0.0, "vanishing": 10.0})
     batch = propose(space, v, height(space, v), 12, settings=settings)
     assert batch.source.count("thompson") == 11
-    gaps = cand.distances(batch.v, batch.v)
+    gaps = distances(batch.v, batch.v)
     assert gaps[np.triu_indices(12, 1)].min() >= settings.spacing - 1e-9
     # The whole batch, if asked for.
     settings = AcquisitionSettings(

@@ -1,0 +1,59 @@
+"""How likely to hold all constraints a pick must be.
+
+Weighting improvement by that probability is not enough: near an optimum on the edge of the feasible
+region the improvement promised beyond the edge outweighs any probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.acquisition.settings import Modelled
+from dngo.acquisition.state import BatchState
+from dngo.types import Array
+
+# Of min_feasibility, what a pick on the boundary must have: a boundary drawn too tightly is corrected
+# by points that are more likely beyond it than not. Shares between a quarter and a half found the same.
+BOUNDARY_SHARE = 0.25
+# Of the likeliest candidate's feasibility, what the others need where none reaches what is asked.
+NEARLY = 0.9
+
+
+def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
+    """Those of `allowed` (n,) whose feasibility (n,) is at least `least`; never none of them.
+
+    Where none reaches it, those that come close to the likeliest.
+    """
+    if not allowed.any():
+        return allowed
+    highest = float(feasibility[allowed].max())
+    return allowed & (feasibility >= min(least, NEARLY * highest))
+
+
+def likely_enough(
+    state: BatchState, allowed: NDArray[np.bool_], feasibility: Array, least: float
+) -> NDArray[np.bool_]:
+    """`heed` for the pick whose turn it is: one in every `boundary_every` needs less."""
+    if not state.model.heeds_constraints:
+        return allowed
+    every = state.settings.boundary_every
+    if every > 0 and state.turn % every == every - 1:
+        least = state.settings.min_feasibility * BOUNDARY_SHARE
+    return heed(allowed, feasibility, least)
+
+
+def boundary_picks(state: BatchState, number: int) -> int:
+    """How many of the next picks need less."""
+    every = state.settings.boundary_every
+    return (state.turn + number) // every - state.turn // every if every > 0 else 0
+
+
+def of_draws(settings: Modelled) -> float:
+    """The least feasibility of a pick that minimises a function drawn.
+
+    More than of one by improvement, which is weighted by it: minima lie on the boundary wherever the
+    objective falls towards it, and half of them on its wrong side if any probability over a half
+    would do.
+    """
+    return float(np.sqrt(settings.min_feasibility))

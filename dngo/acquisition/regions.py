@@ -1,0 +1,135 @@
+"""Trust regions, read off the archive: boxes around good points, and what share of a batch is theirs.
+
+The archive is replayed in order, batch by batch. A box shrinks after a block of evaluations in it
+that has not improved on its centre, and follows the steps of those that have. How much of a batch
+goes to regions is read off it too, from whether points in them or elsewhere have paid. Nothing is
+remembered from one batch to the next, so that a batch can be derived again from the archive alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.acquisition.spacing import distances
+from dngo.surrogates.data import TargetScale
+from dngo.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class RegionRules:
+    """Where regions lie, how large they are, and how many picks they get."""
+
+    # Half the side of a box, in units of a parameter's range: four fifths of the space at first, and
+    # at last what the digits of an optimum need. Not measured.
+    largest: float = 0.4
+    smallest: float = 1e-4
+    # Of the targets' deviation: a smaller step is no improvement. Noise would else keep a box open.
+    # Not measured.
+    improved: float = 1e-3
+    # A point has a region of its own if all better points are so many times farther from it than is
+    # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
+    # converged, small gaps are usual. Regions of their own for the ends of funnels came with half of
+    # Hartmann6's runs ending in the second one; the two numbers were not measured one by one.
+    detached: float = 2.0
+    apart: float = 0.15
+    looked_among: int = 1000  # best points, each at the cost of its distances to the better ones
+    most: int = 16  # regions; a batch has never come to the sixteenth
+    # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
+    nothing_known: float = 10.0
+    most_share: float = 0.95  # of a batch: something is left that looks elsewhere
+
+
+RULES = RegionRules()
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box around row `centre` of the evaluated points, `half` to either side."""
+
+    centre: int
+    half: float
+
+
+def region(
+    u: Array, targets: Array, batch: Rows, block: int, rules: RegionRules = RULES
+) -> tuple[Region, NDArray[np.bool_], NDArray[np.bool_]]:
+    """The region around the best of points u (n, k), in the order in which they were evaluated.
+
+    targets: (n,) NaN where there is none, in units of their deviation. batch: (n,) rising numbers.
+    block: evaluations in the region after which its size is reconsidered. Also which points lay in
+    the region as it was before their batch, and which were better than all before.
+    """
+    inside, paid = np.zeros(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
+    half, centre, last, tried = rules.largest, -1, -1, 0
+    ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(u)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        rows = np.arange(start, end)
+        if centre >= 0:
+            inside[rows] = np.max(np.abs(u[rows] - u[centre]), axis=1) <= half
+            paid[rows] = targets[rows] < targets[centre] - rules.improved
+            tried += int(inside[rows].sum())
+        if np.isfinite(targets[rows]).any():
+            best = start + int(np.nanargmin(targets[rows]))
+            if centre < 0 or targets[best] < targets[centre]:
+                centre = best
+        last = centre if last < 0 else last
+        if tried < block:
+            continue
+        if targets[centre] < targets[last] - rules.improved:
+            step = float(np.max(np.abs(u[centre] - u[last])))
+            half = min(max(2.0 * step, 0.5 * half), rules.largest)
+        else:
+            half = max(0.5 * half, rules.smallest)
+        last, tried = centre, 0
+    return Region(centre, half), inside, paid
+
+
+def regions(
+    u: Array, targets: Array, batch: Rows, block: int, rules: RegionRules = RULES
+) -> Iterator[Region]:
+    """Regions of points that have no better one near them, the best point first.
+
+    A point on the side of a funnel has a better one near it, which leads into the same funnel.
+    """
+    order = np.argsort(targets, kind="stable")[
+        : min(int(np.isfinite(targets).sum()), rules.looked_among)
+    ]
+    gaps = np.full(len(order), np.inf)
+    for i in range(1, len(order)):
+        gaps[i] = distances(u[order[[i]]], u[order[:i]]).min()
+    typical = float(np.mean(gaps[1:])) if len(gaps) > 1 else 0.0
+    alone = order[gaps > max(rules.detached * typical, rules.apart)][: rules.most]
+    nearest = distances(u, u[alone]).argmin(axis=1)
+    for i in range(len(alone)):
+        rows = np.flatnonzero(nearest == i)
+        found, _, _ = region(u[rows], targets[rows], batch[rows], block, rules)
+        # Half way to a better region at most.
+        reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
+        half = min([found.half, *(0.5 * reach)])
+        yield Region(int(rows[found.centre]), half)
+
+
+def share(
+    u: Array, y: Array, batch: Rows, block: int, usual: float, rules: RegionRules = RULES
+) -> float:
+    """The share of local picks that the study's course suggests, `usual` where it says nothing.
+
+    u (n, k), y (n,), batch (n,): as for `region`, y NaN unless ok. A point paid that is better than
+    all before its batch. The shares of the places, in the region of the best point and out of it,
+    are in proportion to how often points there have paid lately.
+    """
+    if not np.isfinite(y).any() or not 0 < usual < 1:
+        return usual
+    targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
+    _, inside, paid = region(u, targets, batch, block, rules)
+    weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
+    here, there = (
+        (weight @ (paid & place) + 1.0) / (weight @ place + rules.nothing_known)
+        for place in (inside, ~inside)
+    )
+    local = usual * here / (usual * here + (1 - usual) * there)
+    return min(float(local), rules.most_share)

@@ -1,0 +1,101 @@
+"""Which points are taken, and which lie too close to one that is: asked and answered here alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from dngo.acquisition.history import History
+from dngo.space import Space
+from dngo.types import Array
+
+
+def distances(a: Array, b: Array) -> Array:
+    """Root mean square distances between coordinates a (n, k) and b (m, k): (n, m)."""
+    if a.shape[1] == 0:
+        return np.zeros((len(a), len(b)))
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2.0 * (a @ b.T)
+    return np.sqrt(np.maximum(squares, 0.0) / a.shape[1])
+
+
+class Spacing:
+    """The points of a history, and the picks since.
+
+    No point is picked that is finished, pending or picked. Picks keep `least` from those pending
+    and from each other, root mean square over the parameters, each scaled to [0, 1]; not from
+    finished ones, near the best of which is much to be gained.
+    """
+
+    def __init__(self, space: Space, history: History, least: float) -> None:
+        self.space, self.least = space, least
+        self.taken = history.keys(space)
+        self._near = [np.empty((0, space.k))]
+        if history.num_pending:
+            self._near.append(space.unit(history.pending))
+
+    def copy(self) -> Spacing:
+        """One to which points may be added without consequences."""
+        other = object.__new__(Spacing)
+        other.space, other.least = self.space, self.least
+        other.taken, other._near = set(self.taken), list(self._near)
+        return other
+
+    @property
+    def near(self) -> Array:
+        """Coordinates of the points that picks keep their distance from: (m, k)."""
+        if len(self._near) > 1:
+            self._near = [np.concatenate(self._near)]
+        return self._near[0]
+
+    def add(self, v: Array) -> None:
+        """Take points v (n, k)."""
+        self.taken.update(self.space.keys(v))
+        self._near.append(self.space.unit(v))
+
+    def free(self, v: Array) -> NDArray[np.bool_]:
+        """Which of v (n, k) are not taken: (n,)."""
+        return np.array([key not in self.taken for key in self.space.keys(v)], dtype=bool)
+
+    def first(self, v: Array) -> int | None:
+        """The first row of v (n, k) that is free and far enough, if there is one."""
+        allowed = self.free(v)
+        if self.least > 0 and len(self.near):
+            allowed &= distances(self.space.unit(v), self.near).min(axis=1) >= self.least
+        return int(np.argmax(allowed)) if allowed.any() else None
+
+    def among(self, v: Array) -> Open:
+        """The same of fixed candidates v (n, k), to be kept up to date from pick to pick."""
+        return Open(self, v)
+
+
+class Open:
+    """Which of some candidates may be picked.
+
+    u: (n, k) their coordinates. free: (n,) those that are not taken; far: (n,) those far enough
+    from what is pending or picked.
+    """
+
+    def __init__(self, spacing: Spacing, v: Array) -> None:
+        self.u = spacing.space.unit(v)
+        self.free = spacing.free(v)
+        self.far = np.ones(len(v), dtype=bool)
+        # A point at just that distance is far enough, whatever the rounding.
+        self._radius = spacing.least * np.sqrt(max(spacing.space.k, 1)) * (1 - 1e-9)
+        self._tree = cKDTree(self.u) if spacing.least > 0 and len(v) else None
+        self._exclude(spacing.near)
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Those that are both."""
+        return self.free & self.far
+
+    def take(self, i: int) -> None:
+        """Candidate i is picked."""
+        self.free[i] = False
+        self._exclude(self.u[[i]])
+
+    def _exclude(self, u: Array) -> None:
+        if self._tree is not None and len(u):
+            for rows in self._tree.query_ball_point(u, self._radius):
+                self.far[rows] = False

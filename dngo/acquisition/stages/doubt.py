@@ -1,0 +1,35 @@
+"""A stage that picks nothing: doubt where the model is sure that nothing is left to gain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.state import BatchState
+
+# The scale's limit: the model of Hartmann6's second funnel put the optimum six deviations off.
+MOST = 64.0
+LOOKED_AT = 2048  # candidates that the model is asked of, to spare the others
+
+
+class Doubt:
+    """Multiplies the deviations of the fantasies by two until something is worth a pick.
+
+    In every other batch only: the model may be right, and what little it promises is then worth
+    having. The scale is recorded with every pick that it led to.
+    """
+
+    name = "doubt"
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        begun = state.turn - len(state.picks)
+        if not state.has_outcome or begun // state.size % 2 == 0 or not len(state.candidates):
+            return
+        x, fantasies = state.candidates.x, state.fantasies
+        features = fantasies.features(x[:: max(1, len(x) // LOOKED_AT)])
+        vanished = state.settings.vanished_below(float(fantasies.deviation(features).max()))
+        while fantasies.deviation_scale < MOST:
+            if fantasies.improvement(features).max() >= vanished:
+                return
+            fantasies.deviation_scale *= 2.0
+        yield from ()

@@ -1,0 +1,312 @@
+"""Trust regions: the share of a batch that goes to where the best points are.
+
+In a region (`dngo.acquisition.regions`) a Gaussian process of its own is fitted to the nearest
+points, and functions are drawn from its posterior; each pick is where one of these is lowest, found
+by a search of its own (Thompson sampling). A region in which the drawn functions promise nothing
+any more has converged: it keeps a few picks, and the others go to the best points that do not lie on
+the way to it, and what these cannot use to the stages that search the whole space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from dngo.acquisition.candidates import around
+from dngo.acquisition.feasibility import boundary_picks, of_draws
+from dngo.acquisition.history import History
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
+from dngo.acquisition.spacing import Spacing, distances
+from dngo.acquisition.state import BatchState
+from dngo.space import Space
+from dngo.surrogates.apart import apart
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.local_process import LocalModel, Paths
+from dngo.surrogates.numerics import child
+from dngo.types import Array
+
+Penalty = Callable[[Array], Array]
+# Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
+OUT_OF_BOUNDS = 1e6
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """How a region is modelled, and how the functions drawn there are minimised."""
+
+    regions: int = 4  # in a batch, each at the cost of a fit
+    # Evaluations after which a box is reconsidered: the picks of a batch, but so many for each
+    # parameter and so many in all, at least. Not measured.
+    block_for_each: int = 2
+    block_least: int = 8
+    least_points: int = 6  # ok outcomes; fewer say nothing
+    most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
+    spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
+    # Of the additive part, where the fits start: one model for each, of the first region alone.
+    # The posterior of the hyperparameters has several modes. Not measured.
+    additive_shares: tuple[float, ...] = (0.5, 0.95)
+    most_functions: int = 128  # searched in one region
+    # One function in so many searches the whole space: what is a sum over the parameters, which the
+    # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
+    # with one in four, 9.2 with none (benchmarks/README.md, the trust regions' width).
+    wide_every: int = 4
+    # Of the functions that promise no improvement, one in so many is followed all the same.
+    kept_every: int = 4
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. Draws of half
+    # that exploit what is known already. Not measured.
+    boldest: float = 1.0
+    # Candidates that all functions share, then those of each one's own steps, in rounds that halve
+    # the step. 0.3 of a box is the first round's largest. Not measured one by one.
+    shared: int = 1024
+    children: int = 20
+    rounds: int = 6
+    first_step: float = 0.3
+    offered: int = 8  # best shared points of each function that it may fall back on
+    at_once: int = 64  # functions searched at once: memory
+
+
+class TrustRegions:
+    """The picks that a batch's share of trust regions comes to."""
+
+    name = "trust_regions"
+
+    def __init__(self, rules: RegionRules = RULES, search: LocalSearch | None = None) -> None:
+        self.rules, self.search = rules, search or LocalSearch()
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        block = max(self.search.block_for_each * state.space.k, self.search.block_least)
+        count = self._number(state, number, block)
+        if count == 0 or not state.has_outcome:
+            return
+        v = self.points(
+            state.history,
+            count,
+            max(count, block),
+            state.streams["trust_regions"],
+            spacing=state.spacing.copy(),
+            penalty=_penalty(state),
+        )
+        # Their acquisition is noted, though they were not picked by it.
+        for point, value in zip(v, state.make_pending(v), strict=True):
+            yield Pick(point, value, "local:thompson")
+
+    def _number(self, state: BatchState, number: int, block: int) -> int:
+        history, usual = state.history, state.settings.trust_region_share
+        u = state.space.unit(history.v)
+        part = share(u, history.y, history.iteration, max(state.size, block), usual, self.rules)
+        count = int(np.floor((state.turn + number) * part) - np.floor(state.turn * part))
+        if state.model.heeds_constraints:
+            # One at a time, a pick on the boundary would else never have its turn.
+            count = min(count, number - boundary_picks(state, number))
+        return count
+
+    def points(
+        self,
+        history: History,
+        size: int,
+        block: int,
+        rng: np.random.Generator,
+        *,
+        spacing: Spacing,
+        penalty: Penalty,
+    ) -> Array:
+        """At most `size` points: (m, k), fewer where the regions promise nothing.
+
+        block: as of `dngo.acquisition.regions.region`. The points are added to `spacing`.
+        """
+        space, rules, search, y = spacing.space, self.rules, self.search, history.y
+        ok = np.flatnonzero(np.isfinite(y))
+        picked: list[Array] = []
+        if len(ok) < search.least_points or space.k == 0:
+            return np.empty((0, space.k))
+        u = space.unit(history.v)
+        scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
+        found = regions(u, scale.to_model(y), history.iteration, block, rules)
+        for region in islice(found, search.regions):
+            rng = child(rng)
+            left = size - len(picked)
+            shares = search.additive_shares[: 1 if picked else None]
+            local = RegionModel.fit(space, history, region, rng, search, shares)
+            points, gains = local.search(region, min(left, search.most_functions), rng, penalty)
+            # Functions that promise nothing here are most of them better spent elsewhere; beside a
+            # point that is taken a function may have nothing to offer, either.
+            least = rules.improved * scale.spread * scale.scale
+            spare = (len(y) + left) // search.kept_every - len(y) // search.kept_every
+            for lowest, gain in zip(points, gains, strict=True):
+                if gain[0] < least and spare == 0:
+                    continue
+                row = spacing.first(lowest)
+                if row is None or (gain[row] < least and spare == 0):
+                    continue
+                spare -= int(gain[row] < least)
+                picked.append(lowest[row])
+                spacing.add(lowest[[row]])
+            if len(picked) >= size:
+                break
+        return np.array(picked).reshape(-1, space.k)
+
+
+def _penalty(state: BatchState) -> Penalty:
+    least = of_draws(state.settings)
+
+    def penalty(v: Array) -> Array:
+        if not state.model.heeds_constraints:
+            return np.zeros(len(v))
+        p = state.model.feasibility(state.space.encode(v))
+        return np.where(p < least, OUT_OF_BOUNDS * (1.0 + least - p), 0.0)
+
+    return penalty
+
+
+@dataclass(frozen=True)
+class RegionModel:
+    """The models of a region, ready to be searched.
+
+    v: (n, k) the evaluated points in it. centre: (1, k) natural values.
+    """
+
+    space: Space
+    v: Array
+    centre: Array
+    inputs: Callable[[Array], Array]
+    scale: TargetScale
+    models: tuple[LocalModel, ...]
+    rules: LocalSearch
+
+    @classmethod
+    def fit(
+        cls,
+        space: Space,
+        history: History,
+        region: Region,
+        rng: np.random.Generator,
+        rules: LocalSearch,
+        shares: tuple[float, ...],
+    ) -> RegionModel:
+        """shares: of the additive part at the start of the fits, one for each model."""
+        u, y = space.unit(history.v), history.y
+        near = distances(u, u[[region.centre]])[:, 0]
+        near = np.where(np.isfinite(y), near, np.inf)
+        count = min(rules.most_points, int(np.isfinite(y).sum()))
+        rows = np.argsort(near, kind="stable")[:count]
+        v = history.v[rows]
+        x = space.encode(v)
+        middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
+        reach = np.maximum(reach, 1e-6)
+
+        def inputs(v: Array) -> Array:
+            return np.clip((space.encode(v) - middle) / reach, -1.5, 1.5)
+
+        scale = TargetScale.fit(y[rows])
+        t, targets = inputs(v), scale.to_model(y[rows])
+        models = tuple(LocalModel.fit(t, targets, rng=child(rng), share=share) for share in shares)
+        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
+        centre = history.v[[region.centre]]
+        return cls(space, v[inside], centre, inputs, scale, models, rules)
+
+    def search(
+        self, region: Region, count: int, rng: np.random.Generator, penalty: Penalty
+    ) -> tuple[Array, Array]:
+        """Good points of `count` drawn functions, in the region or some in the whole space.
+
+        penalty: v (n, k) -> (n,), added to the functions' values. Returns v (count, m, k), best
+        first for each, and their gains on the best point known, (count, m), in units of the
+        objective.
+        """
+        wide = count // self.rules.wide_every
+        found = [
+            self._search_box(half, number, rng, penalty)
+            for half, number in ((region.half, count - wide), (1.0, wide))
+            if number > 0
+        ]
+        points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
+        return points, gains
+
+    def _search_box(
+        self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
+    ) -> tuple[Array, Array]:
+        """The same in the box of this half side around the centre."""
+        space, rules = self.space, self.rules
+        box = Box.around(space, self.centre, half)
+        number = rules.shared // 2
+        wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
+        near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
+        shared = np.concatenate([wide, box.clip(near), self.v])
+        extra = penalty(shared)
+        t = self.inputs(shared)
+        points, gains = [], []
+        boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
+        for i, model in enumerate(self.models):
+            mine = boldness[i :: len(self.models)]
+            for at in range(0, len(mine), rules.at_once):
+                paths = model.paths(mine[at : at + rules.at_once], rng)
+                values = (paths(t) + extra[:, None]).T  # (paths, shared)
+                found, value = self._descend(paths, shared, values, rng, penalty, box)
+                points.append(found)
+                # What it adds to the best point known, both by the function drawn: an observed
+                # value may be lower by luck alone.
+                known = values[:, -len(self.v) :].min(axis=1)[:, None]
+                gains.append(self.scale.to_objective(known) - self.scale.to_objective(value))
+        return np.concatenate(points), np.concatenate(gains)
+
+    def _descend(
+        self,
+        paths: Paths,
+        shared: Array,
+        values: Array,
+        rng: np.random.Generator,
+        penalty: Penalty,
+        box: Box,
+    ) -> tuple[Array, Array]:
+        """Each function's own search by random steps that shrink, from its best shared point."""
+        space, rules, count = self.space, self.rules, len(values)
+        scale = rules.first_step * box.half
+        each = np.arange(count)
+        offered = min(rules.offered, values.shape[1] - 1)
+        top = np.argpartition(values, offered, axis=1)[:, : rules.offered]
+        points, found = [shared[top]], [np.take_along_axis(values, top, axis=1)]
+        best = values.argmin(axis=1)
+        now, lowest = shared[best], values[each, best]
+        for _ in range(rules.rounds):
+            parents = np.repeat(now, rules.children, axis=0)
+            steps = around(space, parents, len(parents), rng, smallest=0.1 * scale, largest=scale)
+            moved = box.clip(steps)
+            value = paths.own(self.inputs(moved).reshape(count, rules.children, -1))
+            value += penalty(moved).reshape(count, rules.children)
+            moved = moved.reshape(count, rules.children, space.k)
+            best = value.argmin(axis=1)
+            better = value[each, best] < lowest
+            now = np.where(better[:, None], moved[each, best], now)
+            lowest = np.where(better, value[each, best], lowest)
+            points.append(moved)
+            found.append(value)
+            scale *= 0.5
+        v, value = np.concatenate(points, axis=1), np.concatenate(found, axis=1)
+        order = np.argsort(value, axis=1, kind="stable")
+        return np.take_along_axis(v, order[..., None], axis=1), np.take_along_axis(
+            value, order, axis=1
+        )
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of a box that lies in the space: low, high (k,) coordinates."""
+
+    space: Space
+    half: float
+    low: Array
+    high: Array
+
+    @classmethod
+    def around(cls, space: Space, centre: Array, half: float) -> Box:
+        """centre: (1, k) natural values; half: of its side, in units of a parameter's range."""
+        middle = space.unit(centre)[0]
+        return cls(space, half, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
+
+    def clip(self, v: Array) -> Array:
+        """The nearest points in the box: v (n, k) -> (n, k)."""
+        return self.space.from_unit(np.clip(self.space.unit(v), self.low, self.high))

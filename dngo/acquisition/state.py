@@ -1,0 +1,163 @@
+"""What the stages of a batch work on: what is known, what has been picked, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dngo.acquisition.candidates import Candidates, around, incumbents, neighbours, uniform
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.history import History
+from dngo.acquisition.picks import Pick, Picks
+from dngo.acquisition.shortlist import Shortlist
+from dngo.acquisition.spacing import Spacing
+from dngo.space import Space
+from dngo.surrogates.model import Model
+from dngo.surrogates.numerics import child
+from dngo.types import Array, Progress
+
+# Random streams, in the order in which they are drawn from that of the batch. Without any outcome
+# there are no fantasies, nor a stream of theirs.
+STREAMS = ("fantasies", "candidates", "refinements", "trust_regions", "draws")
+TOLD_EVERY = 16  # picks, progress is told
+
+
+class Stage(Protocol):
+    """One way to pick points. Its picks are recorded under its name."""
+
+    name: str
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        """Up to `number` further points, as they are found.
+
+        Each is taken (`BatchState.take`) before the next is asked for. Fewer mean that the stages
+        after this one are to pick the others.
+        """
+        ...
+
+
+@dataclass
+class BatchState:
+    """A batch while it is being picked.
+
+    rng: its stream; root: the seed of the study's first design. picks: so far; stages: which made
+    each.
+    """
+
+    model: Model
+    space: Space
+    history: History
+    size: int
+    settings: Any
+    rng: np.random.Generator
+    root: np.random.SeedSequence | None = None
+    progress: Progress | None = None
+    picks: list[Pick] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    shortlist: Shortlist | None = None  # of the stage of improvement, for those after it
+
+    @property
+    def has_outcome(self) -> bool:
+        """Whether some outcome is ok: else there is nothing to improve on."""
+        return bool(self.model.objective) and bool(np.isfinite(self.history.y).any())
+
+    @property
+    def turn(self) -> int:
+        """Points finished, pending or picked: counted over the study, so that what is done at
+        every nth of them is so where batches are single points, too."""
+        return len(self.history.y) + self.history.num_pending + len(self.picks)
+
+    @property
+    def left(self) -> int:
+        """Points still to be picked."""
+        return self.size - len(self.picks)
+
+    @cached_property
+    def streams(self) -> dict[str, np.random.Generator]:
+        """Independent random streams by name."""
+        return {name: child(self.rng) for name in STREAMS[not self.has_outcome :]}
+
+    @cached_property
+    def spacing(self) -> Spacing:
+        """Which points are taken, or too close to one that is."""
+        return Spacing(self.space, self.history, self.settings.least_distance)
+
+    @cached_property
+    def fantasies(self) -> Fantasies:
+        """The posterior given everything pending; the picks so far once they are made pending."""
+        y, settings = self.history.y, self.settings
+        fantasies = Fantasies(
+            self.model.objective,
+            float(np.min(self.model.scale.to_model(y[np.isfinite(y)]))),
+            settings.fantasies,
+            self.streams["fantasies"],
+            noisy=settings.noisy_improvement,
+            measure=settings.measure(),
+        )
+        self._condition(fantasies, self.history.pending)
+        return fantasies
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """New points over the whole space and near the best ones, for what is left to pick."""
+        space, settings, rng = self.space, self.settings, self.streams["candidates"]
+        found = Candidates(space, self.spacing.taken, self.model)
+        centres = incumbents(space, self.history.v, self.history.y, settings.incumbents)
+        many = max(settings.uniform_candidates, 2 * self.left)
+        found.add(uniform(space, many, rng), "uniform")
+        found.add(neighbours(space, centres), "neighbour")
+        found.add(around(space, centres, settings.local_candidates, rng), "local")
+        found.judge()
+        return found
+
+    def make_pending(self, v: Array) -> list[float]:
+        """Make picks v (n, k) pending one after another; each one's acquisition just before."""
+        return self._condition(self.fantasies, v)
+
+    def take(self, stage: str, pick: Pick) -> None:
+        """Add a stage's pick to the batch."""
+        self.picks.append(pick)
+        self.stages.append(stage)
+        self.spacing.add(pick.v[None])
+        done = len(self.picks)
+        if self.progress is not None and (done % TOLD_EVERY == 0 or done == self.size):
+            self.progress(done / self.size, f"picked {done} of {self.size} points")
+
+    def result(self) -> Picks:
+        """The picks, with what the model says of each; a baseline asks no model."""
+        q = len(self.picks)
+        v = np.array([pick.v for pick in self.picks]).reshape(q, self.space.k)
+        mean, std, feasibility = np.full((3, q), np.nan)
+        if q and not self.settings.is_baseline:
+            x = self.space.encode(v)
+            (mean, std), feasibility = self.model.predict(x), self.model.feasibility(x)
+        other = np.array([pick.runner_up for pick in self.picks], dtype=float)
+        return Picks(
+            v=v,
+            value=np.array([pick.value for pick in self.picks], dtype=float),
+            mean=mean,
+            std=std,
+            feasibility=feasibility,
+            num_pending=self.history.num_pending + np.arange(q),
+            runner_up=np.where(np.isfinite(other), other, np.nan),
+            source=tuple(pick.source for pick in self.picks),
+            stage=tuple(self.stages),
+            deviation_scale=np.array([p.deviation_scale for p in self.picks], dtype=float),
+        )
+
+    def _condition(self, fantasies: Fantasies, v: Array) -> list[float]:
+        if len(v) == 0:
+            return []
+        x = self.space.encode(v)
+        probability = self.model.feasibility(x)
+        weight = probability * self.model.inverse_cost(x)
+        features = fantasies.features(x)
+        values = []
+        for j in range(len(v)):
+            values.append(float(fantasies.weighted(features[:, [j]], weight[[j]])[0]))
+            fantasies.condition(features[:, j], float(probability[j]))
+        return values

@@ -1,0 +1,49 @@
+"""The search space in Optuna's terms, for its samplers and for its files.
+
+The package is an argument: it is optional, and slow to import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dngo.space.parameters import Parameter, choices, text
+from dngo.space.space import Column, Space
+
+
+def distributions(optuna: Any, space: Space) -> dict[str, Any]:
+    """The search space in Optuna's terms: a distribution for each parameter, fixed ones included."""
+    columns = {c.name: c for c in space.columns}
+    return {
+        name: _distribution(optuna.distributions, parameter, columns.get(name))
+        for name, parameter in space.parameters.items()
+    }
+
+
+def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> Any:
+    if column is None or column.choices is not None:
+        values = choices(parameter)
+        # Optuna takes 1, 1.0 and true for the same: such choices are told apart as text.
+        distinct = len(set(values)) == len(values)
+        return kinds.CategoricalDistribution(values if distinct else [text(v) for v in values])
+    if column.values is not None:
+        numbers = [int(x) if column.integer else float(x) for x in column.values]
+        return kinds.CategoricalDistribution(numbers)
+    step, high = column.step, column.high
+    if step is not None:
+        # The highest value of the grid; 0.1 * 7 is to be 0.7 for Optuna.
+        high = float(f"{column.low + ((column.levels or 1) - 1) * step:.12g}")
+    # Optuna has no logarithmic grid: the grid is dropped, its points stay what they are.
+    if column.integer:
+        return kinds.IntDistribution(
+            int(column.low), int(high), log=column.log, step=1 if column.log else int(step or 1)
+        )
+    return kinds.FloatDistribution(
+        column.low, high, log=column.log, step=None if column.log else step
+    )
+
+
+def as_told(distribution: Any, value: Any) -> Any:
+    """A value as its distribution has it."""
+    words = getattr(distribution, "choices", ())
+    return text(value) if words and all(isinstance(w, str) for w in words) else value

@@ -15,11 +15,13 @@ is read from the archive. So a stage may be repeated at any time, with any of it
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +40,7 @@ from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Files, Runner
 from dngo.space import Space
 from dngo.storage import hdf5
-from dngo.storage.claim import Claim
+from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently, read_json, replacing, write_json
 
@@ -79,6 +81,9 @@ class Study:
 
     def pending(self, t: int) -> Path:
         return self.folder / "pending" / str(t)
+
+    def _kept_surrogate(self, t: int) -> Path:
+        return self.pending(t) / "surrogate.h5"
 
     def outcome_file(self, proposal: Proposal) -> Path:
         return self.pending(proposal.iteration) / "outcomes" / f"{proposal.slot}.json"
@@ -218,13 +223,18 @@ class Study:
 
     def fit(self, t: int, output: Path, progress: Progress = _silent) -> None:
         """Train the surrogate of iteration t and write it to `output` (`surrogate.h5`)."""
-        import h5py
-
         if t < self.merged():
             return archive.copy_surrogate(self.archive, t, output)
-        used = self.pending(t) / "surrogate.h5"
-        if used.exists():
-            return _copy(used, output)
+        with self._alone(t, "fit"):
+            kept = self._kept_surrogate(t)
+            if not self._stands(t, kept):
+                self._fit(t, kept, progress)
+            _copy(kept, output)
+        return None
+
+    def _fit(self, t: int, output: Path, progress: Progress) -> None:
+        import h5py
+
         iterations = self.training_iterations(t)
         environment = provenance.environment()
         model = derive.fit(self.archive, self.config, t, iterations, progress=progress)
@@ -242,7 +252,41 @@ class Study:
             file.attrs["acquisition"] = self.config.acquisition.model_dump_json()
             file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
             model.save(file.create_group("model"))
-        return None
+
+    def _stands(self, t: int, surrogate: Path) -> bool:
+        """Whether a fit of iteration t is there: of its batch, or of the settings and rows as they are."""
+        if not surrogate.exists() or self._in_flight(t) is not None:
+            return surrogate.exists()
+        now = {
+            "settings": self.config.surrogate.model_dump_json(),
+            "classifier": self.config.classifier.model_dump_json(),
+            "acquisition": self.config.acquisition.model_dump_json(),
+            "versions": json.dumps(derive.versions(), sort_keys=True),
+            "seed": self.config.seed,
+            "training_digest": archive.prefix_digest(self.archive, self.training_iterations(t)),
+        }
+        with hdf5.our_own(surrogate) as file:
+            return all(file.attrs[key] == value for key, value in now.items())
+
+    @contextlib.contextmanager
+    def _alone(self, t: int, stage: str) -> Iterator[None]:
+        """Hold the claim on the model of iteration t: an orphan of a killed run may be at work on it.
+
+        Its surrogate and its batch are then found, for they are kept in `pending/`: each of the two
+        jobs may have the outputs in `iterations/` deleted by its own Snakemake.
+        """
+        path = self.pending(t) / "claims" / "model"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        claim = Claim(path)
+        if not patiently(claim.acquire, what=f"claiming iteration {t}"):
+            owner = describe(claim.owner())
+            print(f"{stage} of iteration {t}: {owner} is at work on it; waiting", flush=True)
+            claim.wait(math.inf, f"iteration {t}")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                claim.release()
 
     def propose(
         self, t: int, surrogate: Path | None, output: Path, progress: Progress = _silent
@@ -250,13 +294,17 @@ class Study:
         """Choose the batch of iteration t and write it to `output` (`proposals.json`)."""
         if t < self.merged():
             batch = archive.read_batch(self.archive, t, self.space)
-        else:
-            found = self._in_flight(t)
-            batch = found or (
+            batch.write(output)
+            return batch
+        with self._alone(t, "propose"):
+            kept = self._kept_surrogate(t)
+            if surrogate is not None and kept.exists():
+                surrogate = kept
+            batch = self._in_flight(t) or (
                 self._design() if surrogate is None else self._propose(t, surrogate, progress)
             )
             self._set_pending(batch, surrogate)
-        batch.write(output)
+            batch.write(output)
         return batch
 
     def _set_pending(self, batch: Batch, surrogate: Path | None) -> None:
@@ -264,8 +312,9 @@ class Study:
         folder = self.pending(batch.iteration)
         for name in ("outcomes", "claims"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        if surrogate is not None and not (folder / "surrogate.h5").exists():
-            _copy(surrogate, folder / "surrogate.h5")
+        kept = self._kept_surrogate(batch.iteration)
+        if surrogate is not None and not kept.exists():
+            _copy(surrogate, kept)
         if not (folder / "proposals.json").exists():  # written last: it makes the batch a fact
             batch.write(folder / "proposals.json")
 

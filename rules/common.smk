@@ -20,6 +20,10 @@ try:
 except UserError as error:
     sys.exit(str(error))
 
+# `cores: all` means this machine's: the jobs of a cluster may have more threads than its login node.
+if workflow.nodes is not None:
+    workflow.global_resources["_cores"] = None
+
 # Scripts get the resolved configuration, whichever files and options it came from.
 config.clear()
 config.update(dag.config)

@@ -41,7 +41,10 @@ def status(study: Study) -> dict[str, Any]:
     result: dict[str, Any] = {
         "study": study.config.study,
         "iterations_merged": merged,
-        "iterations_configured": study.config.iterations + 1,
+        # A run that was started with `--config iterations=...` has told its batches.
+        "iterations_configured": max(
+            study.config.iterations + 1, *(b["planned"] for b in in_flight), 0
+        ),
         "evaluations": counts.total(),
         "archived": header.rows if header else 0,
         "in_flight": in_flight,
@@ -87,6 +90,7 @@ def _in_flight(
         batches.append(
             {
                 "iteration": batch.iteration,
+                "planned": 1 + batch.config.get("iterations", 0),
                 "points": len(batch.proposals),
                 "evaluated": len(done),
                 "running": len(running),

@@ -61,10 +61,8 @@ class Dag:
             dag._check_folder()
             os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
             dag._announce()
-        if remote:
-            slurm.begin_job()
         if main and not dry:
-            slurm.make_patient()
+            slurm.register()
             dag._drop_stale_receipts()
         return dag
 

@@ -76,7 +76,7 @@ class SlurmStudy:
             "iterations": 0,
             "batch_size": 4,
             "points_per_job": 2,
-            "surrogate": {"steps": 50, "epochs": 1},
+            "surrogate": {"networks": {"steps": 50, "epochs": 1}},
         }
         self.configure(**config)
         self.process: subprocess.Popen[str] | None = None
@@ -110,11 +110,10 @@ class SlurmStudy:
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """`snakemake --profile slurm`; asked more often than at a real site how its jobs are."""
-        words = ["--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
         self.output = self.folder / f"output-{time.monotonic_ns()}.txt"
         with open(self.output, "w") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "snakemake", "--profile", "slurm", *words],
+                self.command(*options),
                 cwd=self.folder,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -125,6 +124,24 @@ class SlurmStudy:
                 env={**self.cluster.environment, "OMP_NUM_THREADS": "1"},
             )
         return self.process
+
+    def command(self, *options: str) -> list[str]:
+        snakemake = [sys.executable, "-m", "snakemake", "--profile", "slurm"]
+        return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
+
+    def snakemake(self, *options: str, timeout: float = 150) -> str:
+        """Another Snakemake in the same folder, beside the one that `start` started; what it said."""
+        result = subprocess.run(
+            self.command(*options),
+            cwd=self.folder,
+            env=self.cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=True,
+        )
+        return result.stdout
 
     def end(self, *, timeout: float = 150, check: bool = True) -> str:
         """Wait for Snakemake; what it said."""

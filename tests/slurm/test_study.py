@@ -6,6 +6,7 @@ would have ended.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from .cluster import Cluster
 from .study import SlurmStudy
@@ -44,7 +46,7 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
     toy = study(
         designed=False,
         iterations=1,
-        resources={"evaluate": {"mem_mb": 1000, "slurm_extra": "--nice=7"}},
+        resources={"evaluate": {"mem_mb": 1000, "threads": 3, "slurm_extra": "--nice=7"}},
     )
     before = {record["JobId"] for record in cluster.records()}
     output = toy.run()
@@ -54,7 +56,8 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
     assert {r["JobState"] for r in jobs} == {"COMPLETED"}
     # The design, fit and propose in one job, two evaluate jobs a batch; merge and report wait for nobody.
     assert len(jobs) == 6
-    assert sum("mem=1000M" in r["Tres"] for r in jobs) == 4
+    # More CPUs than the machine has where Snakemake runs.
+    assert sum("cpu=3,mem=1000M" in r["Tres"] for r in jobs) == 4
     assert sum("mem=4000M" in r["Tres"] for r in jobs) == 2
     assert "Nothing to evaluate" in toy.run()
 
@@ -237,6 +240,84 @@ def test_killed_its_orphans_are_waited_for(study) -> None:
     toy.end()
     toy.lawful(4)
     assert sum(toy.events("start").values()) == 4
+
+
+def test_orphans_of_fit_and_propose_are_waited_for(study) -> None:
+    """Neither destroys the other's files, whichever Snakemake deletes them."""
+    toy = study(iterations=1)
+    toy.start()
+    claim = toy.results / "pending" / "1" / "claims" / "model"
+    fitting = toy.until(lambda: claim.exists() and json.loads(claim.read_text()), "a fit begins")
+    os.kill(fitting["pid"], signal.SIGSTOP)  # a fit that takes its time
+    os.killpg(toy.process.pid, signal.SIGKILL)
+    toy.process.wait()
+    try:
+        toy.start()
+        log = toy.results / "logs" / "fit" / "1.log"
+        toy.until(lambda: log.exists() and "waiting" in log.read_text(), "it is taken")
+        assert f"job {fitting['job']}" in log.read_text()
+    finally:
+        os.kill(fitting["pid"], signal.SIGCONT)
+    output = toy.end()
+    toy.lawful(8)
+    assert "Error in" not in output
+    assert toy.cluster.squeue()[int(fitting["job"])] == "CD"
+
+
+def test_a_study_that_ends_leaves_the_pending_jobs_of_another_their_logs(study) -> None:
+    """Two studies in one folder: Slurm opens a job's log when the job starts, and not before."""
+    held = study(resources={"evaluate": {"slurm_extra": "--hold"}})
+    held.start()
+    held.until(lambda: list(held.jobs().values()) == ["PD", "PD"], "its jobs are held")
+    other = held.folder / "other.yaml"
+    other.write_text(yaml.safe_dump({**held.config, "study": "other", "resources": {}}))
+    text = held.snakemake("--configfile", str(other))
+    assert "4 evaluations" in text
+    for job in held.jobs():
+        held.cluster.run("scontrol", "release", str(job))
+    output = held.end()
+    held.lawful(4, runs=dict.fromkeys(held.statuses(), 2))  # by each study once
+    assert "Error in" not in output
+
+
+@pytest.fixture
+def partition(cluster: Cluster) -> Iterator[Callable[..., None]]:
+    """A function that changes the cluster's partition until the test ends."""
+
+    def update(**options: str) -> None:
+        words = [f"{key}={value}" for key, value in options.items()]
+        cluster.run("scontrol", "update", "partitionname=main", *words)
+
+    yield update
+    update(state="up", maxtime="infinite")
+
+
+def test_a_refusal_that_passes_is_waited_for(study, partition) -> None:
+    toy = study()
+    partition(state="inactive")
+    toy.start()
+    toy.until(lambda: "Slurm takes no job now" in toy.log(), "a submission is refused")
+    time.sleep(6)  # until it is refused again
+    partition(state="up")
+    output = toy.end()
+    toy.lawful(4)
+    assert output.count("Slurm takes no job now") == 1
+    assert "Required partition not available (inactive or drain)" in output
+    assert "Error in" not in output
+
+
+def test_a_refusal_that_stays_ends_the_run_with_what_to_change(study, partition) -> None:
+    """The first job is a group of rules, of whose errors Snakemake shows no message."""
+    toy = study(designed=False)
+    partition(maxtime="10")
+    began = time.monotonic()
+    output = toy.run(check=False, timeout=60)
+    assert time.monotonic() - began < 45
+    assert toy.process.returncode
+    words = "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)"
+    message = f"Slurm refuses the job: sbatch: error: {words}. Change runtime of propose: "
+    assert output.count(message) == 1
+    assert "stopped early" in output
 
 
 def mount(*words: str | Path) -> None:

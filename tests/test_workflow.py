@@ -294,8 +294,9 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
 def test_a_mistake_is_one_line_and_nothing_is_planned(toy) -> None:
     study = toy(iterations=1)
     study.configure(iterations=1, batch_size=4, extra="itertions: 3\n")
+    last = len((study.folder / "config.yaml").read_text().splitlines())
     output = study.snakemake(check=False)
-    assert "config.yaml:16: itertions: unknown key; did you mean 'iterations'?" in output
+    assert f"config.yaml:{last}: itertions: unknown key; did you mean 'iterations'?" in output
     assert "Traceback" not in output
     assert not study.results.exists()
 

@@ -7,8 +7,8 @@ named as the kind is, that refers to a subclass of `SurrogateKind`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -113,7 +113,7 @@ class SurrogateKind(Section):
     """What every kind of surrogate has: the scale of the objective, and `fit`.
 
     The interface of an added kind: a subclass with a field `kind: Literal["name"] = "name"`, a field
-    for each key of its own, and `fit`.
+    for each key of its own, and `fit` or `fitted_by`.
     """
 
     kind: str
@@ -139,7 +139,10 @@ class SurrogateKind(Section):
     embeds_tasks: ClassVar[bool] = False
     """Whether `fit` tells several tasks apart itself; else each other task is an input."""
 
-    @abstractmethod
+    fitted_by: ClassVar[str]
+    """`module:function`: where `fit` finds what fits this kind, called with the settings second. A
+    name, as that module in turn knows these settings, and is not imported to read them."""
+
     def fit(
         self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
     ) -> Fit:
@@ -148,6 +151,7 @@ class SurrogateKind(Section):
         The result depends on the problem, the settings and the state of `rng` alone; `progress` is
         told how far it is, from 0 to 1.
         """
+        return resolve_name(self.fitted_by)(problem, self, rng=rng, progress=progress)
 
 
 class _Process(SurrogateKind):
@@ -180,6 +184,7 @@ class Auto(_Process):
     """A Gaussian process and adaptive bases in a mixture, weighted by how well each predicts
     observations it has not seen; the process is sparse beyond gp_limit."""
 
+    fitted_by: ClassVar[str] = "dngo.surrogates.mixture:fit_mixture"
     kind: Literal["auto"] = "auto"
     gp_limit: int = Field(
         default=300,
@@ -197,18 +202,12 @@ class Auto(_Process):
     training: Training = "map"
     networks: EnsembleSettings = EnsembleSettings()
 
-    def fit(
-        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
-    ) -> Fit:
-        from dngo.surrogates.mixture import fit_mixture
-
-        return fit_mixture(problem, self, rng=rng, progress=progress)
-
 
 class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
     """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
     a cost linear in the observations."""
 
+    fitted_by: ClassVar[str] = "dngo.surrogates.regression:fit_regression"
     kind: Literal["adaptive_basis"] = "adaptive_basis"
     calibration: Calibration = Field(
         default="out_of_fold",
@@ -237,26 +236,13 @@ class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
             raise ValueError("prior_mean: quadratic needs calibration: in_sample")
         return self
 
-    def fit(
-        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
-    ) -> Fit:
-        from dngo.surrogates.regression import fit_regression
-
-        return fit_regression(problem, self, rng=rng, progress=progress)
-
 
 class ExactProcess(_Process, json_schema_extra=NAMED):
     """An exact Gaussian process (Snoek, Larochelle and Adams 2012), better with few observations, of a
     cost cubic in them."""
 
+    fitted_by: ClassVar[str] = "dngo.surrogates.gaussian_process:fit_process"
     kind: Literal["gp"] = "gp"
-
-    def fit(
-        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
-    ) -> Fit:
-        from dngo.surrogates.gaussian_process import fit_process
-
-        return fit_process(problem, self, rng=rng, progress=progress)
 
 
 class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
@@ -264,6 +250,7 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     2016)."""
 
     embeds_tasks: ClassVar[bool] = True
+    fitted_by: ClassVar[str] = "dngo.surrogates.bohamiann:fit_bohamiann"
     kind: Literal["bohamiann"] = "bohamiann"
     posterior_samples: int = Field(
         default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."
@@ -284,17 +271,11 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     )
     networks: NetworkSettings = NetworkSettings()
 
-    def fit(
-        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
-    ) -> Fit:
-        from dngo.surrogates.bohamiann import fit_bohamiann
-
-        return fit_bohamiann(problem, self, rng=rng, progress=progress)
-
 
 class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
     """Ordinary least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015)."""
 
+    fitted_by: ClassVar[str] = "dngo.surrogates.least_squares:fit_least_squares"
     kind: Literal["least_squares"] = "least_squares"
     relearn_every: int = Field(
         default=1,
@@ -303,13 +284,6 @@ class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
         "last layer takes in the new observations of every iteration.",
     )
     networks: TrainedNetworkSettings = TrainedNetworkSettings()
-
-    def fit(
-        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
-    ) -> Fit:
-        from dngo.surrogates.least_squares import fit_least_squares
-
-        return fit_least_squares(problem, self, rng=rng, progress=progress)
 
 
 class ClassifierSettings(Section):

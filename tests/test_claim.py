@@ -11,10 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dngo.storage import claim as module
 from dngo.storage.claim import Claim
+from dngo.storage.processes import host
 
 HOLD = """
 import sys, time
@@ -58,6 +60,31 @@ def test_a_dead_owner_on_this_host_is_succeeded_at_once(tmp_path: Path) -> None:
     started = time.monotonic()
     assert claim.acquire()
     assert time.monotonic() - started < 1.0
+
+
+def test_a_step_of_the_clock_kills_no_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The boot time is what the clock says less what has passed since: it moves with the clock."""
+    process = holder(tmp_path / "c")
+    try:
+        boot = psutil.boot_time()
+        for step in (-3600.0, 5.0, 3600.0):
+            monkeypatch.setattr("psutil._pslinux.boot_time", lambda step=step: boot + step)
+            monkeypatch.setattr(time, "time", lambda now=time.time, step=step: now() + step)
+            assert not Claim(tmp_path / "c").acquire()
+    finally:
+        process.kill()
+        process.wait()
+    assert Claim(tmp_path / "c").acquire()
+
+
+def test_a_claim_of_an_earlier_release_is_kept_while_its_process_lives(tmp_path: Path) -> None:
+    owner = {**host(), "pid": os.getpid(), "started": time.time(), "token": "t"}
+    (tmp_path / "c").write_text(json.dumps(owner))
+    assert not Claim(tmp_path / "c").acquire()
+    (tmp_path / "c").write_text(json.dumps({**owner, "pid": 2**22 + 1}))
+    assert Claim(tmp_path / "c").acquire()
 
 
 def _contend(path: str, start: float, queue) -> None:

@@ -76,7 +76,7 @@ def supervise(
         _note(places, process.pid)
         stopped = watch.until_end()
         if stopped is None:
-            ended(_judge(process.returncode, watch, kernel_kills() > kills_before))
+            ended(_judge(process.returncode, watch, kills_before))
             return
         _end(process, places)
         ended(stopped)
@@ -233,7 +233,7 @@ class _Watch:
             selector.unregister(descriptor)
 
 
-def _judge(code: int, watch: _Watch, kernel_killed: bool) -> End:
+def _judge(code: int, watch: _Watch, kills_before: int) -> End:
     """How a process ended that met no limit of ours; raises Interrupted if its job is being ended."""
     last_line = next(iter(watch.out.last_lines(1)), "")
     if code == 0:
@@ -242,7 +242,7 @@ def _judge(code: int, watch: _Watch, kernel_killed: bool) -> End:
     complaints = watch.err.last_lines(10)
     reason = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     message = f"{reason}: {complaints[-1]}" if complaints else reason
-    if code == -signal.SIGKILL and kernel_killed:
+    if code == -signal.SIGKILL and kernel_kills() > kills_before:
         return End("out_of_memory", "killed by the kernel, out of memory")
     if any(_OUT_OF_MEMORY.search(line) for line in complaints):
         return End("out_of_memory", message)

@@ -1,5 +1,6 @@
 """The search space: its parameters, and the three faces of a point."""
 
-from dngo.space.space import Column, Space
+from dngo.space.columns import Column
+from dngo.space.space import Space
 
 __all__ = ["Column", "Space"]

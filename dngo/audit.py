@@ -17,7 +17,7 @@ from dngo.archive import transfer
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
 from dngo.space import Space
-from dngo.types import Rows
+from dngo.types import Array, Rows
 
 NEAREST = 3
 _KEYS = ("iteration", "slot", "parameters_digest")  # of an outcome
@@ -42,6 +42,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "id": chosen.id,
         "archive": str(path),
         "parameters": chosen.parameters,
+        "space_constraints": _known(space, table.v[[row]]),
         "proposed": {
             **_fields(chosen, "source", "runner_up", "mean", "std", "feasibility", "num_pending"),
             "acquisition": chosen.value,
@@ -62,6 +63,14 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "digest": attributes["digest"],
         "previous": attributes["previous"],
     }
+
+
+def _known(space: Space, v: Array) -> dict[str, bool]:
+    """Which of the known constraints the point v (1, k) keeps; one that was imported may break them."""
+    found: dict[str, bool] = {}
+    for condition in space.conditions:
+        found[condition.text] = found.get(condition.text, True) and bool(condition.holds(v)[0])
+    return found
 
 
 def _fields(record: Any, *names: str) -> dict[str, Any]:
@@ -142,6 +151,10 @@ def page(data: dict[str, Any]) -> str:
     """An audit for a person: one page."""
     lines = [f"Proposal {data['id']} in {data['archive']}", ""]
     lines += [f"  {k:<24}{_show(v)}" for k, v in data["parameters"].items()]
+    known = data["space_constraints"]
+    if known:
+        lines += ["", "Known constraints"]
+        lines += [f"  {k:<24}{'holds' if ok else 'broken'}" for k, ok in known.items()]
     lines += ["", "Why it was proposed", *_why(data)]
     lines += ["", "What came of it", *_what_came(data["outcome"])]
     if data["nearest_before"]:

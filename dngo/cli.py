@@ -15,6 +15,7 @@ from typing import Any
 from dngo import __version__
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
+from dngo.space import Space
 
 OTHER_VERSION = 3  # exit status of a replay that only another release can do
 
@@ -158,6 +159,8 @@ def _check(arguments: argparse.Namespace) -> int:
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
         f"batches of {config.batch_size}, {config.points_per_job} to a job"
     )
+    if config.space_constraints:
+        print(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
     if config.transfer:
         from dngo.archive import transfer
         from dngo.study import Study
@@ -168,6 +171,15 @@ def _check(arguments: argparse.Namespace) -> int:
         for earlier in transfer.recorded(begun) if known else transfer.read(config.transfer, space):
             print(f"Learns from {earlier}")
     return 0
+
+
+def _feasible(space: Space) -> str:
+    """How much of a space keeps its known constraints; raises UserError if nothing is found."""
+    space.feasible.find()
+    share = space.feasible.share()
+    if any(c.gap is not None for c in space.conditions):
+        return "what keeps an equality is drawn directly"
+    return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
 
 
 def _study(arguments: argparse.Namespace):

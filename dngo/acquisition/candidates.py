@@ -95,10 +95,11 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
 
 
 def everything(space: Space) -> Array:
-    """Every point of a discrete space, conditional duplicates included: (n, k)."""
+    """Every point of a discrete space that keeps its constraints, duplicates included: (n, k)."""
     grids = [_levels(column) for column in space.columns]
     rows = np.array(list(itertools.product(*grids)), dtype=float).reshape(-1, space.k)
-    return space.round(rows)
+    v = space.on_grid(rows)
+    return v[space.holds(v)]
 
 
 def around(

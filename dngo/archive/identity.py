@@ -26,6 +26,7 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
             ("direction", "objective.direction", ""),
             ("constraints", "constraints", []),
             ("transfer", "transfer", []),
+            ("space_constraints", "space_constraints", []),
         )
         if found.get(key, empty) != wanted.get(key, empty)
     ]

@@ -193,7 +193,9 @@ def space_of(identity: dict[str, Any]) -> Space:
         raise Unsound("/@identity: has no direction that exists")
     if not all(isinstance(name, str) for name in identity["constraints"]):
         raise Unsound("/@identity: has constraints without a name")
-    return Space(dict(TypeAdapter(dict[str, AnyParameter]).validate_python(identity["space"])))
+    parameters = TypeAdapter(dict[str, AnyParameter]).validate_python(identity["space"])
+    known = TypeAdapter(list[str]).validate_python(identity.get("space_constraints", []))
+    return Space(dict(parameters), known)
 
 
 # ---- iterations ---------------------------------------------------------------------------------

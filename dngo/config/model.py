@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short
-from dngo.space import Space
+from dngo.space import ExpressionError, Space
 from dngo.space.parameters import (
     AnyParameter,
     Categorical,
@@ -136,6 +136,13 @@ class Config(Section):
     results: str = Field("results", min_length=1, description="Folder that holds the studies.")
     objective: Objective
     space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")
+    space_constraints: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="What every point keeps, as expressions over the parameters' names: "
+        "'x1 + x2 <= 0.6', 'low < high', 'a + b + c == 1', 'count_nonzero(a, b, c) <= 2', "
+        "'kind == \"gp\" or n <= 100'. One that names an inactive parameter holds.",
+    )
     constraints: list[Name] = Field(
         default_factory=list,
         description="Names of the constraints that the objective reports, true = satisfied.",
@@ -205,11 +212,32 @@ class Config(Section):
         _check_cycles(self.space)
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
+        self._check_known()
         if len(set(self.constraints)) != len(self.constraints):
             raise Located(("constraints",), "a name is listed twice; list each constraint once")
         if COMPLETED in self.constraints:
             raise Located(("constraints",), f"{COMPLETED!r} is always there; choose another name")
         return self
+
+    def _check_known(self) -> None:
+        """The known constraints can be read, and the first point of the design keeps them."""
+        columns = Space(dict(self.space))
+        for i, text in enumerate(self.space_constraints):
+            where = ("space_constraints", str(i))
+            try:
+                space = Space(dict(self.space), [text])
+            except ExpressionError as error:
+                raise Located(where, str(error)) from None
+            if self.design.include_default and not space.holds(columns.defaults())[0]:
+                named = {columns.columns[j].name for c in space.conditions for j in c.columns}
+                point = columns.to_parameters(columns.defaults())[0]
+                values = ", ".join(f"{n} = {point[n]}" for n in point if n in named)
+                raise Located(
+                    where,
+                    f"{short(text)!r} does not hold at the defaults ({values}), which are evaluated "
+                    "first; give these parameters a default that keeps it, or set "
+                    "design.include_default: false",
+                )
 
     def _check_condition(self, name: str, parent: str, wanted: list[Any]) -> None:
         where = ("space", name, "active_if", parent)
@@ -240,7 +268,7 @@ class Config(Section):
 
     @property
     def search_space(self) -> Space:
-        return Space(dict(self.space))
+        return Space(dict(self.space), self.space_constraints)
 
     def identity(self) -> dict[str, Any]:
         """What may never change in a study: its name, space, direction and constraint names."""
@@ -253,13 +281,15 @@ class Config(Section):
 
 def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """`Config.identity` of a resolved configuration as a batch keeps it."""
-    transfer = resolved.get("transfer")
+    # What a study does not use, archives of earlier releases do not name.
+    transfer, known = resolved.get("transfer"), resolved.get("space_constraints")
     return {
         "study": resolved["study"],
         "direction": resolved["objective"]["direction"],
         "constraints": sorted(resolved["constraints"]),
         "space": resolved["space"],
         **({"transfer": transfer} if transfer else {}),
+        **({"space_constraints": sorted(known)} if known else {}),
     }
 
 

@@ -188,7 +188,7 @@ def _points(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[i
             problems[i] = str(error)
     active = space.active(v)
     v[~active] = np.nan  # a parameter that does not exist at a point has no value there
-    near = space.round(v)
+    near = space.on_grid(v)
     for i, j in np.argwhere(active & ~np.isclose(near, v, rtol=1e-9, atol=1e-300)):
         column = space.columns[j]
         if np.isnan(v[i, j]):

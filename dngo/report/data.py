@@ -16,8 +16,7 @@ from dngo import archive, derive
 from dngo.archive import Table
 from dngo.errors import UserError
 from dngo.report.live import stage_seconds
-from dngo.space import Space
-from dngo.space.space import Column
+from dngo.space import Column, Space
 from dngo.study import best_row
 
 if TYPE_CHECKING:

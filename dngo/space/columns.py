@@ -136,12 +136,18 @@ def to_coordinate(column: Column, value: np.ndarray) -> np.ndarray:
 
 
 def from_coordinate(column: Column, u: np.ndarray) -> np.ndarray:
+    """The values of a column nearest to coordinates u: (n,)."""
+    return nearest(column, between(column, u))
+
+
+def between(column: Column, u: np.ndarray) -> np.ndarray:
+    """Values at coordinates u (n,) before they are rounded to those that the column has."""
     low, high = edges(column)
     if column.log:
         value = np.exp(math.log(low) + u * (math.log(high) - math.log(low)))
     else:
         value = low + u * (high - low)
-    return nearest(column, value)
+    return value
 
 
 def nearest(column: Column, value: np.ndarray) -> np.ndarray:

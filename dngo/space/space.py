@@ -10,11 +10,16 @@ A point has three faces:
 
 Values are rounded to the user's grid *before* they are encoded, so the model sees exactly the point
 that the job runs.
+
+Known constraints are a part of the space: every point that `sample`, `round` and `from_unit` give
+keeps them, so whoever proposes points need not know that there are any.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,13 +33,19 @@ from dngo.space.columns import (
     to_column,
     to_coordinate,
 )
+from dngo.space.constraints import Feasible
+from dngo.space.expressions import read
 from dngo.space.parameters import Fixed, Parameter
 
 
 class Space:
-    """The search space of a study, built from validated parameters (see `dngo.space.parameters`)."""
+    """The search space of a study, built from validated parameters (see `dngo.space.parameters`).
 
-    def __init__(self, parameters: dict[str, Parameter]):
+    constraints: expressions over the parameters that every point keeps (see `dngo.space.expressions`);
+    one that cannot be read raises ExpressionError.
+    """
+
+    def __init__(self, parameters: dict[str, Parameter], constraints: Sequence[str] = ()):
         self.parameters = dict(parameters)  # in the order of the configuration, for people
         self.fixed = {n: p.value for n, p in parameters.items() if isinstance(p, Fixed)}
         order = _parents_first(parameters)
@@ -67,16 +78,37 @@ class Space:
             start += width
         self._flag_columns = [j for j, c in enumerate(self.columns) if c.conditions]
         self.d = start + len(self._flag_columns)
+        self.constraints = tuple(constraints)
+        self.conditions = tuple(c for text in constraints for c in read(text, columns, self.fixed))
+
+    @cached_property
+    def feasible(self) -> Feasible:
+        """The part of the space that keeps its constraints."""
+        return Feasible(self)
 
     @property
     def size(self) -> float:
-        """Number of distinct points, infinite if any parameter is continuous (conditions ignored)."""
+        """Number of distinct points, infinite if any parameter is continuous (conditions and
+        constraints ignored)."""
         return math.prod(math.inf if c.levels is None else c.levels for c in self.columns)
 
     # ---- natural values -------------------------------------------------------------------------
 
     def sample(self, u: np.ndarray) -> np.ndarray:
-        """Decode points of the unit cube so that each listed value has equal probability.
+        """Points (n, k) that keep the constraints, uniform if the u (n, k) in [0, 1] are.
+
+        What u decodes to, or, where that breaks a constraint, another point that u decides.
+        """
+        u = np.atleast_2d(np.asarray(u, dtype=float))
+        return self.feasible.sample(u) if self.conditions else self.decode(u)
+
+    def holds(self, v: np.ndarray) -> np.ndarray:
+        """Which of the points v (n, k) keep every constraint: (n,) bool."""
+        return self.feasible.holds(np.atleast_2d(v))
+
+    def decode(self, u: np.ndarray) -> np.ndarray:
+        """Decode points of the unit cube so that each listed value has equal probability, whatever
+        the constraints.
 
         u: (n, k) in [0, 1].  Returns v: (n, k), rounded, NaN where inactive.
         """
@@ -92,7 +124,15 @@ class Space:
         return self._mask(v)
 
     def round(self, v: np.ndarray) -> np.ndarray:
-        """Move natural values to the nearest ones the user allows.
+        """Move natural values to near ones that lie on the grids and keep the constraints.
+
+        v: (n, k).  Inactive parameters become NaN, newly active ones their default.
+        """
+        v = self.on_grid(v)
+        return self.feasible.repair(v) if self.conditions else v
+
+    def on_grid(self, v: np.ndarray) -> np.ndarray:
+        """Move natural values to the nearest ones that each parameter has, whatever the constraints.
 
         v: (n, k).  Inactive parameters become NaN, newly active ones their default.
         """
@@ -127,11 +167,12 @@ class Space:
         return u
 
     def from_unit(self, u: np.ndarray) -> np.ndarray:
-        """The allowed natural values nearest to coordinates u: (n, k)."""
+        """Natural values near coordinates u (n, k), on the grids, that keep the constraints: (n, k)."""
         u = np.clip(np.atleast_2d(np.asarray(u, dtype=float)), 0.0, 1.0)
         columns = [from_coordinate(c, u[:, j]) for j, c in enumerate(self.columns)]
         v = np.column_stack(columns) if columns else np.empty((len(u), 0))
-        return self._mask(v)
+        v = self._mask(v)
+        return self.feasible.repair(v) if self.conditions else v
 
     def encode(self, v: np.ndarray) -> np.ndarray:
         """Model inputs x: (n, d) in the unit cube of natural values v: (n, k)."""
@@ -191,7 +232,7 @@ class Space:
         return v
 
     def defaults(self) -> np.ndarray:
-        """The point in which every parameter has its default: (1, k)."""
+        """The point in which every parameter has its default, kept constraints or not: (1, k)."""
         return self._mask(np.array([[c.default for c in self.columns]]).reshape(1, self.k))
 
 

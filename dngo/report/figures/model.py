@@ -23,7 +23,7 @@ from dngo.report.figures.style import (
     small,
     subplots,
 )
-from dngo.space.space import Column
+from dngo.space import Column
 
 
 def slices(view: View) -> Figure | None:

@@ -26,7 +26,7 @@ from dngo.report.figures.style import (
     small,
     subplots,
 )
-from dngo.space.space import Column
+from dngo.space import Column
 
 
 def parallel(view: View) -> Figure | None:

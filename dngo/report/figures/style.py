@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dngo.report.data import View
-from dngo.space.space import Column
+from dngo.space import Column
 
 MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
 MOST_LINES = 1000  # of the parallel coordinates

@@ -1,0 +1,279 @@
+"""Known constraints: what an expression means, and that every point drawn or moved keeps them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dngo.acquisition import candidates as cand
+from dngo.errors import UserError
+from dngo.space import ExpressionError, Space
+from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
+
+
+def floats(k: int, **options: Any) -> dict[str, Any]:
+    return {
+        f"x{i}": Float(type="float", **{"low": 0, "high": 1, **options}) for i in range(1, k + 1)
+    }
+
+
+def everything() -> dict[str, Any]:
+    return {
+        "rate": Float(type="float", low=1e-5, high=1e-1, log=True),
+        "x": Float(type="float", low=-1, high=1),
+        "n": Int(type="int", low=1, high=64),
+        "m": Int(type="int", low=1, high=512, log=True),
+        "kind": Categorical(type="categorical", choices=["a", "b", 3]),
+        "deep": Boolean(type="boolean"),
+        "size": Ordinal(type="ordinal", values=[8, 16, 32]),
+        "gamma": Float(type="float", low=0, high=1, active_if={"kind": ["b", 3]}),
+        "lambda": Float(type="float", low=0, high=1),
+        "four": Fixed(type="fixed", value=4),
+        "mode": Fixed(type="fixed", value="fast"),
+    }
+
+
+POINT = {"rate": 1e-3, "x": -0.5, "n": 6, "m": 12, "kind": "b", "deep": True, "size": 16}
+POINT |= {"gamma": 0.25, "lambda": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n < m", True),
+        ("m <= n", False),
+        ("m % n == 0", True),
+        ("m // n + 1 == 3 and n * m <= 72", True),
+        ("1 < n < 6", False),
+        ("not 1 < n < 6", True),
+        ("kind == 'b'", True),
+        ("kind in ('a', 3)", False),
+        ("kind not in ['a', 3] and n in (4, 6)", True),
+        ("deep", True),
+        ("not deep or x >= 0", False),
+        ("deep == false or size == n + 10", True),
+        ("size / four == four", True),
+        ("mode == 'fast'", True),
+        ("mode == 'slow' or lambda + gamma == 1", True),
+        ("log(rate) > -6.9", False),
+        ("sqrt(abs(x)) * 2**2 <= 2.8285", True),
+        ("count_nonzero(n, x, gamma) < 3", False),
+        ("max(n, m, size) - min(n, m) == 10", True),
+        ("sum(n, m, -2 * x) != 19", False),
+        ("1 / (n - 6) <= 0", False),  # not a number that could be compared
+        ("log(x) <= 1", False),
+        ("rate * 3 == 0.003", True),  # to rounding
+    ],
+)
+def test_an_expression_means_what_it_says(text: str, expected: bool) -> None:
+    space = Space(everything(), [text])
+    assert space.holds(space.from_parameters([POINT])).tolist() == [expected]
+
+
+def test_an_expression_holds_where_a_parameter_that_it_names_is_inactive() -> None:
+    space = Space(everything(), ["gamma >= 0.5 and x >= 0", "n == 6 or gamma > 1"])
+    without = {k: v for k, v in POINT.items() if k != "gamma"} | {"kind": "a", "x": 0.0, "n": 7}
+    points = space.from_parameters([POINT | {"x": 0.0}, without, without | {"x": -0.1}])
+    assert space.holds(points).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x + nn <= 2", "column 5: there is no parameter 'nn'; did you mean 'n'?"),
+        ("x + <= 3", "column 5"),
+        ("x + 1", "column 1: is not a condition"),
+        ("kind < 3", "column 1: is a choice"),
+        ("kind == 'c'", "never is 'c'; its choices are"),
+        ("'ä' == kind or y < 1", "column 8: never is 'ä'"),
+        ("__import__('os').system('true') == 0", "there is no such function"),
+        ("x.real <= 1", "is not a number or a parameter"),
+        ("(lambda: x)() <= 1", "column"),
+        ("[n for n in (1, 2)] == 1", "is not a number"),
+        ("x <= 1e999", "column 6: numbers must be finite"),
+        ("x <= " + "9" * 400, "numbers must be finite"),
+        ("9**9**9 <= x", "a power must be a constant"),
+        ("n ** x <= 2", "a power must be a constant"),
+        ("x <= 'one'", "'one' is not a number"),
+        ("abs(x, n) <= 1", "abs takes one number"),
+        ("x is 1", "compare with"),
+        ("(" * 300 + "x" + ")" * 300 + " <= 1", "is not an expression"),
+        ("-" * 90 + "x <= 1", "too long or too deeply nested"),
+        ("x <= 1" + " + 0" * 400, "must have 1 to 1000 characters"),
+        ("", "must have 1 to 1000 characters"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=re.escape(message)) as error:
+        Space(everything(), [text])
+    assert "\n" not in str(error.value)
+
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+
+def test_a_mixture_is_uniform_on_its_simplex() -> None:
+    space = Space(floats(4), ["x1 + x2 + x3 + x4 == 1"])
+    v = space.sample(np.random.default_rng(0).random((20_000, 4)))
+    np.testing.assert_allclose(v.sum(axis=1), 1.0, rtol=1e-12)
+    # Of a flat Dirichlet distribution each part has the distribution function 1 - (1 - x)^3.
+    for x in (0.1, 0.3, 0.6):
+        np.testing.assert_allclose((v <= x).mean(axis=0), 1 - (1 - x) ** 3, atol=0.015)
+
+
+@pytest.mark.parametrize(
+    ("space", "mean"),
+    [
+        # The centre of a simplex of which one corner has been cut off: few of the cube's points.
+        (Space(floats(8), [" + ".join(f"x{i}" for i in range(1, 9)) + " <= 0.3"]), 0.3 / 9),
+        (Space(floats(4), [f"{i / 10} <= x{i} <= {i / 10 + 0.1}" for i in range(1, 5)]), None),
+    ],
+)
+def test_a_thin_part_is_drawn_uniformly(space: Space, mean: float | None) -> None:
+    assert space.feasible.share() < 1e-3
+    v = space.sample(np.random.default_rng(0).random((8192, space.k)))
+    assert space.holds(v).all()
+    expected = [mean] * space.k if mean else [i / 10 + 0.05 for i in range(1, space.k + 1)]
+    np.testing.assert_allclose(v.mean(axis=0), expected, rtol=0.1)
+
+
+def test_draws_follow_from_the_coordinates_alone() -> None:
+    u = np.random.default_rng(0).random((64, 3))
+    constraints = ["x1 + x2 + x3 <= 0.5"]
+    first, again = (Space(floats(3), constraints).sample(u) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    kept = Space(floats(3), constraints).holds(u)
+    assert 0 < kept.sum() < 64
+    np.testing.assert_array_equal(first[kept], u[kept])
+
+
+def test_what_cannot_be_kept_is_said() -> None:
+    with pytest.raises(
+        UserError, match=r"no point of the space keeps all of 'x1 \+ x2 >= 1.5', 'x1"
+    ):
+        Space(floats(2), ["x1 + x2 >= 1.5", "x1 <= 0.4"]).feasible.find()
+    with pytest.raises(UserError, match=r"'x1\*\*2 \* x2 >= 2' alone holds at 0 of them"):
+        Space(floats(2), ["x1 <= 2", "x1**2 * x2 >= 2"]).feasible.find()
+    n = Int(type="int", low=1, high=9)
+    with pytest.raises(UserError, match="no point of the space keeps"):
+        Space({"n": n, "m": n}, ["2 * n + 2 * m == 7"]).feasible.find()
+
+
+@pytest.mark.parametrize("text", ["x1 + x2 == 0.7", "x1 * x2 == 0.25", "x1 == 0 or x1 >= 0.9"])
+def test_what_no_uniform_draw_hits_is_hit(text: str) -> None:
+    space = Space(floats(3), [text])
+    v = space.sample(np.random.default_rng(0).random((256, 3)))
+    assert space.holds(v).all()
+    assert len(set(space.keys(v))) > 200
+    if "or" in text:
+        assert 0.2 < (v[:, 0] == 0).mean() < 0.9
+
+
+def test_at_most_so_many_are_not_zero() -> None:
+    space = Space(floats(6), ["count_nonzero(x1, x2, x3, x4, x5, x6) <= 3", "x1 + x2 + x3 == 0.4"])
+    v = space.sample(np.random.default_rng(0).random((512, 6)))
+    assert space.holds(v).all()
+    supports = {tuple(row) for row in v != 0}
+    assert len(supports) >= 20
+    near = cand.around(space, v[:8], 512, np.random.default_rng(1))
+    assert ((near != 0).sum(axis=1) <= 3).all()
+    assert len(set(space.keys(near))) > 256
+
+
+# ---- moving -------------------------------------------------------------------------------------
+
+
+def test_a_point_is_moved_onto_the_nearest_face() -> None:
+    space = Space(floats(3), ["x1 + x2 <= 0.6"])
+    np.testing.assert_allclose(
+        space.round(np.array([[0.5, 0.5, 0.2]])), [[0.3, 0.3, 0.2]], atol=1e-7
+    )
+    space = Space(floats(3), ["x1 + x2 + x3 == 1"])
+    moved = space.round(np.array([[0.5, 0.5, 0.3], [0.9, 0.4, 0.0]]))
+    np.testing.assert_allclose(moved, [[0.4, 0.4, 0.2], [0.75, 0.25, 0.0]], atol=1e-6)
+
+
+def test_steps_along_an_active_face_are_not_lost() -> None:
+    space = Space(floats(4), ["x1 + x2 + x3 + x4 == 1", "x1 + x2 <= 0.6"])
+    centre = np.array([[0.6, 0.0, 0.4, 0.0]])
+    near = cand.around(space, centre, 512, np.random.default_rng(0), largest=0.05)
+    assert len(set(space.keys(near))) > 400
+    assert np.median(np.abs(near - centre).max(axis=1)) > 1e-4
+
+
+def test_an_equality_holds_on_a_grid() -> None:
+    space = Space(floats(4, step=0.05), ["x1 + x2 + x3 + x4 == 1"])
+    v = space.sample(np.random.default_rng(0).random((256, 4)))
+    near = cand.around(space, v[:16], 256, np.random.default_rng(1))
+    for points in (v, near):
+        assert all(math.isclose(math.fsum(row), 1.0, rel_tol=1e-9) for row in points)
+        np.testing.assert_allclose(points / 0.05, np.round(points / 0.05), atol=1e-9)
+    assert len(set(space.keys(near))) > 64
+
+
+# ---- the law: whatever the space and the constraints, every point keeps them ---------------------
+
+
+@st.composite
+def constrained(draw: st.DrawFn) -> tuple[Space, list[tuple[np.ndarray, str, float]]]:
+    """A space with linear constraints that some point of it keeps, and these as numbers."""
+    k = draw(st.integers(2, 6))
+    parameters: dict[str, Any] = {"kind": Categorical(type="categorical", choices=["a", "b", "c"])}
+    for i in range(k):
+        low = draw(st.integers(-3, 3))
+        match draw(st.sampled_from(["float", "float", "log", "step", "int"])):
+            case "log":
+                p: Any = Float(type="float", low=1e-3, high=10.0, log=True)
+            case "step":
+                p = Float(type="float", low=low, high=low + 2, step=0.25)
+            case "int":
+                p = Int(type="int", low=low, high=low + draw(st.integers(2, 40)))
+            case _:
+                p = Float(type="float", low=low, high=low + draw(st.sampled_from([0.5, 1, 7])))
+        parameters[f"x{i}"] = p
+    bare = Space(parameters)
+    inside = bare.decode(np.random.default_rng(draw(st.integers(0, 999))).random((1, bare.k)))[0]
+    texts, forms = [], []
+    for equality in draw(st.lists(st.sampled_from([False, False, True]), min_size=1, max_size=3)):
+        a = np.array(draw(st.lists(st.integers(-2, 2), min_size=k, max_size=k)), dtype=float)
+        a = np.concatenate([[0.0], a])  # the names are in order, and "kind" is the first
+        if not a.any() or (equality and sum("==" in t for t in texts) > 0):
+            continue
+        room = 0.0 if equality else draw(st.sampled_from([0.01, 0.5, 3.0]))
+        bound = float(a @ inside) + room
+        terms = " + ".join(f"{a[i + 1]:g} * x{i}" for i in range(k) if a[i + 1])
+        texts.append(f"{terms} {'==' if equality else '<='} {bound!r}")
+        forms.append((a, "==" if equality else "<=", bound))
+    return Space(parameters, texts), forms
+
+
+def broken(space: Space, forms: list[tuple[np.ndarray, str, float]], v: np.ndarray) -> np.ndarray:
+    """Which points break a form, by arithmetic that shares nothing with what is tested."""
+    found = np.zeros(len(v), dtype=bool)
+    for a, relation, bound in forms:
+        gap = v @ a - bound
+        size = np.maximum(np.abs(v) @ np.abs(a), abs(bound))
+        found |= (np.abs(gap) if relation == "==" else gap) > 1.001e-9 * size
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(constrained(), st.integers(0, 999))
+def test_every_point_keeps_the_constraints(found, seed: int) -> None:
+    space, forms = found
+    rng = np.random.default_rng(seed)
+    drawn = space.sample(rng.random((64, space.k)))
+    moved = space.round(space.decode(rng.random((64, space.k))))
+    near = cand.around(space, drawn[:8], 64, rng)
+    beside = cand.neighbours(space, drawn[:4])
+    inside = space.from_unit(rng.random((64, space.k)))
+    for v in (drawn, moved, near, beside, inside):
+        assert not broken(space, forms, v).any()
+        np.testing.assert_array_equal(space.on_grid(v), v)
+        np.testing.assert_array_equal(space.round(v), v)

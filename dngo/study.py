@@ -482,7 +482,6 @@ class Study:
             lambda: archive.append(
                 self.archive,
                 identity=self.config.identity(),
-                space=self.space,
                 batch=batch,
                 outcomes=[o for o in outcomes if o is not None],
                 surrogate=surrogate if t > 0 else None,

@@ -47,7 +47,6 @@ def study(folder: Path, *, iterations: int, size: int, **more: Any) -> Study:
         archive.append(
             made.archive,
             identity=made.config.identity(),
-            space=made.space,
             batch=batch,
             outcomes=outcomes,
             surrogate=_surrogate(made) if t > 0 else None,

@@ -79,7 +79,6 @@ def append(path: Path, config: Config, t: int, surrogate: Path | None = None, si
     return archive.append(
         path,
         identity=config.identity(),
-        space=config.search_space,
         batch=batch,
         outcomes=outcomes,
         surrogate=surrogate,

@@ -90,7 +90,6 @@ def test_text_that_hdf5_cannot_hold_is_archived_all_the_same(tmp_path: Path) -> 
     archive.append(
         path,
         identity=config.identity(),
-        space=config.search_space,
         batch=batch,
         outcomes=outcomes,
         surrogate=None,
@@ -124,7 +123,6 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
         archive.append(
             path,
             identity=config.identity(),
-            space=config.search_space,
             batch=batch,
             outcomes=outcomes,
             surrogate=None,

@@ -92,7 +92,6 @@ def begin(study: Study) -> Path:
     archive.append(
         study.archive,
         identity=study.config.identity(),
-        space=study.space,
         batch=batch,
         outcomes=outcomes,
         surrogate=None,

@@ -83,7 +83,6 @@ def earlier(folder: Path, study: str = "old", n: int = 20, seed: int = 0, **more
     archive.append(
         path,
         identity=config.identity(),
-        space=space,
         batch=batch,
         outcomes=[outcome(p, sign) for p in proposals],
         surrogate=None,
@@ -250,7 +249,6 @@ def test_a_study_of_something_else_is_one_line(tmp_path: Path, space: Any, words
     archive.append(
         path,
         identity=config.identity(),
-        space=config.search_space,
         batch=Batch(0, {}, 1, 0, [0, 0], 0, "", [], {}, [proposal]),
         outcomes=[done],
         surrogate=None,

@@ -18,7 +18,7 @@ import numpy as np
 from dngo.archive.digests import genesis_digest, iteration_digest
 from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, TEXT
 from dngo.archive.reading import Header, read_header, reading, receipt
-from dngo.archive.structure import check_archive
+from dngo.archive.structure import check_archive, space_of
 from dngo.batch import STATUSES, Batch, Outcome
 from dngo.errors import UserError
 from dngo.space import Space
@@ -34,7 +34,6 @@ def append(
     path: Path,
     *,
     identity: dict[str, Any],
-    space: Space,
     batch: Batch,
     outcomes: list[Outcome],
     surrogate: Path | None,
@@ -44,6 +43,7 @@ def append(
 ) -> dict[str, Any]:
     """Append one iteration; the receipt says what the archive was and is.
 
+    identity: of the study (`Config.identity`), its search space included.
     environment: where and when this is done (`dngo.provenance`), recorded with it.
     transfer: a file with the group of that name for a new archive (`dngo.archive.transfer`).
     Idempotent: an iteration that the archive holds already is left as it is, and its receipt
@@ -51,6 +51,7 @@ def append(
     Raises UserError if the archive belongs to another study or an iteration before is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    space = space_of(identity)
     try:
         with Claim(path.with_name(f".{path.name}.claim")).held(wait=wait, what=f"{path}"):
             header = _checked_header(path, identity)

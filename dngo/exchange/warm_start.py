@@ -77,7 +77,6 @@ def warm_start(
             archive.append(
                 study.archive,
                 identity=config.identity(),
-                space=study.space,
                 batch=batch,
                 outcomes=outcomes,
                 surrogate=None,

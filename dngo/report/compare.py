@@ -13,7 +13,7 @@ from rich.table import Table
 from dngo.errors import UserError
 from dngo.report.data import View
 from dngo.report.figures import comparison
-from dngo.report.page import render
+from dngo.report.page import Page
 
 
 def read(places: Sequence[str]) -> list[View]:
@@ -106,9 +106,9 @@ def text(found: Sequence[dict[str, Any]]) -> str:
 def document(views: Sequence[View]) -> str:
     """The comparison as one HTML file."""
     named = list(zip(names(views), views, strict=True))
-    return render(
+    return Page(
         title="Studies compared",
         headline=", ".join(name for name, _ in named),
         figures=[comparison(named)],
         texts=[("Side by side", text(rows(views)))],
-    )
+    ).render()

@@ -12,6 +12,7 @@ import csv
 import gzip
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def study_page(study: Study, *, served: bool = False) -> str:
     """
     header = study.header()
     view = View.of(study.archive, json.loads(study.config.resolved()))
-    return render(
+    page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
         version=header.digest if header else "",
@@ -81,43 +82,41 @@ def study_page(study: Study, *, served: bool = False) -> str:
         points=_points(view),
         served=served,
     )
+    return page.render()
 
 
-def render(
-    *,
-    title: str,
-    headline: str,
-    figures: Sequence[Figure],
-    version: str = "",
-    checks: Sequence[Check] | None = None,
-    texts: Sequence[tuple[str, str]] = (),
-    messages: Sequence[tuple[int, str, str, int]] = (),
-    points: dict[str, Any] | None = None,
-    served: bool = False,
-) -> str:
-    """The page. texts: pairs of heading and text; points: what `_points` gives."""
-    blocks = {f"figure-{figure.key}": _pack(figure.plot.to_json()) for figure in figures}
-    blocks["plotly"] = _pack(get_plotlyjs())
-    if points is not None:
-        blocks["points"] = _pack(json.dumps(points, allow_nan=False))
-        blocks["tabulator"] = _pack(_asset("tabulator.min.js"))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(_asset("report.html.j2")).render(
-        title=title,
-        headline=headline,
-        version=version,
-        connect="'self'" if served else "'none'",
-        css=_asset("report.css") + _asset("tabulator.min.css"),
-        js=_asset("report.js"),
-        figures=figures,
-        anchors={figure.key for figure in figures} | ({"messages"} if messages else set()),
-        checks=checks,
-        words=WORDS,
-        texts=texts,
-        messages=messages,
-        points=points is not None,
-        blocks=blocks,
-    )
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What stands on a page. texts: pairs of heading and text; points: what `_points` gives."""
+
+    title: str
+    headline: str
+    figures: Sequence[Figure]
+    version: str = ""
+    checks: Sequence[Check] | None = None
+    texts: Sequence[tuple[str, str]] = ()
+    messages: Sequence[tuple[int, str, str, int]] = ()
+    points: dict[str, Any] | None = None
+    served: bool = False
+
+    def render(self) -> str:
+        """The page, one HTML file."""
+        blocks = {f"figure-{each.key}": _pack(each.plot.to_json()) for each in self.figures}
+        blocks["plotly"] = _pack(get_plotlyjs())
+        if self.points is not None:
+            blocks["points"] = _pack(json.dumps(self.points, allow_nan=False))
+            blocks["tabulator"] = _pack(_asset("tabulator.min.js"))
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        anchors = {each.key for each in self.figures} | ({"messages"} if self.messages else set())
+        return environment.from_string(_asset("report.html.j2")).render(
+            {**vars(self), "points": self.points is not None},
+            connect="'self'" if self.served else "'none'",
+            css=_asset("report.css") + _asset("tabulator.min.css"),
+            js=_asset("report.js"),
+            anchors=anchors,
+            words=WORDS,
+            blocks=blocks,
+        )
 
 
 def _asset(name: str) -> str:

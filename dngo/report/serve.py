@@ -11,7 +11,7 @@ from typing import Any
 from dngo.audit import audit, page
 from dngo.errors import UserError
 from dngo.report.live import status
-from dngo.report.page import render, study_page
+from dngo.report.page import Page, study_page
 from dngo.report.text import format_status
 from dngo.study import Study
 
@@ -51,12 +51,12 @@ class Server(ThreadingHTTPServer):
 
     def _make(self) -> str:
         if self.study.header() is None:
-            return render(
+            return Page(
                 title=f"Study {self.study.config.study}",
                 headline="Nothing is in the archive yet; this page fills itself.",
                 figures=[],
                 served=True,
-            )
+            ).render()
         return study_page(self.study, served=True)
 
     def status(self) -> dict[str, Any]:

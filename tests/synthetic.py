@@ -14,7 +14,6 @@ from dngo.config import validate
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
 
 # What a careless page would run, or take for markup.
 HOSTILE = "</script><script>window.hacked=1</script><b>&amp;"
@@ -38,6 +37,7 @@ def study(folder: Path, *, iterations: int, size: int, **more: Any) -> Study:
         "design": {"size": size},
         "batch_size": size,
         "iterations": iterations,
+        "surrogate": {"networks": {"ensemble": 2, "epochs": 5, "steps": 50}},
         **more,
     }
     made = Study(validate(document))
@@ -111,7 +111,7 @@ def _surrogate(made: Study) -> Path:
             y=np.where(ok, table.objective, np.nan)[:500],
             constraints={"budget": ok.astype(float)[:500]},
         )
-        settings = SurrogateSettings(networks=2, epochs=5, steps=50)
+        settings = made.config.surrogate
         model = fit_model(data, settings, rng=np.random.default_rng(0))
         with h5py.File(path, "w") as file:
             file.attrs["training_iterations"] = 1

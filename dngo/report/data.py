@@ -121,6 +121,12 @@ class View:
         return self.sign * np.fmin.accumulate(values)
 
     @cached_property
+    def improvements(self) -> np.ndarray:
+        """Rows at which the best so far became better."""
+        best = self.best_so_far
+        return np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
+
+    @cached_property
     def last(self) -> np.ndarray:
         """Rows of the last batch, in the order in which they were picked."""
         return np.flatnonzero(self.table.iteration == self.table.iteration[-1])

@@ -17,13 +17,14 @@ from dngo.report.figures.style import (
     ORANGE,
     Figure,
     Scale,
+    counting,
     escape,
     groups,
     marks,
     note,
     plot,
-    sample,
     sampled,
+    samples,
     scale,
     small,
     subplots,
@@ -34,15 +35,15 @@ def progress(view: View) -> Figure:
     """Every evaluation in order, and the best so far."""
     figure, axis = plot(), scale(view)
     total = 0
-    for name, group in groups(view).items():
-        rows = sample(view, np.flatnonzero(group))
+    for name, rows in samples(view).items():
         total += len(rows)
+        counted = int(groups(view)[name].sum())
         if len(rows) == 0:
             continue
         # What has no objective stands at the foot of the plot.
         y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
         figure.add_scatter(
-            x=rows + 1, y=small(y), mode="markers", name=f"{name} ({int(group.sum()):,})",
+            x=rows + 1, y=small(y), mode="markers", name=f"{name} ({counted:,})",
             marker=marks(name), customdata=rows, cliponaxis=name != "failed",
             text=[view.id(row) for row in rows],
             hovertemplate="%{text}: %{y:.6g}<extra></extra>"
@@ -60,8 +61,7 @@ def progress(view: View) -> Figure:
 
 def corners(view: View) -> np.ndarray:
     """Rows at which the best so far improves, and the last one; empty where there is none."""
-    best = view.best_so_far
-    found = np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
+    found = view.improvements
     return np.append(found, len(view) - 1) if len(found) else found
 
 
@@ -221,7 +221,8 @@ def _stages(figure: go.Figure, stages: dict[str, dict[int, float]], row: int) ->
                 marker={"color": colour, "pattern": {"shape": pattern}}, row=row, col=1,
                 hovertemplate="iteration %{x}: %{y:.3g} s<extra>" + name + "</extra>",
             )  # fmt: skip
-    figure.update_xaxes(title="iteration", row=row, col=1)
+    most = max(len(found) for found in stages.values())
+    figure.update_xaxes(**counting(most, "iteration"), row=row, col=1)
     figure.update_yaxes(title="seconds", row=row, col=1)
 
 

@@ -14,11 +14,10 @@ from dngo.report.figures.style import (
     Scale,
     axis_of,
     escape,
-    groups,
     marks,
     plot,
-    sample,
     sampled,
+    samples,
     scale,
     small,
     subplots,
@@ -78,8 +77,7 @@ def _slice(
         colorscale=[[0, "#999"], [1, "#fff"]], zmin=0, zmax=1, showscale=first,
         colorbar={"title": "P(feasible)", "len": 0.6}, hoverinfo="skip", **place,
     )  # fmt: skip
-    for name, group in groups(view).items():
-        rows = sample(view, np.flatnonzero(group & np.isfinite(view.table.v[:, j])), 300)
+    for name, rows in samples(view, np.isfinite(view.table.v[:, j]), 600).items():
         if len(rows):
             y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
             figure.add_scatter(
@@ -266,8 +264,7 @@ def feasible_map(view: View) -> Figure | None:
         colorbar={"title": "P(feasible)"}, hovertemplate="%{z:.2f}<extra>P(feasible)</extra>",
     )  # fmt: skip
     total = 0
-    for name, group in groups(view).items():
-        rows = sample(view, np.flatnonzero(group & np.isfinite(view.table.v[:, [a, b]]).all(1)))
+    for name, rows in samples(view, np.isfinite(view.table.v[:, [a, b]]).all(axis=1)).items():
         total += len(rows)
         if len(rows):
             figure.add_scatter(

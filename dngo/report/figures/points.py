@@ -17,6 +17,7 @@ from dngo.report.figures.style import (
     STATUS_COLOURS,
     Figure,
     choice_name,
+    counting,
     escape,
     note,
     plot,
@@ -113,7 +114,8 @@ def feasibility(view: View) -> Figure | None:
             hovertemplate="expected feasible: %{y:.0%}<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
-        xaxis_title="iteration", yaxis={"title": "share", "range": [0, 1], "tickformat": ".0%"}
+        xaxis=counting(len(iterations), "iteration"),
+        yaxis={"title": "share", "range": [0, 1], "tickformat": ".0%"},
     )
     return Figure(
         "feasibility",
@@ -166,7 +168,7 @@ def calibration(view: View) -> Figure | None:
         hovertemplate="iteration %{x}: %{y:.0%}<extra></extra>",
     )  # fmt: skip
     figure.add_hline(y=0.95, line={"color": BLACK, "dash": "dot"}, row=1, col=2)
-    figure.update_xaxes(title="iteration", row=1, col=2)
+    figure.update_xaxes(**counting(len(iterations), "iteration"), row=1, col=2)
     figure.update_yaxes(range=[0, 1.03], tickformat=".0%", row=1, col=2)
     overall = float(np.mean(np.abs(z) < 1.96))
     return Figure(
@@ -204,11 +206,11 @@ def batch(view: View) -> Figure | None:
     positive = value[np.isfinite(value)]
     log = positive.min() > 0 and positive.max() > 10 * positive.min()
     figure.update_yaxes(
-        title="acquisition value", type="log" if log else "linear",
+        title="acquisition", type="log" if log else "linear",
         row=1, col=1,
     )  # fmt: skip
-    figure.update_yaxes(title="distance to the nearest", rangemode="tozero", row=2, col=1)
-    figure.update_xaxes(title="pick", row=2, col=1)
+    figure.update_yaxes(title="nearest", rangemode="tozero", row=2, col=1)
+    figure.update_xaxes(**counting(len(rows), "pick"), row=2, col=1)
     return Figure(
         "batch",
         f"The last batch, iteration {view.table.iteration[-1]}",

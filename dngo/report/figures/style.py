@@ -32,7 +32,7 @@ STATUS_COLOURS = {
 }  # fmt: skip
 AXIS = {
     "showline": True, "ticks": "outside", "gridcolor": "#eee", "zeroline": False,
-    "exponentformat": "power",
+    "exponentformat": "power", "minexponent": 6, "separatethousands": True,
 }  # fmt: skip
 TEMPLATE = go.layout.Template(
     layout={
@@ -40,6 +40,7 @@ TEMPLATE = go.layout.Template(
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
         "hovermode": "closest",
+        "showlegend": True,
         "margin": {"l": 70, "r": 30, "t": 40, "b": 60},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": AXIS,
@@ -89,13 +90,28 @@ def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
     """At most so many of the rows: every improvement and the best, the others evenly spaced."""
     if len(rows) <= most:
         return rows
-    new = np.flatnonzero(np.diff(view.best_so_far, prepend=np.nan) != 0)
-    kept = np.intersect1d(new[np.isfinite(view.best_so_far[new])], rows)[-most // 2 :]
+    kept = np.intersect1d(view.improvements, rows)[-most // 2 :]
     spread = rows[np.linspace(0, len(rows) - 1, most - len(kept)).astype(int)]
     return np.union1d(kept, spread)
 
 
+def samples(
+    view: View, among: np.ndarray | None = None, most: int = MOST_POINTS
+) -> dict[str, np.ndarray]:
+    """Rows of each outcome to draw, in the proportions of the study, but some of each.
+
+    among: (n,) bool, the rows that can be drawn; all if None.
+    """
+    found = {}
+    for name, group in groups(view).items():
+        rows = np.flatnonzero(group if among is None else group & among)
+        share = len(rows) / max(len(view) if among is None else int(among.sum()), 1)
+        found[name] = sample(view, rows, max(int(most * share), most // 10))
+    return found
+
+
 def sampled(shown: int, of: int) -> str:
+    """A sentence that says how many are drawn; empty if all are."""
     return "" if shown == of else f" {shown:,} of {of:,} evaluations are drawn, evenly spaced."
 
 
@@ -162,6 +178,11 @@ def scale(view: View) -> Scale:
         margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
         low, high = low - margin, high + margin
     return Scale(low, high, log, int(np.sum(values < low)), int(np.sum(values > high)))
+
+
+def counting(count: int, title: str) -> dict[str, Any]:
+    """An axis of whole numbers."""
+    return {"title": title, "dtick": 1 if count <= 16 else None}
 
 
 def note(figure: go.Figure, text: str, **where: Any) -> None:

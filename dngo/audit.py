@@ -44,7 +44,8 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "parameters": chosen.parameters,
         "space_constraints": _known(space, table.v[[row]]),
         "proposed": {
-            **_fields(chosen, "source", "runner_up", "mean", "std", "feasibility", "num_pending"),
+            **_fields(chosen, "stage", "source", "runner_up", "mean", "std", "feasibility"),
+            **_fields(chosen, "deviation_scale", "num_pending"),
             "acquisition": chosen.value,
             "rank_in_batch": slot + 1,
             "batch_size": len(batch.proposals),
@@ -127,6 +128,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "objective": o.objective,
                     **{f"constraint_{k}": v for k, v in o.constraints.items()},
                     "noise": o.noise,
+                    "stage": p.stage,
                     "source": p.source,
                     "acquisition": p.value,
                     "runner_up": p.runner_up,
@@ -134,6 +136,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "std": p.std,
                     "feasibility": p.feasibility,
                     "num_pending": p.num_pending,
+                    "deviation_scale": p.deviation_scale,
                     "duration": o.duration,
                     "attempts": o.attempts,
                     "host": o.host,
@@ -197,7 +200,9 @@ def _why(data: dict[str, Any]) -> list[str]:
 def _expected(why: dict[str, Any]) -> list[str]:
     """What an acquisition saw in a point."""
     other = why["runner_up"]
+    stage, scale = why["stage"].replace("_", " "), why["deviation_scale"]
     rows = [
+        ("Picked by", f"the stage of {stage}" if stage else "a version that named no stages"),
         ("Found as", f"{why['source']}; pick {why['rank_in_batch']} of {why['batch_size']}"),
         (
             "Acquisition",
@@ -205,6 +210,7 @@ def _expected(why: dict[str, Any]) -> list[str]:
             + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
         ),
         ("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}"),
+        *([("Model doubted", f"its deviations times {scale:g}")] if scale != 1.0 else []),
         ("Feasible with", f"probability {_show(why['feasibility'])}"),
         (
             "Pending then",

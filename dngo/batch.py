@@ -32,6 +32,8 @@ class Proposal:
     value: acquisition value when it was picked; runner_up: that of the next best candidate.
     mean, std: the surrogate's prediction of the objective, natural units, before fantasies.
     feasibility: probability that every constraint holds.  num_pending: points pending at the pick.
+    stage: what picked it, as `dngo.acquisition` names its stages; empty in archives of before.
+    deviation_scale: by what the surrogate's deviations were multiplied for the pick.
     Numbers that do not apply are NaN.
     """
 
@@ -47,6 +49,8 @@ class Proposal:
     feasibility: Number = math.nan
     num_pending: Natural = 0
     runner_up: Number = math.nan
+    stage: str = ""
+    deviation_scale: float = 1.0
 
     @property
     def id(self) -> str:

@@ -97,7 +97,7 @@ def design(config: Config) -> list[Proposal]:
     points = space.to_parameters(np.concatenate([first, v]))
     sources = ["default"] * len(first) + ["design:sobol"] * len(v)
     return [
-        Proposal(iteration=0, slot=i, parameters=p, source=s)
+        Proposal(iteration=0, slot=i, parameters=p, source=s, stage="design")
         for i, (p, s) in enumerate(zip(points, sources, strict=True))
     ]
 
@@ -200,6 +200,8 @@ def propose(
             feasibility=float(found.feasibility[i]),
             num_pending=int(found.num_pending[i]),
             runner_up=float(found.runner_up[i]),
+            stage=found.stage[i],
+            deviation_scale=float(found.deviation_scale[i]),
         )
         for i, parameters in enumerate(space.to_parameters(found.v))
     ]

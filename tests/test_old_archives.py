@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -21,7 +22,7 @@ from ruamel.yaml import YAML
 from toy import ROOT
 
 from dngo import archive, derive
-from dngo.audit import audit_all
+from dngo.audit import audit, audit_all, page
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import CONFIG_VERSION
@@ -126,6 +127,44 @@ def test_a_batch_that_was_in_flight_is_read(tmp_path: Path) -> None:
     del document["versions"]  # as it was written then
     path.write_text(json.dumps(document))
     assert repr(Batch.read(path)) == repr(batch)  # NaN is not equal to itself
+
+
+def test_what_a_resumed_one_records_of_a_pick_leaves_its_old_rows_as_they_were(old: Path) -> None:
+    """Old iterations verify though there are new columns, and nothing can be written into these."""
+    space, before = archive.read_space(old), archive.read_header(old)
+    batch = archive.read_batch(old, 2, space)
+    assert {(p.stage, p.deviation_scale) for p in batch.proposals} == {("", 1.0)}
+    picked = [
+        replace(p, iteration=3, stage="improvement", deviation_scale=2.0) for p in batch.proposals
+    ]
+    outcomes = [replace(o, iteration=3) for o in archive.read_outcomes(old, batch)]
+    archive.append(
+        old,
+        identity=before.identity,
+        space=space,
+        batch=replace(batch, iteration=3, proposals=picked),
+        outcomes=outcomes,
+        surrogate=None,
+    )
+    assert archive.verify(old) == []
+    assert archive.prefix_digest(old, 3) == before.digest
+    found = archive.read_batch(old, 3, space).proposals
+    assert {(p.stage, p.deviation_scale) for p in found} == {("improvement", 2.0)}
+    assert archive.read_batch(old, 2, space).proposals[0].stage == ""
+    told = audit(old, "3-0")
+    assert (told["proposed"]["stage"], told["proposed"]["deviation_scale"]) == ("improvement", 2.0)
+    if "random" not in old.name:
+        assert "the stage of improvement" in page(told)
+        assert "its deviations times 2" in page(told)
+    for column, value in (("stage", "draws"), ("deviation_scale", 3.0)):
+        for row in (before.rows - 1, before.rows):
+            altered = Path(shutil.copy(old, old.with_name("altered.h5")))
+            with h5py.File(altered, "r+") as file:
+                file[f"proposals/{column}"][row] = value
+            assert archive.verify(altered) != []
+    with h5py.File(old, "r+") as file:
+        file["iterations/3"].attrs["columns"] = "stage"
+    assert archive.verify(old) != []
 
 
 def test_they_are_resumed_by_snakemake(old: Path) -> None:

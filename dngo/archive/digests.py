@@ -6,7 +6,7 @@ from typing import Any
 
 import h5py
 
-from dngo.archive.layout import columns_of, plain
+from dngo.archive.layout import OPTIONAL_COLUMNS, columns_of, plain
 from dngo.storage.digest import digest
 
 
@@ -19,14 +19,22 @@ def genesis_digest(file: h5py.File) -> str:
 def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
     part = slice(first, first + rows)
+    # A resumed archive of an earlier version has columns that its first iterations knew nothing of.
+    later = {f"/proposals/{n}" for n in set(OPTIONAL_COLUMNS) - set(recorded_columns(group))}
     tables = {
         d.name: d.asstr()[part] if d.dtype.kind == "O" else d[part]
         for name in ("proposals", "outcomes")
         for d in columns_of(file[name])
+        if d.name not in later
     }
     attributes = {k: plain(v) for k, v in group.attrs.items() if k != "digest"}
     model = contents(group["surrogate"]) if "surrogate" in group else {}
     return digest(tables, attributes, model)
+
+
+def recorded_columns(group: h5py.Group) -> list[str]:
+    """The optional columns that an iteration's rows have values of their own in."""
+    return str(group.attrs.get("columns", "")).split()
 
 
 def chain_problems(file: h5py.File) -> list[str]:

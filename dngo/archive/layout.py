@@ -5,12 +5,13 @@ Layout (format 1), readable by plain h5py::
     /                      attributes: format_version, identity (JSON), rows, iterations, digest
     /proposals/            one row per proposal, in the order (iteration, slot)
         iteration slot source value mean std feasibility num_pending runner_up
+        stage  deviation_scale
         parameters/NAME    natural values; numbers are NaN, choices "" where inactive
         v  x               rows as matrices: natural values, and the model's inputs
     /outcomes/             the same rows
         status objective noise duration attempts host job started finished message metadata
         constraints/NAME   1 satisfied, 0 violated, -1 unknown
-    /iterations/T/         attributes: config, versions, environment, merged (environment of the
+    /iterations/T/         attributes: config, versions, columns, environment, merged (environment of the
                            merge), seed, spawn_key, training_iterations, training_digest, pending,
                            first_row, rows, points_per_job, previous, digest;  surrogate/ the model
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any
@@ -38,6 +39,8 @@ PROPOSAL_COLUMNS: dict[str, Any] = {
     "feasibility": "f8",
     "num_pending": "i8",
     "runner_up": "f8",
+    "stage": TEXT,
+    "deviation_scale": "f8",
 }
 OUTCOME_COLUMNS: dict[str, Any] = {
     "status": STATUS,
@@ -53,9 +56,10 @@ OUTCOME_COLUMNS: dict[str, Any] = {
     "metadata": TEXT,
 }
 
-# What later versions added: an archive may be without it.
-OPTIONAL_COLUMNS: tuple[str, ...] = ()
-OPTIONAL_ATTRIBUTES = ("versions",)
+# What later versions added: an archive may be without it. Columns of /proposals have this value in
+# the rows of before; an iteration's attribute `columns` names those that its digest covers.
+OPTIONAL_COLUMNS: dict[str, Any] = {"stage": "", "deviation_scale": 1.0}
+OPTIONAL_ATTRIBUTES = ("versions", "columns")
 # Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
 ROOT_ATTRIBUTES: dict[str, type] = {
     "format": str,
@@ -68,6 +72,7 @@ ROOT_ATTRIBUTES: dict[str, type] = {
 ITERATION_ATTRIBUTES: dict[str, type] = {
     "config": dict,
     "versions": dict,
+    "columns": str,
     "environment": dict,
     "merged": dict,
     "seed": int,

@@ -191,7 +191,7 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
     part = slice(first, first + rows)
     with reading(path) as file:
         p = file["proposals"]
-        columns = {n: _values(p[n], part) for n in PROPOSAL_COLUMNS}
+        columns = {n: _values(p[n], part) for n in PROPOSAL_COLUMNS if n in p}
         parameters = space.to_parameters(p["v"][part])
     proposals = [
         Proposal(parameters=parameters[i], **{n: c[i] for n, c in columns.items()})

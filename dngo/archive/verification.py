@@ -8,9 +8,10 @@ from pathlib import Path
 
 import h5py
 
-from dngo.archive.digests import chain_problems
+from dngo.archive.digests import chain_problems, recorded_columns
 from dngo.archive.layout import (
     ITERATION_ATTRIBUTES,
+    OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
     PROPOSAL_COLUMNS,
     ROOT_ATTRIBUTES,
@@ -48,6 +49,7 @@ def additions(file: h5py.File) -> list[str]:
     for t in iterations:
         record = file["iterations"][t]
         found += _beside(record, ["surrogate"], ITERATION_ATTRIBUTES)
+        found += _before_their_time(file["proposals"], record)
         found += _empty_groups(record)
     return [*found, *(_empty_groups(file["transfer"]) if "transfer" in file else [])]
 
@@ -64,6 +66,15 @@ def _beside(
             yield f"{place}/{name}: was added"
         elif isinstance(group[name], h5py.Dataset):
             yield from (f"{place}/{name}@{a}: was added" for a in sorted(group[name].attrs))
+
+
+def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[str]:
+    """Columns with values in rows that are of before there was such a column."""
+    first, rows = int(record.attrs["first_row"]), int(record.attrs["rows"])
+    for name in set(OPTIONAL_COLUMNS) & set(proposals) - set(recorded_columns(record)):
+        column = proposals[name].asstr() if proposals[name].dtype.kind == "O" else proposals[name]
+        if any(value != OPTIONAL_COLUMNS[name] for value in column[first : first + rows]):
+            yield f"{proposals[name].name}: has values in {record.name}, which recorded none"
 
 
 def _empty_groups(group: h5py.Group) -> Iterator[str]:

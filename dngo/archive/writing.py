@@ -16,7 +16,13 @@ import h5py
 import numpy as np
 
 from dngo.archive.digests import genesis_digest, iteration_digest
-from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, TEXT
+from dngo.archive.layout import (
+    FORMAT_VERSION,
+    OPTIONAL_COLUMNS,
+    OUTCOME_COLUMNS,
+    PROPOSAL_COLUMNS,
+    TEXT,
+)
 from dngo.archive.reading import Header, read_header, reading, receipt
 from dngo.archive.structure import check_archive, space_of
 from dngo.batch import STATUSES, Batch, Outcome
@@ -150,6 +156,10 @@ def _append(
     first, rows = int(file.attrs["rows"]), len(batch.proposals)
     v = space.from_parameters([p.parameters for p in batch.proposals])
     p, o = file["proposals"], file["outcomes"]
+    for name, before in OPTIONAL_COLUMNS.items():
+        if name not in p:
+            _column(p, name, PROPOSAL_COLUMNS[name])
+            _extend(p[name], 0, [before] * first)
     for name in PROPOSAL_COLUMNS:
         _extend(p[name], first, [getattr(q, name) for q in batch.proposals])
     _extend(p["v"], first, v)
@@ -173,6 +183,7 @@ def _append(
     group = file.create_group(f"iterations/{batch.iteration}")
     group.attrs["config"] = json.dumps(batch.config)
     group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
+    group.attrs["columns"] = " ".join(OPTIONAL_COLUMNS)
     group.attrs["environment"] = json.dumps(batch.environment, sort_keys=True)
     group.attrs["merged"] = json.dumps(environment, sort_keys=True)
     group.attrs["seed"] = batch.seed

@@ -14,7 +14,6 @@ import numpy as np
 
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
-from dngo.acquisition.settings import Modelled
 from dngo.archive import transfer
 from dngo.batch import Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
@@ -110,7 +109,7 @@ def fit(
     Nothing is trained for a baseline: its model knows neither objective nor constraints.
     """
     table = archive.read_table(path, iterations=iterations)
-    if not isinstance(config.acquisition, Modelled):
+    if config.acquisition.is_baseline:
         from dngo.surrogates import Model, TargetScale
 
         ok = int(np.sum(table.status == "ok"))
@@ -119,7 +118,8 @@ def fit(
         )
     from dngo.surrogates import Past, fit_model
 
-    cost = costs(path, table, config.acquisition.per, iterations)
+    per = getattr(config.acquisition, "per", None)  # a kind of another package may know none
+    cost = costs(path, table, per, iterations)
     return fit_model(
         training_data(table, config, cost, transfer.recorded(path)),
         config.surrogate,

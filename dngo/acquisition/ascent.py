@@ -12,9 +12,12 @@ from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.types import Array
 
-STEP = 1e-5  # of the central differences, in units of a parameter's range
-MOST_STEPS = 20
-SAME_HILL = 0.05  # root mean square distance below which two candidates are not both worth a climb
+# Of the central differences, in units of a parameter's range: about the cube root of the precision of
+# an acquisition value, where truncation and rounding err alike.
+STEP = 1e-5
+MOST_STEPS = 20  # of L-BFGS-B: a climb starts near its top, where refinement ended; not measured
+# Root mean square distance below which two candidates are not both worth a climb; not measured.
+SAME_HILL = 0.05
 
 
 def climb(

@@ -29,8 +29,9 @@ NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the defa
 class Acquisition(BaseModel):
     """What every kind has: the stages of a batch, each "module:class", in order.
 
-    Another package adds a kind by a class like those below and an entry point `dngo.acquisition` of
-    the kind's name that leads to it. Its stages do what `dngo.acquisition.state.Stage` says.
+    Another package adds a kind by an entry point of the group `dngo.acquisition`, of the kind's name,
+    that leads to a subclass: of `Modelled` if it asks a surrogate, else of this with `is_baseline`.
+    Its stages do what `dngo.acquisition.Stage` says. tests/test_acquisition_plugin.py is an example.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

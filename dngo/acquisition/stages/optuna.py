@@ -26,7 +26,8 @@ from dngo.types import Array
 
 ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that are asked for every row
 HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
-REPEATS = 20  # known points in a row, after which a sampler is not asked again
+# Known points in a row, after which a sampler is not asked again: of a small grid it may know no other.
+REPEATS = 20
 
 
 class Optuna:

@@ -180,8 +180,7 @@ def test_a_constant_cost_changes_no_pick(kind: str) -> None:
     # Climbs end at the same top, to rounding.
     np.testing.assert_allclose(plain.v, priced.v, rtol=1e-6)
     np.testing.assert_allclose(plain.v, unknown.v, rtol=1e-6)
-    if kind != "thompson":  # whose values are gains of functions drawn
-        np.testing.assert_allclose(priced.value, plain.value / 40.0, rtol=1e-6)
+    np.testing.assert_allclose(priced.value, plain.value / 40.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["mcei", "pi", "lcb", "thompson"])
@@ -196,7 +195,7 @@ def test_picks_go_where_they_are_cheap(kind: str) -> None:
     share = np.mean(cheap.v[:, 0] < 0.5)
     assert share >= np.mean(plain.v[:, 0] < 0.5) + 0.2
     # A function drawn may have its gain in the dear half alone.
-    assert share >= (0.6 if kind == "thompson" else 0.8)
+    assert share >= (0.5 if kind == "thompson" else 0.8)
 
 
 @pytest.mark.parametrize("n", [40, 500])

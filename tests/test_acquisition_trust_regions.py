@@ -15,7 +15,7 @@ from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
-from dngo.acquisition.thompson import Draws
+from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import LocalModel, _Likelihood
 
 
@@ -177,7 +177,7 @@ def test_picks_without_expected_improvement_are_draws():
 def test_draws_have_the_moments_of_the_mixture():
     components = [fitted_component(seed)[0] for seed in (0, 1)]
     x = np.random.default_rng(2).random((5, 2))
-    draws = Draws(components, x, np.random.default_rng(0))(20_000)
+    values = draw(components, np.ones(20_000), np.random.default_rng(0))(x)
     parts = [c.predict(c.features(x)) for c in components]
     means = np.concatenate([m for m, _ in parts], axis=1)
     variances = np.concatenate(
@@ -185,5 +185,5 @@ def test_draws_have_the_moments_of_the_mixture():
     )
     mean = means.mean(axis=1)
     variance = variances.mean(axis=1) + means.var(axis=1)
-    assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(draws)))
-    np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.1)
+    assert np.all(np.abs(values.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(values)))
+    np.testing.assert_allclose(values.var(axis=0), variance, rtol=0.1)

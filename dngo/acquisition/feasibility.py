@@ -16,6 +16,8 @@ from dngo.types import Array
 # Of min_feasibility, what a pick on the boundary must have: a boundary drawn too tightly is corrected
 # by points that are more likely beyond it than not. Shares between a quarter and a half found the same.
 BOUNDARY_SHARE = 0.25
+# Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
+OUT_OF_BOUNDS = 1e6
 # Of the likeliest candidate's feasibility, what the others need where none reaches what is asked.
 NEARLY = 0.9
 
@@ -41,6 +43,24 @@ def likely_enough(
     if every > 0 and state.turn % every == every - 1:
         least = state.settings.min_feasibility * BOUNDARY_SHARE
     return heed(allowed, feasibility, least)
+
+
+def least_of_draws(state: BatchState, number: int) -> Array:
+    """What `of_draws` asks of each of the next picks, less of one in every `boundary_every`: (number,)."""
+    least = np.full(number, of_draws(state.settings))
+    every = state.settings.boundary_every
+    if every > 0:
+        turns = state.turn + np.arange(number)
+        least[turns % every == every - 1] = state.settings.min_feasibility * BOUNDARY_SHARE
+    return np.where(state.model.heeds_constraints, least, 0.0)
+
+
+def penalty(feasibility: Array, least: float | Array) -> Array:
+    """What is added to a function to be minimised, in units of its targets: arguments broadcast.
+
+    Above any function drawn where feasibility is less than asked, and the more the less it is.
+    """
+    return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
 def boundary_picks(state: BatchState, number: int) -> int:

@@ -10,14 +10,15 @@ the way to it, and what these cannot use to the stages that search the whole spa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 
 from dngo.acquisition.candidates import around
-from dngo.acquisition.feasibility import boundary_picks, of_draws
+from dngo.acquisition.feasibility import boundary_picks, of_draws, penalty
 from dngo.acquisition.history import History
+from dngo.acquisition.minima import Descent, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
 from dngo.acquisition.spacing import Spacing, distances
@@ -30,8 +31,6 @@ from dngo.surrogates.numerics import child
 from dngo.types import Array
 
 Penalty = Callable[[Array], Array]
-# Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
-OUT_OF_BOUNDS = 1e6
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,9 @@ class LocalSearch:
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. Draws of half
     # that exploit what is known already. Not measured.
     boldest: float = 1.0
-    # Candidates that all functions share, then those of each one's own steps, in rounds that halve
-    # the step. 0.3 of a box is the first round's largest. Not measured one by one.
-    shared: int = 1024
-    children: int = 20
-    rounds: int = 6
-    first_step: float = 0.3
-    offered: int = 8  # best shared points of each function that it may fall back on
+    shared: int = 1024  # candidates that all functions share; not measured
+    first_step: float = 0.3  # of each function's descent, in units of the box; not measured
+    descent: Descent = field(default_factory=Descent)
     at_once: int = 64  # functions searched at once: memory
 
 
@@ -151,15 +146,12 @@ class TrustRegions:
 
 
 def _penalty(state: BatchState) -> Penalty:
-    least = of_draws(state.settings)
-
-    def penalty(v: Array) -> Array:
+    def of(v: Array) -> Array:
         if not state.model.heeds_constraints:
             return np.zeros(len(v))
-        p = state.model.feasibility(state.space.encode(v))
-        return np.where(p < least, OUT_OF_BOUNDS * (1.0 + least - p), 0.0)
+        return penalty(state.model.feasibility(state.space.encode(v)), of_draws(state.settings))
 
-    return penalty
+    return of
 
 
 @dataclass(frozen=True)
@@ -239,13 +231,25 @@ class RegionModel:
         extra = penalty(shared)
         t = self.inputs(shared)
         points, gains = [], []
+
+        def step(v: Array, largest: float) -> Array:
+            moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+            return box.clip(moved)
+
         boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
         for i, model in enumerate(self.models):
             mine = boldness[i :: len(self.models)]
             for at in range(0, len(mine), rules.at_once):
                 paths = model.paths(mine[at : at + rules.at_once], rng)
                 values = (paths(t) + extra[:, None]).T  # (paths, shared)
-                found, value = self._descend(paths, shared, values, rng, penalty, box)
+                found, value = minima(
+                    shared,
+                    values,
+                    self._own(paths, penalty),
+                    step,
+                    largest=rules.first_step * half,
+                    rules=rules.descent,
+                )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
                 # value may be lower by luck alone.
@@ -253,43 +257,13 @@ class RegionModel:
                 gains.append(self.scale.to_objective(known) - self.scale.to_objective(value))
         return np.concatenate(points), np.concatenate(gains)
 
-    def _descend(
-        self,
-        paths: Paths,
-        shared: Array,
-        values: Array,
-        rng: np.random.Generator,
-        penalty: Penalty,
-        box: Box,
-    ) -> tuple[Array, Array]:
-        """Each function's own search by random steps that shrink, from its best shared point."""
-        space, rules, count = self.space, self.rules, len(values)
-        scale = rules.first_step * box.half
-        each = np.arange(count)
-        offered = min(rules.offered, values.shape[1] - 1)
-        top = np.argpartition(values, offered, axis=1)[:, : rules.offered]
-        points, found = [shared[top]], [np.take_along_axis(values, top, axis=1)]
-        best = values.argmin(axis=1)
-        now, lowest = shared[best], values[each, best]
-        for _ in range(rules.rounds):
-            parents = np.repeat(now, rules.children, axis=0)
-            steps = around(space, parents, len(parents), rng, smallest=0.1 * scale, largest=scale)
-            moved = box.clip(steps)
-            value = paths.own(self.inputs(moved).reshape(count, rules.children, -1))
-            value += penalty(moved).reshape(count, rules.children)
-            moved = moved.reshape(count, rules.children, space.k)
-            best = value.argmin(axis=1)
-            better = value[each, best] < lowest
-            now = np.where(better[:, None], moved[each, best], now)
-            lowest = np.where(better, value[each, best], lowest)
-            points.append(moved)
-            found.append(value)
-            scale *= 0.5
-        v, value = np.concatenate(points, axis=1), np.concatenate(found, axis=1)
-        order = np.argsort(value, axis=1, kind="stable")
-        return np.take_along_axis(v, order[..., None], axis=1), np.take_along_axis(
-            value, order, axis=1
-        )
+    def _own(self, paths: Paths, penalty: Penalty) -> Callable[[Array], Array]:
+        def own(v: Array) -> Array:
+            flat = v.reshape(-1, v.shape[2])
+            values = paths.own(self.inputs(flat).reshape(*v.shape[:2], -1))
+            return values + penalty(flat).reshape(v.shape[:2])
+
+        return own
 
 
 @dataclass(frozen=True)

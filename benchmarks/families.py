@@ -1,0 +1,96 @@
+"""What rules are tuned on, and what they are reported on: two sets that share nothing.
+
+Rules and constants of the acquisition are chosen on `TUNED_ON`: random functions of five families of
+our own, a seed for each. They are reported on `REPORTED_ON`: functions of the BBOB suite, instances
+that nobody tuned on. A rule that helps on the first and not on the second is luck, and goes.
+
+    python benchmarks/batches.py --problems tuning --methods dngo --schedule 100 2 400
+    python benchmarks/batches.py --problems reporting --schedule 20 10 10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Function = Callable[[Array], Array]
+
+TUNED_ON = tuple(
+    f"{family}{k}s{seed}"
+    for k in (5, 10)
+    for family in ("bowl", "waves", "peaks", "ripples", "valley")
+    for seed in (0, 1)
+)
+# Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
+# earlier rules were looked at.
+REPORTED_ON = tuple(
+    f"bbob{number}d{k}i{4 + number % 3}" for k in (10, 5) for number in range(1, 25)
+)
+
+
+def bowl(k: int, rng: np.random.Generator) -> Function:
+    """A rotated quadratic, a hundred times as steep along its last axis as along its first."""
+    centre, turn = rng.uniform(0.2, 0.8, k), _rotation(k, rng)
+    steepness = np.logspace(0, 2, k)
+    return lambda u: 10 * ((u - centre) @ turn) ** 2 @ steepness
+
+
+def waves(k: int, rng: np.random.Generator) -> Function:
+    """A draw of a smooth process, by 200 random waves, on a shallow bowl."""
+    frequencies = rng.standard_normal((200, k)) * 3.75 / np.sqrt(k)
+    phases, heights = rng.uniform(0, 2 * np.pi, 200), rng.standard_normal(200) / 10
+    centre = rng.uniform(0.25, 0.75, k)
+    return lambda u: (
+        np.cos(u @ frequencies.T + phases) @ heights + 2 * ((u - centre) ** 2).mean(axis=1)
+    )
+
+
+def peaks(k: int, rng: np.random.Generator) -> Function:
+    """Thirty pits of random widths, one of them the deepest; minimum 0 or near it."""
+    centres, widths = rng.uniform(0.1, 0.9, (30, k)), rng.uniform(2, 8, (30, k))
+    depths = np.concatenate([[10.0], rng.uniform(1, 9, 29)])
+
+    def value(u: Array) -> Array:
+        squares = ((u[:, None] - centres) ** 2 * widths).sum(axis=-1) * 10 / k
+        return 10 - (depths * np.exp(-squares)).max(axis=1)
+
+    return value
+
+
+def ripples(k: int, rng: np.random.Generator) -> Function:
+    """A rotated bowl under a cosine along each of its axes; minimum 0."""
+    centre, turn = rng.uniform(0.3, 0.7, k), _rotation(k, rng)
+    steepness = np.logspace(0, 1, k) * 15 / k
+
+    def value(u: Array) -> Array:
+        z = (u - centre) @ turn
+        return z**2 @ steepness + 2 * (1 - np.cos(8 * np.pi * z)).mean(axis=1)
+
+    return value
+
+
+def valley(k: int, rng: np.random.Generator) -> Function:
+    """The logarithm of a rotated Rosenbrock: a bent valley; minimum 0 or near it."""
+    turn, shift = _rotation(k, rng), 0.3 * rng.uniform(-0.3, 0.3, k)
+
+    def value(u: Array) -> Array:
+        z = 4 * (u - 0.5 - shift) @ turn + 0.5
+        return np.log1p((20 * (z[:, 1:] - z[:, :-1] ** 2) ** 2 + (1 - z[:, :-1]) ** 2).sum(axis=1))
+
+    return value
+
+
+FAMILIES = {"bowl": bowl, "waves": waves, "peaks": peaks, "ripples": ripples, "valley": valley}
+
+
+def drawn(family: str, k: int, seed: int) -> Function:
+    """A function of u (n, k), unit cube: the seed'th of its family in k inputs."""
+    number = list(FAMILIES).index(family) + 1
+    return FAMILIES[family](k, np.random.default_rng([number, k, seed]))
+
+
+def _rotation(k: int, rng: np.random.Generator) -> Array:
+    return np.linalg.qr(rng.standard_normal((k, k)))[0]

@@ -83,12 +83,20 @@ def reading(path: Path) -> Iterator[h5py.File]:
             raise
         except Exception as error:
             # Its structure is sound, so its values are to blame, or this package.
-            problems = chain_problems(file)
-            if not problems:
+            problem = _altered(file)
+            if not problem:
                 raise
-            raise UserError(f"{path}: {problems[0]}; put a good copy in its place") from error
+            raise UserError(f"{path}: {problem}; put a good copy in its place") from error
         finally:
             _open.reset(token)
+
+
+def _altered(file: h5py.File) -> str:
+    """The first place where the values are not those that were written; empty if all of them are."""
+    try:
+        return next(iter(chain_problems(file)), "")
+    except Exception as error:  # of such values there is not even a digest
+        return f"its values cannot be read ({error})"
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from dngo.space.parameters import Parameter, choices, text
-from dngo.space.space import Column, Space
+from dngo.space.space import Space
+from dngo.space.columns import Column
 
 
 def distributions(optuna: Any, space: Space) -> dict[str, Any]:

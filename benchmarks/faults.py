@@ -1,0 +1,462 @@
+"""A small study through faults: is an evaluation lost, is one repeated, does a command end in a traceback?
+
+    python benchmarks/faults.py --kills 200 --disk 60 --clock 20 --seed 1
+
+Kills: SIGKILL at random moments to Snakemake with all its processes, to Snakemake alone, to one job,
+to an objective, to the wrapper around one, to a merge, to a fit or proposal. Disk: one call, or some
+in a row, of those that write below the results fails with ENOSPC, EIO or EROFS, in every process of
+the run (a library that is loaded before the C library; needs gcc). Clock: the time of day jumps by up
+to a day (needs libfaketime). Whenever Snakemake has ended, the same command is typed again. A line of
+JSON for each study, then a table; exit status 1 if anything was lost, or repeated although it had
+ended longer than --window seconds before the fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from dngo import archive
+
+ROOT = Path(__file__).resolve().parents[1]
+KILLS = ("group", "main", "job", "objective", "wrapper", "merge", "model")
+ERRORS = {"ENOSPC": 28, "EIO": 5, "EROFS": 30}
+POINTS = 18
+FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+
+OBJECTIVE = """
+import json, os, random, sys, time
+def note(what):
+    line = f"{what} {os.environ['DNGO_ID']} {time.clock_gettime(time.CLOCK_MONOTONIC):.3f}" + chr(10)
+    os.write(log, line.encode())
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+x = json.load(sys.stdin)["x"]
+note("start")
+time.sleep(random.Random(x).uniform(0.1, 1.0))
+note("end")
+print(x)
+"""
+
+CONFIG = """
+study: toy
+objective: {{command: "{command}", time_limit: 60}}
+space: {{x: {{type: float, low: 0, high: 1}}}}
+acquisition: {{kind: random}}
+design: {{size: 6}}
+batch_size: 6
+iterations: 2
+points_per_job: 3
+retries: 100
+"""
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+struct state { long calls, at, length, error; };
+static struct state *state;
+static const char *folder;
+
+__attribute__((constructor)) static void begin(void) {
+    const char *name = getenv("DNGO_FAULT_STATE");
+    folder = getenv("DNGO_FAULT_FOLDER");
+    if (!name || !folder) return;
+    int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
+    int fd = real(name, O_RDWR);
+    if (fd < 0) return;
+    void *found = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (found != MAP_FAILED) state = found;
+}
+
+static int hit(const char *path) {
+    char whole[4096];
+    if (!state || !path) return 0;
+    if (path[0] != '/') {
+        if (!getcwd(whole, sizeof whole - strlen(path) - 2)) return 0;
+        strcat(strcat(whole, "/"), path);
+        path = whole;
+    }
+    if (strncmp(path, folder, strlen(folder))) return 0;
+    long call = __sync_fetch_and_add(&state->calls, 1);
+    if (call < state->at || call >= state->at + state->length) return 0;
+    errno = (int)state->error;
+    return 1;
+}
+
+static int hit_fd(int fd) {
+    char link[64], path[4096];
+    if (!state) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n < 0) return 0;
+    path[n] = 0;
+    return hit(path);
+}
+
+#define REAL(type, name, ...) \
+    static type (*real)(__VA_ARGS__); if (!real) real = dlsym(RTLD_NEXT, #name)
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) { \
+        REAL(int, name, const char *, int, ...); \
+        va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
+        if ((flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
+        return real(path, flags, mode); }
+OPEN(open)
+OPEN(open64)
+#define OPENAT(name) \
+    int name(int at, const char *path, int flags, ...) { \
+        REAL(int, name, int, const char *, int, ...); \
+        va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
+        if ((flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
+        return real(at, path, flags, mode); }
+OPENAT(openat)
+OPENAT(openat64)
+#define WRITE(name, off) \
+    ssize_t name(int fd, const void *data, size_t n, off where) { \
+        REAL(ssize_t, name, int, const void *, size_t, off); \
+        return hit_fd(fd) ? -1 : real(fd, data, n, where); }
+WRITE(pwrite, off_t)
+WRITE(pwrite64, off64_t)
+ssize_t write(int fd, const void *data, size_t n) {
+    REAL(ssize_t, write, int, const void *, size_t);
+    return hit_fd(fd) ? -1 : real(fd, data, n);
+}
+int fsync(int fd) { REAL(int, fsync, int); return hit_fd(fd) ? -1 : real(fd); }
+int rename(const char *a, const char *b) {
+    REAL(int, rename, const char *, const char *); return hit(b) ? -1 : real(a, b);
+}
+int link(const char *a, const char *b) {
+    REAL(int, link, const char *, const char *); return hit(b) ? -1 : real(a, b);
+}
+int mkdir(const char *path, mode_t mode) {
+    REAL(int, mkdir, const char *, mode_t); return hit(path) ? -1 : real(path, mode);
+}
+int unlink(const char *path) {
+    REAL(int, unlink, const char *); return hit(path) ? -1 : real(path);
+}
+"""
+
+
+class Trial:
+    """One study in a folder of its own, its command typed again until it has ended well."""
+
+    def __init__(self, folder: Path, *, wrapped: bool, environment: dict[str, str] | None = None):
+        self.folder = folder
+        self.log = folder / "snakemake.log"
+        self.events_file = folder / "events.txt"
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+        self.faults: list[tuple[float, str]] = []
+        command = f"{sys.executable} {folder}/objective.py {self.events_file}"
+        if wrapped:  # a shell that waits for its child, as many a launcher does
+            (folder / "wrapper.sh").write_text('"$@"\nstatus=$?\nexit $status\n')
+            command = f"bash {folder}/wrapper.sh {command}"
+        (folder / "objective.py").write_text(OBJECTIVE)
+        (folder / "config.yaml").write_text(CONFIG.format(command=command))
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "toy"
+
+    def start(self) -> None:
+        self.starts += 1
+        if self.starts > 4 + 4 * len(self.faults):
+            raise RuntimeError(f"it does not go on:\n{self.log.read_text()[-2000:]}")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=self.environment,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def done(self) -> bool:
+        return self.process is not None and self.process.poll() == 0
+
+    def processes(self, words: str) -> list[psutil.Process]:
+        """Those of this study whose command line has these words."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "cwd"]):
+            line = " ".join(process.info["cmdline"] or [])
+            here = str(self.folder) in line or (process.info["cwd"] or "").startswith(
+                str(self.folder)
+            )
+            if here and words in line:
+                found.append(process)
+        return found
+
+    def fault(self, kind: str) -> None:
+        self.faults.append((time.clock_gettime(time.CLOCK_MONOTONIC), kind))
+
+    def stop(self) -> None:
+        """End what is left of it."""
+        for process in self.processes(""):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if self.process is not None:
+            self.process.wait()
+
+    def verdict(self, window: float) -> dict[str, object]:
+        """What became of every evaluation."""
+        ends: dict[str, list[float]] = defaultdict(list)
+        starts: Counter[str] = Counter()
+        lines = self.events_file.read_text().splitlines() if self.events_file.exists() else []
+        for line in lines:
+            what, point, when = line.split()
+            if what == "end":
+                ends[point].append(float(when))
+            else:
+                starts[point] += 1
+        statuses: dict[str, str] = {}
+        problems: list[str] = ["no archive"]
+        path = self.results / "archive.h5"
+        if path.exists():
+            table, problems = archive.read_table(path), archive.verify(path)
+            statuses = {
+                f"{t}-{s}": str(status)
+                for t, s, status in zip(table.iteration, table.slot, table.status, strict=True)
+            }
+        repeated = {p: n for p, n in ends.items() if len(n) > 1}
+        in_window = [
+            p for p, n in repeated.items() if any(0 <= t - n[0] <= window for t, _ in self.faults)
+        ]
+        log = self.log.read_text(errors="replace")
+        for file in self.results.glob("logs/**/*.log"):
+            log += file.read_text(errors="replace")
+        return {
+            "finished": self.done,
+            "commands_typed": self.starts,
+            "archived": len(statuses),
+            "ended": len(ends),
+            "started": sum(starts.values()),
+            "lost": sorted(p for p in ends if statuses.get(p) != "ok"),
+            "missing": POINTS - len(statuses),
+            "not_ok": {p: s for p, s in statuses.items() if s != "ok"},
+            "repeated": sorted(set(repeated) - set(in_window)),
+            "in_window": sorted(in_window),
+            "tracebacks": log.count("Traceback (most recent call last)"),
+            "archive": problems or "intact",
+            "faults": dict(Counter(kind for _, kind in self.faults)),
+        }
+
+
+def kill(trial: Trial, kind: str) -> bool:
+    """One kill, if there is somebody to kill."""
+    assert trial.process is not None
+    words = {
+        "job": "evaluate.py",
+        "merge": "merge.py",
+        "objective": "objective.py",
+        "wrapper": "wrapper.sh",
+    }
+    if kind in ("group", "main"):
+        target = os.killpg if kind == "group" else os.kill
+        with contextlib.suppress(ProcessLookupError):
+            trial.fault(kind)
+            target(trial.process.pid, signal.SIGKILL)
+        trial.process.wait()
+        return True
+    if kind == "model":
+        found = trial.processes(".fit.py") + trial.processes(".propose.py")
+    else:
+        found = trial.processes(words[kind])
+    if kind == "objective":
+        found = [p for p in found if "wrapper.sh" not in " ".join(p.info["cmdline"])]
+    if not found:
+        return False
+    trial.fault(kind)
+    with contextlib.suppress(psutil.Error):
+        found[0].kill()
+    return True
+
+
+def kills(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+    """A study in which processes are killed; every third one with a wrapper."""
+    trial = Trial(folder, wrapped=rng.random() < 1 / 3)
+    began, wanted = time.monotonic(), None
+    due = began
+    try:
+        while not trial.done and time.monotonic() - began < 900:
+            if not trial.running:
+                trial.start()
+                due = time.monotonic() + rng.uniform(1, 15)
+            time.sleep(0.1)
+            if len(trial.faults) < most and time.monotonic() > due:
+                wanted = wanted or rng.choice(KILLS)
+                if time.monotonic() > due + 10:
+                    wanted = rng.choice(("group", "main"))  # there was none of that kind
+                if trial.running and kill(trial, wanted):
+                    wanted, due = None, time.monotonic() + rng.expovariate(1 / 4)
+    finally:
+        verdict = trial.verdict(window)
+        trial.stop()
+    return verdict
+
+
+def _shim() -> Path | None:
+    if shutil.which("gcc") is None:
+        return None
+    place = Path(tempfile.gettempdir()) / f"dngo-shim-{os.getpid()}"
+    place.mkdir(exist_ok=True)
+    (place / "shim.c").write_text(SHIM)
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-w", "-o", "shim.so", "shim.c", "-ldl"]
+    subprocess.run(command, cwd=place, check=True)
+    return place / "shim.so"
+
+
+def disk(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+    """A study whose calls that write fail, one after another or some in a row."""
+    shim = _shim()
+    assert shim is not None
+    state = folder / "state"
+    state.write_bytes(struct.pack("4l", 0, 2**40, 0, 0))
+    environment = {
+        "LD_PRELOAD": str(shim),
+        "DNGO_FAULT_STATE": str(state),
+        "DNGO_FAULT_FOLDER": str(folder / "results"),
+    }
+    trial = Trial(folder, wrapped=False, environment=environment)
+    began = time.monotonic()
+    pending: tuple[int, int, str] | None = None
+    try:
+        while not trial.done and time.monotonic() - began < 900:
+            if not trial.running:
+                trial.start()
+            calls = struct.unpack("4l", state.read_bytes())[0]
+            if pending and calls > sum(pending[:2]):
+                trial.fault(f"{pending[2]} x {'1' if pending[1] == 1 else 'many'}")
+                pending = None
+            if pending is None and len(trial.faults) < most:
+                at, length = calls + rng.randrange(1, 60), rng.choice([1, 1, 8, 40])
+                name = rng.choice(sorted(ERRORS))
+                with open(state, "r+b") as stream:
+                    stream.seek(8)
+                    stream.write(struct.pack("3l", at, length, ERRORS[name]))
+                pending = (at, length, name)
+            time.sleep(0.1)
+    finally:
+        verdict = trial.verdict(window)
+        trial.stop()
+    return verdict
+
+
+def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+    """A study during which the time of day jumps, and Snakemake is killed now and then."""
+    step = folder / "step"
+    step.write_text("+0\n")
+    environment = {
+        "LD_PRELOAD": str(FAKETIME[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(step),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    trial = Trial(folder, wrapped=False, environment=environment)
+    began = due = time.monotonic()
+    try:
+        while not trial.done and time.monotonic() - began < 900:
+            if not trial.running:
+                trial.start()
+                due = time.monotonic() + rng.uniform(1, 5)
+            time.sleep(0.1)
+            if len(trial.faults) < most and time.monotonic() > due:
+                step.write_text(f"{rng.choice([-86400, -3600, -60, 60, 3600, 86400]):+d}\n")
+                trial.fault("clock step")
+                if rng.random() < 0.4:
+                    kill(trial, "main")
+                due = time.monotonic() + rng.expovariate(1 / 4)
+    finally:
+        verdict = trial.verdict(window)
+        trial.stop()
+    return verdict
+
+
+SORTS = {"kills": kills, "disk": disk, "clock": clock}
+
+
+def studies(sort: str, faults: int, seed: int, window: float) -> Iterator[dict[str, object]]:
+    """Studies until there were so many faults of a sort."""
+    done = number = 0
+    while done < faults:
+        rng = random.Random(f"{seed} {sort} {number}")
+        with tempfile.TemporaryDirectory(prefix="dngo-faults-") as name:
+            most = min(8, faults - done)
+            row = SORTS[sort](Path(name).resolve(), rng, most, window)
+            bad = row["lost"] or row["repeated"] or row["missing"] or row["archive"] != "intact"
+            if bad:
+                shutil.copytree(name, f"fault-failures/{sort}-{seed}-{number}", dirs_exist_ok=True)
+        number += 1
+        done += max(1, sum(row["faults"].values()))  # type: ignore[attr-defined]
+        yield {"sort": sort, "study": number, **row}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--disk", type=int, default=0)
+    parser.add_argument("--clock", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--window", type=float, default=0.2, help="seconds; see docs/faults.md")
+    options = parser.parse_args()
+    bad = False
+    for sort in SORTS:
+        total: Counter[str] = Counter()
+        wanted = getattr(options, sort)
+        if sort == "disk" and wanted and shutil.which("gcc") is None:
+            print("disk: left out, there is no gcc", file=sys.stderr)
+            continue
+        if sort == "clock" and wanted and not FAKETIME:
+            print("clock: left out, there is no libfaketime", file=sys.stderr)
+            continue
+        for row in studies(sort, wanted, options.seed, options.window):
+            print(json.dumps(row), flush=True)
+            total.update(row["faults"])  # type: ignore[arg-type]
+            for name in ("lost", "repeated", "in_window"):
+                total[name] += len(row[name])  # type: ignore[arg-type]
+            for name in ("missing", "tracebacks", "ended"):
+                total[name] += int(row[name])  # type: ignore[call-overload]
+            bad |= bool(row["lost"] or row["repeated"] or row["missing"])
+        if wanted:
+            print(
+                json.dumps({"sort": sort, "seed": options.seed, "total": dict(total)}), flush=True
+            )
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A few faults at random moments in a small study (`benchmarks/faults.py` does hundreds)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy import ROOT
+
+
+@pytest.mark.parametrize("sort", ["kills", "disk"])
+def test_nothing_is_lost_and_nothing_repeated(tmp_path: Path, sort: str) -> None:
+    if sort == "disk" and shutil.which("gcc") is None:
+        pytest.skip("there is no gcc to build the library through which calls fail")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "faults.py"), f"--{sort}", "3", "--seed", "5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    row = json.loads(done.stdout.splitlines()[0])
+    assert row["archived"] == row["ended"] + len(row["not_ok"]) == 18
+    assert row["archive"] == "intact"

@@ -357,11 +357,16 @@ def disk(folder: Path, rng: random.Random, most: int, window: float) -> dict[str
             if not trial.running:
                 trial.start()
             calls = struct.unpack("4l", state.read_bytes())[0]
-            if pending and calls > sum(pending[:2]):
-                trial.fault(f"{pending[2]} x {'1' if pending[1] == 1 else 'many'}")
+            if pending and calls > pending[0]:
+                if pending[1] > 1:
+                    time.sleep(rng.uniform(0.5, 4.0))  # and then the disk is back
+                with open(state, "r+b") as stream:
+                    stream.seek(8)
+                    stream.write(struct.pack("l", 2**40))
+                trial.fault(f"{pending[2]} {'once' if pending[1] == 1 else 'for seconds'}")
                 pending = None
             if pending is None and len(trial.faults) < most:
-                at, length = calls + rng.randrange(1, 60), rng.choice([1, 1, 8, 40])
+                at, length = calls + rng.randrange(1, 60), rng.choice([1, 1, 2**20])
                 name = rng.choice(sorted(ERRORS))
                 with open(state, "r+b") as stream:
                     stream.seek(8)

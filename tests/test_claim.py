@@ -160,3 +160,14 @@ def test_an_owner_is_not_dead_because_the_disk_is_read_only(
 def test_a_claim_needs_its_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Claim(tmp_path / "gone" / "c").acquire()
+
+
+def test_a_claim_is_held_although_its_scratch_file_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Claim(tmp_path / "claim")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *a, **k: (_ for _ in ()).throw(OSError("refused")))
+        assert claim.acquire()
+    claim.release()
+    assert Claim(tmp_path / "claim").acquire()

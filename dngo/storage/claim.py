@@ -112,13 +112,16 @@ class Claim:
         if job:
             owner["job"] = job
         temporary = self.path.with_name(f".{self.path.name}.{self.token}")
-        temporary.write_text(json.dumps(owner))
         try:
+            temporary.write_text(json.dumps(owner))
             os.link(temporary, self.path)
         except FileExistsError:
             return False
         finally:
-            temporary.unlink(missing_ok=True)
+            # A disk that refuses this must not hide that the claim was made: its owner would wait
+            # for itself.
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
         _Heart.add(self.path)
         return True
 

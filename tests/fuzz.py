@@ -78,7 +78,7 @@ def guarded(action: Callable[[], int]) -> Result:
             limit = int(Path("/proc/self/statm").read_text().split()[0]) * 4096 + MEMORY
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
             resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
-            signal.alarm(60)  # a wait for something that never comes
+            signal.alarm(240)  # a wait for something that never comes, on a busy machine
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
                 status = action()
@@ -740,6 +740,8 @@ def run(
         with tempfile.TemporaryDirectory(prefix="dngo-fuzz-") as name:
             folder = Path(name)
             counts["files"] += 1
+            if number % 100 == 99:
+                print(f"{target}: {dict(counts)}", flush=True)
             for what, result in TARGETS[target](folder, rng):
                 counts["trials"] += 1
                 counts["refused"] += result.status != 0

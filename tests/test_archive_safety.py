@@ -110,7 +110,7 @@ def _rewrite(path: Path, states: list[Path], end: float) -> None:
             shutil.copy(state, copy)
             with h5py.File(copy, "r+", locking=True):
                 os.replace(copy, path)
-                time.sleep(0.2)
+                time.sleep(0.02)
 
 
 def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_path: Path) -> None:

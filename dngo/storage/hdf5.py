@@ -30,8 +30,6 @@ MOST_BYTES = 2**19  # of an attribute
 TEXT_BYTES = 16  # of a text of any length in an attribute: it says where the text is
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
-TRIES = 1000  # at a file that is being replaced
-SOUND = "sound: "
 
 _sound: set[tuple[object, ...]] = set()
 
@@ -48,22 +46,27 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
     there at first, even if `path` is replaced meanwhile; no lock is taken.
     Raises OSError if it cannot be opened, Unsound if it is not accepted.
     """
-    for _ in range(TRIES):
-        known = os.stat(path)
+    # A pipe in place of a file must not block.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode):
             raise Unsound("it is no regular file")
-        if (check, *_signature(known)) not in _sound:
-            _sound.add((check, *_look_through(path, check, known.st_size)))
-        with h5py.File(path, "r", locking=False) as file:
-            # It may have been replaced since it was looked through.
-            if (check, *_signature(os.fstat(file.id.get_vfd_handle()))) in _sound:
-                yield file
-                return
-    raise Unsound("it is replaced faster than it can be read")
+        signature = (check, known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
+        if signature not in _sound:
+            _look_through(descriptor, check, known.st_size)
+            _sound.add(signature)
+        with _file(descriptor) as file:
+            yield file
+    finally:
+        os.close(descriptor)
 
 
-def _signature(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+@contextlib.contextmanager
+def _file(descriptor: int) -> Iterator[h5py.File]:
+    # By its descriptor: a file that was replaced has no name left, and HDF5 insists on one.
+    with open(f"/dev/fd/{descriptor}", "rb") as stream, h5py.File(stream, "r") as file:
+        yield file
 
 
 @contextlib.contextmanager
@@ -91,23 +94,21 @@ def _damaged(path: Path, error: Exception) -> UserError:
 # ---- the child ----------------------------------------------------------------------------------
 
 
-def _look_through(path: Path, check: Check, size: int) -> list[int]:
-    """The signature of the file that a child found sound; raises Unsound if it did not."""
+def _look_through(descriptor: int, check: Check, size: int) -> None:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(path, check, size, writer)
+        _child(descriptor, check, size, writer)
     os.close(writer)
     with open(reader, "rb") as stream:
         verdict = stream.read().decode()
     with contextlib.suppress(ChildProcessError):  # whoever supervises children was faster
         os.waitpid(pid, 0)
-    if not verdict.startswith(SOUND):
+    if verdict != "sound":
         raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
-    return [int(word) for word in verdict.removeprefix(SOUND).split()]
 
 
-def _child(path: Path, check: Check, size: int, writer: int) -> None:
+def _child(descriptor: int, check: Check, size: int, writer: int) -> None:
     verdict = ""
     try:
         faulthandler.disable()
@@ -116,10 +117,9 @@ def _child(path: Path, check: Check, size: int, writer: int) -> None:
         os.dup2(null, 1)
         os.dup2(null, 2)
         _limit(size)
-        with h5py.File(path, "r", locking=False) as file:
-            known = os.fstat(file.id.get_vfd_handle())
-            check(file, known.st_size)
-        verdict = SOUND + " ".join(map(str, _signature(known)))
+        with _file(descriptor) as file:
+            check(file, size)
+        verdict = "sound"
     except MemoryError:
         verdict = "it unpacks to far more than its size"
     except BaseException as error:

@@ -6,7 +6,7 @@ from typing import Any
 from dngo.evaluation.limits import Limits
 from dngo.workflow.job import job
 
-snakemake: Any = globals()["snakemake"]
+snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
     study.evaluate(

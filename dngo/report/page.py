@@ -24,7 +24,8 @@ from plotly.offline import get_plotlyjs
 from dngo.report.data import View
 from dngo.report.figures import Figure, all_figures
 from dngo.report.health import Check, checks, messages
-from dngo.report.text import headline, summary
+from dngo.report.text import headline
+from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
 from dngo.storage.files import replacing
 from dngo.study import Study
@@ -40,7 +41,7 @@ def write_report(study: Study, *, summary: Path, page: Path, scores: Path) -> No
     with replacing(scores) as temporary:
         _write_scores(temporary, found)
     write_page(study, page)
-    text = globals()["summary"](study)
+    text = summary_of(study)
     with replacing(summary) as temporary:
         temporary.write_text(f"{text}\n", encoding="utf-8")
 
@@ -77,7 +78,7 @@ def study_page(study: Study, *, served: bool = False) -> str:
         version=header.digest if header else "",
         figures=all_figures(view),
         checks=checks(view),
-        texts=[("Summary", summary(study))],
+        texts=[("Summary", summary_of(study))],
         messages=messages(view)[:MOST_MESSAGES],
         points=_points(view),
         served=served,

@@ -292,9 +292,9 @@ def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] 
         group = file.get(f"iterations/{t}/surrogate")
         if group is None or "cost" not in group["model"]:
             return None
-        from dngo.surrogates.model import Cost, Model
+        from dngo.surrogates.model import Cost
 
-        expected, _ = Cost(Model.load(group["model/cost"])).expected(x)
+        expected, _ = Cost.load(group["model/cost"]).expected(x)
     return {"per": per, "expected": float(expected[0])}
 
 

@@ -9,22 +9,24 @@ import sys
 import h5py
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
 
-from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates import network as network_module
-from dngo.surrogates.classifier import Laplace, Step, fit_classifier
+from dngo.surrogates import Model, TrainingData, fit_model, training
+from dngo.surrogates.classifier import Laplace, Step
+from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.linear import Regression
-from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.regression import _LeftOut, fit_regression, folds
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 from dngo.surrogates.slice_sampling import slice_sample
+from dngo.surrogates.training import train_networks
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
 QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
@@ -175,37 +177,68 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
 # ---- networks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
-def test_backpropagation_is_the_gradient_of_the_loss(loss, activation):
-    s = EnsembleSettings(ensemble=2, width=4, layers=2, activation=activation)
+def test_features_are_those_that_were_trained(activation):
+    """Prediction is written in NumPy, training in torch: both are the same function."""
     rng = np.random.default_rng(0)
-    shapes = [(2, 3, 4), (2, 1, 4), (2, 4, 4), (2, 1, 4), (2, 4, 1), (2, 1, 1)]
-    params = [rng.standard_normal(shape) for shape in shapes]
-    grads = [np.zeros(shape) for shape in shapes]
-    x = rng.standard_normal((2, 6, 3))
-    t = (rng.random((2, 6, 1)) < 0.5).astype(float)
+    network = Network(
+        (rng.standard_normal((3, 5)), rng.standard_normal((5, 4))),
+        (rng.standard_normal(5), rng.standard_normal(4)),
+        activation,
+    )
+    x = rng.random((7, 3))
+    weights, biases = (
+        [torch.as_tensor(p) for p in part] for part in (network.weights, network.biases)
+    )
+    found = training.torch_features(torch.as_tensor(x), weights, biases, activation)
+    np.testing.assert_allclose(found.numpy(), network.features(x), rtol=1e-12, atol=1e-12)
 
-    def value():
-        h = x
-        for layer in range(2):
-            h = h @ params[2 * layer] + params[2 * layer + 1]
-            relu = activation == "relu" or (activation == "relu_tanh" and layer == 0)
-            h = np.maximum(h, 0) if relu else np.tanh(h)
-        out = h @ params[4] + params[5]
-        each = 0.5 * (out - t) ** 2 if loss == "squared" else np.logaddexp(0, out) - t * out
-        return each.mean(axis=1).sum()
 
-    network_module._gradient(params, grads, x, t, s, loss)
-    for p, g in zip(params, grads, strict=True):
-        for i in np.ndindex(*p.shape):
-            kept = p[i]
-            p[i] = kept + 1e-6
-            up = value()
-            p[i] = kept - 1e-6
-            down = value()
-            p[i] = kept
-            assert g[i] == pytest.approx((up - down) / 2e-6, abs=1e-6)
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer):
+    """One step of SGD on all rows is minus the rate times the gradient; of Adam its signs."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((6, 2)), (rng.random(6) < 0.5).astype(float)
+    s = EnsembleSettings(
+        ensemble=1,
+        layers=1,
+        width=3,
+        epochs=0,
+        weight_decay=0,
+        optimizer=optimizer,
+        learning_rate=1e-3,
+    )
+    start, after = (
+        train_networks(
+            x,
+            y,
+            [np.arange(6)],
+            s.model_copy(update={"steps": steps}),
+            loss=loss,
+            rng=np.random.default_rng(1),
+        )[0]
+        for steps in (0, 1)
+    )
+    # The output layer is thrown away; it is drawn after the hidden one, from the same stream.
+    weights, biases = training._initial(1, [2, 3, 1], np.random.default_rng(1))[1::2]
+    np.testing.assert_array_equal(
+        start.biases[0], training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0]
+    )
+    out_w, out_b = weights[0].astype(float), biases[0, 0].astype(float)
+
+    def value(w: np.ndarray) -> float:
+        out = (np.tanh((2 * x - 1) @ w + start.biases[0]) @ out_w + out_b)[:, 0]
+        each = 0.5 * (out - y) ** 2 if loss == "squared" else np.logaddexp(0, out) - y * out
+        return float(each.mean())
+
+    moved = (start.weights[0] - after.weights[0]) / 1e-3
+    for i in np.ndindex(2, 3):
+        step = np.zeros((2, 3))
+        step[i] = 1e-5
+        slope = (value(start.weights[0] + step) - value(start.weights[0] - step)) / 2e-5
+        expected = slope if optimizer == "sgd" else np.sign(slope)
+        assert moved[i] == pytest.approx(expected, rel=0.02, abs=1e-3)
 
 
 def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():

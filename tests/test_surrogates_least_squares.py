@@ -18,8 +18,9 @@ from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.least_squares import head
-from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.network import Network
 from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.training import train_networks
 
 QUICK = SurrogateSettings(
     kind="least_squares", networks={"width": 8, "steps": 100, "epochs": 0}, warp=False

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
-    from dngo.surrogates.model import Model, fit_model
+    from dngo.surrogates.fit import fit_model
+    from dngo.surrogates.model import Model
     from dngo.surrogates.problem import Past
 
 # Raised when the same data, settings and random stream give another surrogate, or one stored otherwise.
@@ -23,7 +24,7 @@ _HOMES = {
     "TrainingData": "dngo.surrogates.data",
     "Past": "dngo.surrogates.problem",
     "Model": "dngo.surrogates.model",
-    "fit_model": "dngo.surrogates.model",
+    "fit_model": "dngo.surrogates.fit",
 }
 
 __all__ = [

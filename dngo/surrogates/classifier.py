@@ -10,18 +10,20 @@ matches the moments of each truncated Gaussian exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, ndtr
 
-from dngo.surrogates.network import Network, train_networks
-from dngo.surrogates.numerics import child
-from dngo.surrogates.settings import ClassifierSettings
-from dngo.types import Array, Progress, Rows
+from dngo.surrogates.network import Network
+from dngo.surrogates.storage import read, stored_as
+from dngo.types import Array
 
-PRECISIONS = np.geomspace(0.01, 10.0, 7)  # prior precisions of the weights to choose among
-INTERCEPT_PRECISION = 0.05  # of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely
+if TYPE_CHECKING:
+    import h5py
+
+
 MAX_NEWTON = 100
 # Share of the labels that the step function gets wrong: the basis cannot draw every boundary.
 FLIPPED = 5e-3
@@ -29,14 +31,28 @@ MAX_SWEEPS, DAMPING, SETTLED = 100, 0.5, 1e-4
 
 
 @dataclass(frozen=True)
-class Laplace:
-    """Gaussian approximation to the posterior of logistic regression weights.
+class Gaussian:
+    """Gaussian approximation to the posterior of a classifier's weights.
 
-    mean: (D,) the mode; covariance: (D, D) inverse Hessian there.
+    mean: (D,), covariance: (D, D).
     """
 
+    stored_as: ClassVar[str]
     mean: Array
     covariance: Array
+
+    def save(self, group: h5py.Group) -> None:
+        group.create_dataset("mean", data=self.mean)
+        group.create_dataset("covariance", data=self.covariance)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> Self:
+        return cls(group["mean"][()], group["covariance"][()])
+
+
+@stored_as("logistic")
+class Laplace(Gaussian):
+    """Of logistic regression's: the mode, and the inverse Hessian there."""
 
     @classmethod
     def fit(
@@ -75,15 +91,9 @@ class Laplace:
         return expit(phi @ self.mean / np.sqrt(1.0 + np.pi / 8.0 * variance))
 
 
-@dataclass(frozen=True)
-class Step:
-    """Gaussian approximation to the posterior of weights whose sign alone decides.
-
-    mean: (D,), covariance: (D, D).
-    """
-
-    mean: Array
-    covariance: Array
+@stored_as("step")
+class Step(Gaussian):
+    """Of weights whose sign alone decides."""
 
     @classmethod
     def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Step:
@@ -151,77 +161,28 @@ class Classifier:
     def is_constant(self) -> bool:
         return not self.members
 
+    def save(self, group: h5py.Group) -> None:
+        group.attrs["constant"] = self.constant
+        group.attrs["log_density"] = self.log_density
+        group.attrs["members"] = len(self.members)
+        for j, (network, head) in enumerate(self.members):
+            member = group.create_group(str(j))
+            group.attrs["likelihood"] = head.stored_as
+            network.save(member)
+            head.save(member)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> Classifier:
+        likelihood = group.attrs.get("likelihood", "logistic")
+        parts = [group[str(j)] for j in range(int(group.attrs["members"]))]
+        members = tuple((Network.load(part), read(part, likelihood)) for part in parts)
+        return cls(members, float(group.attrs["constant"]), float(group.attrs["log_density"]))
+
     def probability(self, x: Array) -> Array:
         """x: (n, d) unit cube -> (n,)."""
         if self.is_constant:
             return np.full(len(x), self.constant)
         return np.mean([head.probability(net.features(x)) for net, head in self.members], axis=0)
-
-
-def fit_classifier(
-    x: Array,
-    labels: Array,
-    settings: ClassifierSettings,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
-) -> Classifier:
-    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown and left out.
-
-    As in the regression, network k leaves out a fold, and the prior precision of the weights is
-    the one that predicts best what was left out: on the points it was trained on a network
-    separates the classes perfectly, and would be certain everywhere.
-    """
-    known = ~np.isnan(labels)
-    x, labels = x[known], labels[known]
-    constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
-    if len(np.unique(labels)) < 2:
-        return Classifier((), float(constant))
-    fold = _stratified_folds(labels, settings.networks.ensemble, child(rng))
-    if settings.calibration == "out_of_fold":
-        training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
-    else:
-        training = [np.arange(len(x))] * settings.networks.ensemble
-    networks = train_networks(
-        x, labels, training, settings.networks, loss="logistic", rng=child(rng), progress=progress
-    )
-    heads = HEADS[settings.likelihood]
-    precision, score = 1.0, float("nan")
-    features = [network.features(x) for network in networks]
-    if settings.calibration == "out_of_fold":
-        scores = np.zeros(len(PRECISIONS))
-        for k, phi in enumerate(features):
-            seen, unseen = fold != k, fold == k
-            start = None
-            for i in reversed(range(len(PRECISIONS))):
-                head = heads.fit(
-                    phi[seen], labels[seen], _prior(PRECISIONS[i], phi.shape[1]), start
-                )
-                start = head.mean
-                p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
-                scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
-        precision = float(PRECISIONS[np.argmax(scores)])
-        score = float(scores.max() / len(labels))
-    members = tuple(
-        (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
-        for network, phi in zip(networks, features, strict=True)
-    )
-    return Classifier(members, float(constant), score)
-
-
-def _prior(precision: float, size: int) -> Array:
-    vector = np.full(size, precision)
-    vector[-1] = INTERCEPT_PRECISION
-    return vector
-
-
-def _stratified_folds(labels: Array, networks: int, rng: np.random.Generator) -> Rows:
-    """Folds that share out the rows of each class evenly: (n,)."""
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    fold = np.empty(len(labels), dtype=np.intp)
-    fold[order] = np.arange(len(labels)) % networks
-    return fold
 
 
 def _hessian(phi: Array, p: Array, precision: Array) -> Array:

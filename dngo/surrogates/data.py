@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dngo.types import Array
+
+if TYPE_CHECKING:
+    import h5py
+
 
 # Tails beyond these many robust standard deviations are compressed. The upper one, which a
 # minimiser need not resolve, is compressed early and cut off; the lower one holds the optimum.
@@ -84,6 +89,15 @@ class TargetScale:
     power: float = 1.0
     lowest: float = -np.inf
     highest: float = np.inf
+
+    def save(self, group: h5py.Group) -> None:
+        for one in fields(self):
+            group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> TargetScale:
+        names = [f"scale_{one.name}" for one in fields(cls)]
+        return cls(**{n[6:]: float(group.attrs[n]) for n in names if n in group.attrs})
 
     @classmethod
     def fit(cls, y: Array, power: float = 1.0) -> TargetScale:

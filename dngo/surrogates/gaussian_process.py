@@ -12,6 +12,7 @@ random stream stays ours.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
@@ -22,7 +23,14 @@ from dngo.surrogates.numerics import child, with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+from dngo.surrogates.storage import stored_as
 from dngo.types import Array, Progress, Rows
+
+if TYPE_CHECKING:
+    import h5py
+
+GIVEN = ("x", "targets", "log_lengthscales", "signal", "noise")  # of a process, in files
+FACTORS = ("reduction", "readout")  # of a sparse one
 
 # Log-normal priors. A lengthscale's median grows with the root of the number of inputs, as
 # distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a function of twenty inputs
@@ -60,6 +68,7 @@ def _slope(kernel: str, squares: Array) -> Array:
     return 5.0 / 3.0 * (1.0 + r) * np.exp(-r)
 
 
+@stored_as("gaussian_process")
 @dataclass(frozen=True)
 class GaussianProcess:
     """One component of a posterior over functions: a Gaussian process, H times over.
@@ -95,6 +104,18 @@ class GaussianProcess:
             factors[h] = inverse_cholesky(covariance)
         object.__setattr__(self, "reduction", factors)
         object.__setattr__(self, "readout", factors @ self.targets)
+
+    def save(self, group: h5py.Group) -> None:
+        """An exact process's factors are computed again on loading: the same bits, n times less."""
+        group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
+        for name in (*GIVEN, *(FACTORS if self.is_sparse else ())):
+            group.create_dataset(name, data=getattr(self, name))
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> GaussianProcess:
+        arrays = {name: group[name][()] for name in (*GIVEN, *FACTORS) if name in group}
+        weight = float(group.attrs.get("weight", 1.0))
+        return cls(**arrays, kernel=str(group.attrs["kernel"]), weight=weight)
 
     @property
     def is_sparse(self) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Past, Problem
 from dngo.surrogates.settings import LeastSquares
+from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress
 
 LEAST_NOISE = 1e-10  # variance, of standardised targets

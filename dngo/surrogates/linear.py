@@ -7,12 +7,18 @@ diagonal for every alpha and beta, so that each evaluation of the evidence costs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from dngo.surrogates.numerics import with_task
+from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array
+
+if TYPE_CHECKING:
+    import h5py
+
+ARRAYS = ("rotation", "mean", "variance", "noise")  # of a finite basis, in files
 
 
 @dataclass(frozen=True)
@@ -68,19 +74,20 @@ class Regression:
 
 
 class Basis(Protocol):
-    """Basis functions with the weights of a network, or of several."""
+    """Basis functions of `inputs` numbers, tasks included, that can be stored."""
+
+    stored_as: ClassVar[str]
 
     @property
-    def weights(self) -> tuple[Array, ...]: ...
-    @property
-    def biases(self) -> tuple[Array, ...]: ...
-    @property
-    def activation(self) -> str: ...
+    def inputs(self) -> int: ...
 
     def features(self, x: Array) -> Array:
         """x: (n, d) unit cube -> phi: (n, D)."""
 
+    def save(self, group: h5py.Group) -> None: ...
 
+
+@stored_as("finite_basis")
 @dataclass(frozen=True)
 class FiniteBasis:
     """One component of a posterior over functions: f(x) = w^T z(x), w Gaussian, H times over.
@@ -100,9 +107,26 @@ class FiniteBasis:
     weight: float = 1.0
     quadratic: bool = False
 
+    def save(self, group: h5py.Group) -> None:
+        """Into an empty group, with the basis functions among the rest."""
+        group.attrs["basis"] = self.network.stored_as
+        group.attrs["weight"], group.attrs["quadratic"] = self.weight, self.quadratic
+        for name in ARRAYS:
+            group.create_dataset(name, data=getattr(self, name))
+        self.network.save(group)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> FiniteBasis:
+        return cls(
+            read(group, group.attrs.get("basis", "network")),
+            **{name: group[name][()] for name in ARRAYS},
+            weight=float(group.attrs.get("weight", 1.0)),
+            quadratic=bool(group.attrs.get("quadratic", False)),
+        )
+
     def features(self, x: Array) -> Array:
         """x: (n, d) unit cube -> z: (n, D)."""
-        x = with_task(x, self.network.weights[0].shape[-2])
+        x = with_task(x, self.network.inputs)
         z = self.network.features(x) @ self.rotation
         return np.hstack([z, np.ones((len(x), 1)), x, x * x]) if self.quadratic else z
 

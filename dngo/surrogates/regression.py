@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from dngo.surrogates.evidence_training import train_on_evidence
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import Network, train_networks
+from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import child
 from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.quadratic import CENTRE, QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
 from dngo.surrogates.settings import AdaptiveBasis
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+from dngo.surrogates.training import train_networks, train_on_evidence
 from dngo.types import Array, Progress, Rows
 
 # log alpha, log beta and log inflation have N(0, PRIOR_DEVIATION^2) priors, cut off at

@@ -8,13 +8,8 @@ scales are known sooner, and a gradient without minibatch noise does not mislead
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[Any]  # of one floating-point type, that of the start
-Gradient = Callable[[Array], Array]
+import torch
 
 STEP = 1e-2  # epsilon, "a robust choice" for every problem
 DECAY = 0.05  # of the momentum at each step: epsilon V^-1/2 C
@@ -25,7 +20,8 @@ class Sampler:
     """C chains of P parameters each.
 
     gradient: theta (C, P) -> estimates of the gradient of U at each row, (C, P).
-    start: (C, P), the first state, of the floating-point type in which to calculate.
+    start: (C, P), the first state, of the type and on the device in and on which to calculate.
+    noise: of the momentum, on that device.
     adapt: whether `burn_in` adapts the scales, equations (8) and (9). Without, V stays 1 and these
     are the equations (7) of Chen, Fox and Guestrin (2014), whose step the caller has to tune.
     noisy: whether the gradients are of minibatches, so that B-hat = step V / 2 is to be taken from
@@ -34,23 +30,22 @@ class Sampler:
 
     def __init__(
         self,
-        gradient: Gradient,
-        start: Array,
+        gradient: Callable[[torch.Tensor], torch.Tensor],
+        start: torch.Tensor,
         *,
-        rng: np.random.Generator,
+        noise: torch.Generator,
         step: float = STEP,
         decay: float = DECAY,
         adapt: bool = True,
-        noisy: bool = False,
+        noisy: bool = True,
     ) -> None:
-        self.gradient, self.rng, self.noisy = gradient, rng, noisy
-        self.step, self.decay, self.adapt = step, decay, adapt
-        self.theta = start.copy()
-        self.velocity = np.zeros_like(start)
-        self.dtype: Any = start.dtype
-        self.square = np.ones(start.shape[1], dtype=self.dtype)  # V
-        self.window = np.ones_like(self.square)  # tau
-        self.smooth = np.zeros_like(self.square)  # g
+        self.gradient, self.generator = gradient, noise
+        self.step, self.decay, self.adapt, self.noisy = step, decay, adapt, noisy
+        self.theta = start.clone()
+        self.velocity = torch.zeros_like(self.theta)
+        self.square = torch.ones_like(start[0])  # V
+        self.window = torch.ones_like(start[0])  # tau
+        self.smooth = torch.zeros_like(start[0])  # g
         self._coefficients()
 
     def burn_in(self, steps: int, each: Callable[[int], None] | None = None) -> None:
@@ -62,7 +57,7 @@ class Sampler:
 
     def samples(
         self, count: int, thin: int, each: Callable[[int], None] | None = None
-    ) -> list[Array]:
+    ) -> list[torch.Tensor]:
         """`count` states (C, P), `thin` steps apart, at scales that stay fixed."""
         self._coefficients()
         found = []
@@ -71,28 +66,25 @@ class Sampler:
                 each(i)
             self._advance(adapt=False)
             if i % thin == thin - 1:
-                found.append(self.theta.copy())
+                found.append(self.theta.clone())
         return found
 
     def _advance(self, *, adapt: bool) -> None:
         gradient = self.gradient(self.theta)
         if adapt:
             self._adapt(gradient)
-        noise = self.rng.standard_normal(self.theta.shape, dtype=self.dtype)
-        noise *= self._noise
-        self.velocity *= self._keep
-        self.velocity -= self._pull * gradient
-        self.velocity += noise
-        self.theta += self.velocity
+        noise = torch.empty_like(self.theta).normal_(generator=self.generator)
+        self.velocity.mul_(self._keep).addcmul_(self._pull, gradient, value=-1)
+        self.theta += self.velocity.addcmul_(self._noise, noise)
 
-    def _adapt(self, gradient: Array) -> None:
+    def _adapt(self, gradient: torch.Tensor) -> None:
         """Equations (8) and (9), with averages over the chains in place of one chain's gradient."""
         rate = 1.0 / self.window
-        self.smooth += rate * (gradient.mean(axis=0) - self.smooth)
-        self.square += rate * ((gradient * gradient).mean(axis=0) - self.square)
-        np.maximum(self.square, LEAST, out=self.square)
-        self.window += 1.0 - self.smooth**2 / self.square * self.window
-        np.maximum(self.window, 1.0, out=self.window)
+        self.smooth += rate * (gradient.mean(dim=0) - self.smooth)
+        self.square += rate * (gradient.square().mean(dim=0) - self.square)
+        self.square.clamp_(min=LEAST)
+        self.window += 1.0 - self.smooth.square() / self.square * self.window
+        self.window.clamp_(min=1.0)
         self._coefficients(fixed=False)
 
     def _coefficients(self, *, fixed: bool = True) -> None:
@@ -103,10 +95,12 @@ class Sampler:
         decay of 1 the momentum is forgotten at once, and a gradient noisier than that injects more
         than it should.
         """
-        scale = self.square**-0.5
+        scale = self.square.rsqrt()
         own = self.step**2 if self.noisy else 0.0  # of the gradient's noise, as a share of step^2
-        decay = np.clip(0.5 * own / scale, self.decay, 1.0) if fixed else self.decay
+        decay = torch.full_like(scale, self.decay)
+        if fixed:
+            decay = (0.5 * own / scale).clamp(self.decay, 1.0)
         self._keep = 1.0 - decay
         self._pull = self.step**2 * scale
-        variance = np.maximum(2.0 * self.step**2 * scale * decay - self.step**2 * own, 0.0)
-        self._noise = np.sqrt(variance)
+        variance = 2.0 * self.step**2 * scale * decay - self.step**2 * own
+        self._noise = variance.clamp(min=0.0).sqrt()

@@ -1,0 +1,80 @@
+"""Fitting a classifier to a constraint: an ensemble of networks, each with a Bayesian head."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dngo.surrogates.classifier import HEADS, Classifier
+from dngo.surrogates.numerics import child
+from dngo.surrogates.settings import ClassifierSettings
+from dngo.surrogates.training import train_networks
+from dngo.types import Array, Progress, Rows
+
+PRECISIONS = np.geomspace(0.01, 10.0, 7)  # prior precisions of the weights to choose among
+INTERCEPT_PRECISION = 0.05  # of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely
+
+
+def fit_classifier(
+    x: Array,
+    labels: Array,
+    settings: ClassifierSettings,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Classifier:
+    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown and left out.
+
+    As in the regression, network k leaves out a fold, and the prior precision of the weights is
+    the one that predicts best what was left out: on the points it was trained on a network
+    separates the classes perfectly, and would be certain everywhere.
+    """
+    known = ~np.isnan(labels)
+    x, labels = x[known], labels[known]
+    constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
+    if len(np.unique(labels)) < 2:
+        return Classifier((), float(constant))
+    fold = _stratified_folds(labels, settings.networks.ensemble, child(rng))
+    if settings.calibration == "out_of_fold":
+        training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
+    else:
+        training = [np.arange(len(x))] * settings.networks.ensemble
+    networks = train_networks(
+        x, labels, training, settings.networks, loss="logistic", rng=child(rng), progress=progress
+    )
+    heads = HEADS[settings.likelihood]
+    precision, score = 1.0, float("nan")
+    features = [network.features(x) for network in networks]
+    if settings.calibration == "out_of_fold":
+        scores = np.zeros(len(PRECISIONS))
+        for k, phi in enumerate(features):
+            seen, unseen = fold != k, fold == k
+            start = None
+            for i in reversed(range(len(PRECISIONS))):
+                head = heads.fit(
+                    phi[seen], labels[seen], _prior(PRECISIONS[i], phi.shape[1]), start
+                )
+                start = head.mean
+                p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
+                scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
+        precision = float(PRECISIONS[np.argmax(scores)])
+        score = float(scores.max() / len(labels))
+    members = tuple(
+        (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
+        for network, phi in zip(networks, features, strict=True)
+    )
+    return Classifier(members, float(constant), score)
+
+
+def _prior(precision: float, size: int) -> Array:
+    vector = np.full(size, precision)
+    vector[-1] = INTERCEPT_PRECISION
+    return vector
+
+
+def _stratified_folds(labels: Array, networks: int, rng: np.random.Generator) -> Rows:
+    """Folds that share out the rows of each class evenly: (n,)."""
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    fold = np.empty(len(labels), dtype=np.intp)
+    fold[order] = np.arange(len(labels)) % networks
+    return fold

@@ -1,0 +1,99 @@
+"""Fitting a model to all that is known: the objective by the kind that the settings name, a classifier
+to each constraint, and the cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dngo.surrogates.constraints import fit_classifier
+from dngo.surrogates.cost import fit_cost
+from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
+from dngo.surrogates.model import Component, Model
+from dngo.surrogates.numerics import child, one_thread
+from dngo.surrogates.problem import Past, Problem
+from dngo.surrogates.settings import ClassifierSettings, SurrogateKind
+from dngo.surrogates.warping import choose_scale
+from dngo.types import Progress
+
+
+def fit_model(
+    data: TrainingData,
+    settings: SurrogateKind,
+    classifier: ClassifierSettings | None = None,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    past: Past | None = None,
+) -> Model:
+    """Fit the objective to the ok rows and a classifier to each constraint.
+
+    classifier: how; by default, as the configuration does. past: what earlier iterations were
+    fitted to, for kinds that build on it. The result depends on these and the state of `rng` alone:
+    neither the order of the constraints nor the number of threads changes a bit.
+    """
+    classifier = classifier or ClassifierSettings()
+    ok = np.isfinite(data.y)
+    names = sorted(data.constraints)
+    streams = {name: child(rng) for name in ["", *names]}
+    stages = 1 + len(names)
+    diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": int(ok.sum())}
+    with one_thread():
+        components: tuple[Component, ...] = ()
+        scale = TargetScale(0.0, 1.0, 0.0, 1.0)
+        if ok.any():
+            problem, scale, found = _problem(data, ok, settings, child(streams[""]))
+            problem = replace(problem, past=past)
+            if not settings.embeds_tasks:
+                problem = problem.with_tasks_as_inputs()
+            fit = settings.fit(
+                problem, rng=streams[""], progress=_stage(progress, 0, stages, "objective")
+            )
+            components = fit.components
+            diagnostics |= found | fit.diagnostics
+        classifiers = {}
+        for i, name in enumerate(names):
+            classifiers[name] = fit_classifier(
+                data.x,
+                data.constraints[name],
+                classifier,
+                rng=streams[name],
+                progress=_stage(progress, 1 + i, stages, name),
+            )
+            if not classifiers[name].is_constant:
+                diagnostics[f"log_density:{name}"] = classifiers[name].log_density
+        cost = None
+        if data.log_cost is not None:
+            known = np.isfinite(data.log_cost)
+            diagnostics["costs"] = int(known.sum())
+            if known.any():
+                cost = fit_cost(data.x[known], data.log_cost[known], rng=child(rng))
+    if progress is not None:
+        progress(1.0, "fitted")
+    return Model(components, scale, classifiers, diagnostics, cost)
+
+
+def _problem(
+    data: TrainingData, ok: np.ndarray, settings: SurrogateKind, rng: np.random.Generator
+) -> tuple[Problem, TargetScale, dict[str, float]]:
+    """What the surrogate is fitted to, the scale of this study's objective, and diagnostics."""
+    own = EarlierTask(data.x[ok], data.y[ok])
+    batch = None if data.batch is None else data.batch[ok]
+    tasks = [own, *data.earlier]
+    # One power for all tasks, chosen where most is known.
+    most = max(tasks, key=lambda task: len(task.y))
+    chosen, found = choose_scale(most.x, most.y, settings, rng=rng)
+    scales = [chosen if t is most else TargetScale.fit(t.y, chosen.power) for t in tasks]
+    x = np.concatenate([t.x for t in tasks])
+    targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
+    task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
+    if batch is not None:
+        batch = np.concatenate([batch, np.full(len(x) - len(batch), -1)])
+    return Problem(x, targets, batch, task if data.earlier else None), scales[0], found
+
+
+def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda fraction, message: progress((i + fraction) / stages, f"{name}: {message}")

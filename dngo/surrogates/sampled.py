@@ -1,0 +1,128 @@
+"""Networks whose weights are sampled, as a component of the posterior, in NumPy.
+
+The samples are a finite basis. The outputs f_1(x) ... f_M(x) of M networks have a mean and a
+variance, the moments (5) of Springenberg et al. (2016); rotated so that the first axis is the mean's,
+they are features of uncorrelated weights whose linear model has the same moments, jointly at any set
+of points. Conditioning on a pending point is then an exact rank-one update of the ensemble's moments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.surrogates.linear import FiniteBasis
+from dngo.surrogates.network import chunks, inputs_of, load_layers, save_layers
+from dngo.surrogates.storage import stored_as
+from dngo.types import Array
+
+if TYPE_CHECKING:
+    import h5py
+
+
+Single = NDArray[Any]  # float32
+
+ROWS = 512  # of which all networks' hidden layers are held at once
+
+
+@stored_as("sampled_networks")
+@dataclass(frozen=True)
+class SampledNetworks:
+    """M networks drawn from the posterior: the basis functions.
+
+    weights[l]: (M, inputs, outputs), biases[l]: (M, 1, outputs), the output layer among them. It
+    has one column; or two, the second being the logarithm of the noise variance at a point.
+    """
+
+    stored_as: ClassVar[str]
+    weights: tuple[Single, ...]
+    biases: tuple[Single, ...]
+    activation: str = "tanh"
+
+    @property
+    def inputs(self) -> int:
+        """Of the first layer."""
+        return self.weights[0].shape[1]
+
+    def save(self, group: h5py.Group) -> None:
+        save_layers(self, group)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> SampledNetworks:
+        return cls(*load_layers(group))
+
+    def outputs(self, x: Array) -> Single:
+        """x: (n, d) unit cube -> (M, n, 1 or 2)."""
+        h = inputs_of(x).astype(np.float32)[None]
+        for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            h = h @ w
+            h += b
+            if layer < len(self.weights) - 1:
+                np.tanh(h, out=h)
+        return h
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) unit cube -> (n, M), each network's function; or (n, 2 M), then its noise."""
+        out = np.empty((len(x), self.biases[-1].shape[-1], len(self.biases[-1])))
+        for rows in chunks(len(x), ROWS):
+            out[rows] = self.outputs(x[rows]).transpose(1, 2, 0)
+        return out.reshape(len(x), -1)
+
+
+@stored_as("sampled_basis")
+class SampledBasis(FiniteBasis):
+    """The moments of sampled networks as a component of the posterior.
+
+    Its features are the networks' outputs, rotated, and last, if the noise depends on x, the noise
+    variance at x over `noise`, which has no weight in the function.
+    """
+
+    network: SampledNetworks
+
+    def save(self, group: h5py.Group) -> None:
+        """The rotation and the weights' moments are the same for all ensembles of a size."""
+        group.attrs["weight"] = self.weight
+        group.create_dataset("noise", data=self.noise)
+        self.network.save(group)
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> SampledBasis:
+        weight = float(group.attrs.get("weight", 1.0))
+        return cls.of(SampledNetworks.load(group), float(group["noise"][0]), weight)
+
+    @classmethod
+    def of(cls, network: SampledNetworks, noise: float, weight: float = 1.0) -> SampledBasis:
+        """noise: variance of an observation, the average over the samples (and over x)."""
+        m = len(network.weights[0])
+        more = network.biases[-1].shape[-1] - 1
+        mean, variance = np.zeros((1, m + more)), np.zeros((1, m + more))
+        mean[0, 0] = 1.0 / np.sqrt(m)
+        variance[0, 1:m] = 1.0 / max(m - 1, 1)
+        # The reflection that takes (1, ..., 1) / sqrt(M) to the first axis.
+        axis = np.full(m, -1.0 / np.sqrt(m))
+        axis[0] += 1.0
+        length = float(axis @ axis)
+        rotation = np.eye(m) - (2.0 / length if length > 0 else 0.0) * np.outer(axis, axis)
+        return cls(network, rotation, mean, variance, np.array([noise]), weight)
+
+    @property
+    def heteroscedastic(self) -> bool:
+        return self.network.biases[-1].shape[-1] == 2
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) unit cube -> z: (n, M), or (n, M + 1) if the noise depends on x."""
+        found, m = self.network.features(x), len(self.rotation)
+        z = found[:, :m] @ self.rotation
+        if not self.heteroscedastic:
+            return z
+        return np.column_stack([z, np.exp(found[:, m:]).mean(axis=1) / self.noise])
+
+    def predict(self, z: Array) -> tuple[Array, Array]:
+        """Predictive mean and variance (5), noise included: z (n, .) -> two (n, 1)."""
+        mean, variance = super().predict(z)
+        if self.heteroscedastic:
+            variance = variance + self.noise * (z[:, -1:] - 1.0)
+        return mean, variance

@@ -49,6 +49,7 @@ def configured(folder: Path, study: str = "new", **more: Any) -> Config:
         "space": SPACE,
         "design": {"size": 3},
         "batch_size": 2,
+        "classifier": {"networks": NETWORKS},
         **more,
     }
     return validate(document)

@@ -28,6 +28,7 @@ from toy import Toy
 
 from dngo import archive
 from dngo.cli import main
+from dngo.config import load
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
@@ -166,6 +167,27 @@ def test_old_archives_have_reports(name: str) -> None:
     view = View.of(Path(__file__).parent / "data" / "archives" / f"{name}.h5")
     assert all("could not be drawn" not in figure.caption for figure in all_figures(view))
     checks(view)
+
+
+CHOICE = {"type": "categorical", "choices": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("space", "size", "more"),
+    [
+        ({"x": {"type": "float", "low": 0, "high": 1}}, 12, {}),
+        ({"c": CHOICE, "d": CHOICE, "e": {"type": "boolean"}}, 12, {}),
+        ({"x": {"type": "int", "low": 1, "high": 3}, "k": {"type": "fixed", "value": 1}}, 1, {}),
+        (synthetic.SPACE, 12, {"objective": {"command": "false", "direction": "maximize"}}),
+    ],
+    ids=["one", "choices", "single", "maximize"],
+)
+def test_spaces_of_every_kind_have_reports(space, size, more, tmp_path: Path) -> None:
+    study = synthetic.study(tmp_path, iterations=1, size=size, space=space, **more)
+    view = View.of(study.archive)
+    for draw in FIGURES:
+        draw(view)
+    assert "Summary" in study_page(study)
 
 
 # ---- health -------------------------------------------------------------------------------------
@@ -378,8 +400,14 @@ def test_serve_answers_this_machine_and_gives_no_file_away(small: Study, browser
         thread.join()
 
 
-def test_watch_prints_lines_when_piped_and_ends_with_the_study(toy) -> None:
+def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
     study = toy(iterations=1, batch_size=4, sleep=0.5)
+    server = Server(
+        Study(load([study.folder / "config.yaml"], {"results": str(study.folder / "results")})), 0
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser.open(server.address)
+    assert "Nothing is in the archive yet" in browser.js("document.body.textContent")
     process = study.start("--cores", "2")
     watch = subprocess.Popen(
         [sys.executable, "-m", "dngo.cli", "watch", "--interval", "0.2"],
@@ -394,6 +422,12 @@ def test_watch_prints_lines_when_piped_and_ends_with_the_study(toy) -> None:
     assert any("of 8 evaluated" in line and "0 of them merged" in line for line in lines)
     assert re.match(r"12 evaluations, 12 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
     assert "\x1b" not in "".join(lines)
+    # The page has refreshed itself: nobody typed or clicked.
+    browser.wait("document.querySelector('.headline').textContent.includes('12 evaluations')", 30)
+    browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
+    assert "12 evaluations" in ask(f"{server.address}")[1]
+    server.shutdown()
+    server.server_close()
 
 
 def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys) -> None:

@@ -75,9 +75,9 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
     lines = {
         "evaluations": [f"{r['evaluations']}" for r in found],
         "feasible": [f"{r['feasible_share']:.0%}" for r in found],
-        "best": [f"{r['best']:.6g}" for r in found],
+        "best": [_shown(r["best"]) for r in found],
         "its proposal": [r["proposal"] for r in found],
-        f"best after {common}": [f"{r['best_at_common']:.6g}" for r in found],
+        f"best after {common}": [_shown(r["best_at_common"]) for r in found],
         "hours of evaluation": [f"{r['evaluation_seconds'] / 3600:.3g}" for r in found],
         "hours by the clock": [f"{r['elapsed_seconds'] / 3600:.3g}" for r in found],
     }
@@ -90,7 +90,7 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
 
 
 def _shown(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:  # not a number
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

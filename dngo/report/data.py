@@ -236,10 +236,10 @@ class View:
             found = sobol_indices(
                 func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
             )
-        total = np.clip(found.total_order, 0.0, None)
+        total = np.clip(found.total_order, 0.0, None).reshape(2, k)  # SciPy drops a k of 1
         varies = np.where(total.max(axis=1, keepdims=True) > 0, 1.0, np.nan)
         return {
-            "first": np.clip(found.first_order, 0.0, 1.0) * varies,
+            "first": np.clip(found.first_order, 0.0, 1.0).reshape(2, k) * varies,
             "total": total * varies,
         }
 

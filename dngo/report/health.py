@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from dngo.report.data import View
+from dngo.report.text import count_messages
 
 Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
@@ -42,22 +42,8 @@ def checks(view: View) -> list[Check]:
 
 
 def messages(view: View) -> list[tuple[int, str, str, int]]:
-    """Messages of the evaluations that did not end well: count, status, message, a row.
-
-    Messages that differ only in their numbers are one; the most frequent come first.
-    """
-    groups: dict[tuple[str, str], list[int]] = {}
-    for row in np.flatnonzero(~view.ok):
-        text = str(view.message[row]).strip()
-        line = text.splitlines()[-1].strip()[:300] if text else ""
-        key = (str(view.table.status[row]), re.sub(r"\d+(\.\d+)?", "#", line))
-        groups.setdefault(key, []).append(int(row))
-    found = []
-    for (status, _), rows in groups.items():
-        text = str(view.message[rows[-1]]).strip()
-        line = text.splitlines()[-1].strip()[:300] if text else "(no message)"
-        found.append((len(rows), status, line, rows[-1]))
-    return sorted(found, key=lambda one: -one[0])
+    """Messages of the evaluations that did not end well: see `dngo.report.text.count_messages`."""
+    return count_messages(view.table.status, view.message)
 
 
 def set_up(view: View) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -95,7 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(ConnectionError):  # the browser has gone on
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""

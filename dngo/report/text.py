@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,7 @@ def summary(study: Study) -> str:
     counts = {s: int((table.status == s).sum()) for s in STATUSES}
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
+    lines += [f"          {n} times: {line}" for n, _, line, _ in _failures(study, table)]
     found = regret(study, table)
     if found:
         lines += [
@@ -61,6 +63,34 @@ def summary(study: Study) -> str:
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
+
+
+def _failures(study: Study, table: archive.Table) -> list[tuple[int, str, str, int]]:
+    """The most frequent messages of evaluations without an objective, where they are many."""
+    failed = ~np.isin(table.status, ("ok", "infeasible"))
+    if failed.sum() < 0.25 * len(table):
+        return []
+    with archive.reading(study.archive) as file:
+        message = np.array(file["outcomes/message"].asstr()[: len(table)], dtype=object)
+    return count_messages(table.status[failed], message[failed])[:3]
+
+
+def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, str, str, int]]:
+    """Messages of the evaluations that did not end well: count, status, message, a row.
+
+    status, message: (n,) text. Messages that differ only in their numbers are one; the most frequent
+    come first.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    lines = {}
+    for row in np.flatnonzero(status != "ok"):
+        text = str(message[row]).strip()
+        line = text.splitlines()[-1].strip()[:300] if text else "(no message)"
+        key = (str(status[row]), re.sub(r"\d+(\.\d+)?", "#", line))
+        groups.setdefault(key, []).append(int(row))
+        lines[key] = line
+    found = [(len(rows), key[0], lines[key], rows[-1]) for key, rows in groups.items()]
+    return sorted(found, key=lambda one: -one[0])
 
 
 def _comparisons(study: Study, table: archive.Table, best: int) -> list[str]:

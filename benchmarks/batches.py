@@ -3,14 +3,17 @@
     python benchmarks/batches.py                                  # everything, ten seeds
     python benchmarks/batches.py --problems levy20 --seeds 3 --methods dngo sobol
     python benchmarks/batches.py --ablation --problems hartmann6  # what each part is worth
-    python benchmarks/batches.py --bbob 8 15 20 --dimension 10    # of the BBOB suite
+    python benchmarks/batches.py --problems tuning --methods dngo # what rules are tuned on
+    python benchmarks/batches.py --problems reporting             # BBOB, what they are reported on
+    python benchmarks/batches.py --problems bbob8d10i5 --schedule 100 2 400
 
 Each run starts from 100 Sobol points (those of its seed, for every method) and then takes ten
 batches of 100; problems with constraints have a schedule of their own. Printed are the best feasible
 value, mean and standard deviation over the seeds, the share of points that another of their batch is
 nearer to than .01 (root mean square in the unit cube), and CPU seconds of the method on one thread.
 Rivals (rivals.py) that are not installed are left out: rivals.txt brings them, and the BBOB suite, whose
-functions are problems by name too: bbob8d10 is the eighth in ten dimensions.
+functions are problems by name too: bbob8d10i5 is the eighth in ten dimensions, instance 5. What is
+`tuning` and what `reporting` stands in families.py; --schedule gives them other batches.
 A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
 """
 
@@ -28,6 +31,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from families import FAMILIES, REPORTED_ON, TUNED_ON, drawn
 from numpy.typing import NDArray
 from objectives import (
     ackley,
@@ -76,6 +80,11 @@ class Problem:
     rounds: int = 10
     batch: int = 100
     truth: Callable[[Array], Array] | None = None
+
+    @property
+    def schedule(self) -> str:
+        """Points of the design, batches after it and their size, as 100+10x100."""
+        return f"{self.design}+{self.rounds}x{self.batch}"
 
     def score(self, v: Array, y: Array) -> float:
         """Best value of the feasible points; of a noisy problem, the truth at the best seen."""
@@ -165,13 +174,25 @@ def find_problem(name: str) -> Problem:
     """The problem of that name; ValueError if there is none."""
     if name in PROBLEMS:
         return PROBLEMS[name]
-    match = re.fullmatch(r"bbob(\d+)d(\d+)", name)
+    if match := re.fullmatch(rf"({'|'.join(FAMILIES)})(\d+)s(\d+)", name):
+        k = int(match[2])
+        return Problem(box(k, 0, 1), _plain(drawn(match[1], k, int(match[3]))), 0.0)
+    match = re.fullmatch(r"bbob(\d+)d(\d+)(?:i(\d+))?", name)
     if match is None:
-        raise ValueError(f"{name}: no such problem; there are {', '.join(PROBLEMS)} and bbob8d10")
-    number, k = int(match[1]), int(match[2])
+        raise ValueError(
+            f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5 and waves5s0"
+        )
+    number, k, instance = int(match[1]), int(match[2]), int(match[3] or 1)
     if not 1 <= number <= 24 or k < 2:
         raise ValueError(f"{name}: BBOB has functions 1 to 24, in 2 dimensions or more")
-    return Problem(box(k, -5, 5), _plain(bbob(number, k)), 0.0)
+    return Problem(box(k, -5, 5), _plain(bbob(number, k, instance)), 0.0)
+
+
+def find_problems(names: list[str]) -> dict[str, Problem]:
+    """Problems by name, all of them without any; ValueError if one is not known."""
+    sets = {"tuning": TUNED_ON, "reporting": REPORTED_ON}
+    every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]
+    return {name: find_problem(name) for name in every}
 
 
 # ---- methods -------------------------------------------------------------------------------------
@@ -345,16 +366,14 @@ def ablation() -> dict[str, Method]:
 def main() -> None:
     """Run what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--problems", nargs="+", default=[], help="default: all but BBOB's")
+    parser.add_argument("--problems", nargs="+", default=[], help="default: all but drawn ones")
     parser.add_argument(
-        "--bbob",
-        nargs="+",
+        "--schedule",
+        nargs=3,
         type=int,
-        default=[],
-        metavar="NUMBER",
-        help="functions 1 to 24 of the BBOB suite less their optima, instance 1 for every seed",
+        metavar=("DESIGN", "BATCHES", "SIZE"),
+        help="points of the design, batches after it and their size, in place of the problem's",
     )
-    parser.add_argument("--dimension", type=int, default=10, help="of BBOB's functions")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="first seed")
@@ -363,11 +382,16 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="print what is in such a file, and run nothing")
     parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
     arguments = parser.parse_args()
-    names = arguments.problems + [f"bbob{f}d{arguments.dimension}" for f in arguments.bbob]
     try:
-        problems = {name: find_problem(name) for name in names or PROBLEMS}
+        problems = find_problems(arguments.problems)
     except ValueError as error:
         parser.error(str(error))
+    if arguments.schedule:
+        first, rounds, size = arguments.schedule
+        problems = {
+            name: replace(p, design=first, rounds=rounds, batch=size)
+            for name, p in problems.items()
+        }
     if arguments.rounds:
         problems = {name: replace(p, rounds=arguments.rounds) for name, p in problems.items()}
     if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
@@ -376,24 +400,27 @@ def main() -> None:
     if arguments.ablation:
         runs = ablation()
     done = _read(arguments.table or arguments.results)
-    print("problem | method | rounds | mean | sd | found | infeasible after 30 | near | CPU s | n")
+    print(
+        "problem | method | schedule | mean | sd | found | infeasible after 30 | near | CPU s | n"
+    )
     if arguments.table:
-        for name, label, rounds in dict.fromkeys(key[:3] for key in done):
-            rows = [row for key, row in done.items() if key[:3] == (name, label, rounds)]
+        for some in dict.fromkeys(key[:3] for key in done):
+            rows = [row for key, row in done.items() if key[:3] == some]
+            name, label, _ = some
             print(_summary(find_problem(name), name, label, rows))
         return
     for name, problem in problems.items():
         for label, method in runs.items():
             rows = []
             for seed in range(arguments.first, arguments.first + arguments.seeds):
-                row = done.get((name, label, problem.rounds, seed))
+                row = done.get((name, label, problem.schedule, seed))
                 if row is None:
                     run = method(problem, seed)
                     row = {
                         "problem": name,
                         "method": label,
                         "seed": seed,
-                        "rounds": problem.rounds,
+                        "schedule": problem.schedule,
                         "best": problem.score(run.v, run.y),
                         "infeasible": float(np.mean(~np.isfinite(run.y[30:]))),
                         "near": near_duplicates(problem.space, run),
@@ -419,7 +446,7 @@ def _read(path: Path | None) -> dict[tuple[str, str, int, int], dict[str, Any]]:
     if path is None or not path.exists():
         return {}
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {(row["problem"], row["method"], row["rounds"], row["seed"]): row for row in rows}
+    return {(row["problem"], row["method"], row["schedule"], row["seed"]): row for row in rows}
 
 
 def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]) -> str:
@@ -430,7 +457,7 @@ def _summary(problem: Problem, name: str, label: str, rows: list[dict[str, Any]]
     near = np.mean([row.get("near", np.nan) for row in rows])
     seconds = np.mean([row["seconds"] for row in rows])
     return (
-        f"{name} | {label} | {rows[0]['rounds']} | {best.mean():.5g} | {spread:.2g} | {found} | "
+        f"{name} | {label} | {rows[0]['schedule']} | {best.mean():.5g} | {spread:.2g} | {found} | "
         f"{infeasible:.0%} | {near:.1%} | {seconds:.1f} | {len(rows)}"
     )
 

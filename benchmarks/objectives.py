@@ -155,17 +155,17 @@ def logistic_regression(u: Array) -> Array:
     return np.array(errors)
 
 
-def bbob(number: int, k: int) -> Callable[[Array], Array]:
+def bbob(number: int, k: int, instance: int = 1) -> Callable[[Array], Array]:
     """Function 1 to 24 of the BBOB suite in k >= 2 dimensions, less its optimum: minimum 0.
 
-    Takes v (n, k) in [-5, 5]; always instance 1, so that it does not depend on a seed. From the
+    Takes v (n, k) in [-5, 5]; the instance does not depend on a seed. From the
     `ioh` package, which is asked for at the first evaluation.
     """
 
     def evaluate(v: Array) -> Array:
         import ioh
 
-        function = ioh.get_problem(number, 1, k, ioh.ProblemClass.BBOB)
+        function = ioh.get_problem(number, instance, k, ioh.ProblemClass.BBOB)
         return np.array([function(row) for row in v.tolist()]) - function.optimum.y
 
     return evaluate

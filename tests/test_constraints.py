@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proposing import model_of
 
+from dngo.acquisition import History, Pick, design, propose_batch
 from dngo.acquisition import candidates as cand
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.state import BatchState
 from dngo.errors import UserError
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
@@ -277,3 +281,78 @@ def test_every_point_keeps_the_constraints(found, seed: int) -> None:
         assert not broken(space, forms, v).any()
         np.testing.assert_array_equal(space.on_grid(v), v)
         np.testing.assert_array_equal(space.round(v), v)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "mcei": {"ascents": 2, "trust_region_share": 0.5},
+    "pi": {"ascents": 1},
+    "lcb": {"ascents": 1},
+    "thompson": {"trust_region_share": 0.5},
+    "random": {},
+    "sobol": {},
+    "optuna": {"sampler": "tpe"},
+}
+FEW = {"uniform_candidates": 128, "local_candidates": 64, "shortlist": 64, "refinements": 1}
+
+
+def chosen_by(kind: str) -> Any:
+    few = FEW if kind not in ("random", "sobol", "optuna", "thompson") else {}
+    return AcquisitionSettings(kind=kind, **few, **KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=2, deadline=None)
+@given(constrained())
+def test_every_proposal_of_every_kind_keeps_the_constraints(kind: str, found) -> None:
+    space, forms = found
+    first = design(space, 12, rng=np.random.default_rng(0), exclude=np.empty((0, space.k)))
+    assert len(first)
+    assert not broken(space, forms, first).any()
+    y = np.nan_to_num(space.unit(first) - 0.9).sum(axis=1) ** 2
+    for outcomes in (y, np.full(len(y), np.nan)):
+        if kind in ("random", "sobol", "optuna") and outcomes is not y:
+            continue
+        batch = propose_batch(
+            model_of(space, first, outcomes),
+            space,
+            History(first, outcomes, np.empty((0, space.k))),
+            size=6,
+            settings=chosen_by(kind),
+            rng=np.random.default_rng(1),
+            root=np.random.SeedSequence(0),
+        )
+        assert not broken(space, forms, batch.v).any()
+        if space.size == math.inf:
+            assert len(batch.v) == 6
+        keys = space.keys(np.concatenate([first, batch.v]))
+        assert len(set(keys)) == len(keys)
+
+
+def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
+    space = Space(floats(2), ["x1 <= x2"])
+    v = design(space, 4, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
+    state = BatchState(
+        model_of(space, v, v[:, 0]),
+        space,
+        History(v, v[:, 0], np.empty((0, 2))),
+        1,
+        chosen_by("random"),
+        np.random.default_rng(0),
+        np.random.SeedSequence(0),
+        None,
+    )
+    with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
+        state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))
+
+
+def test_a_design_is_spread_over_the_feasible_part() -> None:
+    """Farther apart than as many uniform points of it, and none of them far from a design point."""
+    space = Space(floats(3), ["x1 + x2 + x3 == 1", "x1 <= 0.5"])
+    many = space.sample(np.random.default_rng(9).random((2048, 3)))
+    for size in (16, 64):
+        v = design(space, size, rng=np.random.default_rng(0), exclude=np.empty((0, 3)))
+        drawn = many[:size]
+        nearest = [np.sort(cand.distances(w, w), axis=1)[:, 1].min() for w in (v, drawn)]
+        hole = [cand.distances(many, w).min(axis=1).max() for w in (v, drawn)]
+        assert nearest[0] > 2 * nearest[1]
+        assert hole[0] < hole[1]

@@ -17,6 +17,8 @@ ENUMERATE = 20_000  # spaces of at most so many points are listed in full, in a 
 # Scales of local steps, in units of a parameter's range: from the last digits of an optimum to the
 # next hill. Not measured.
 SMALLEST, LARGEST = 1e-4, 0.3
+# A design of at most so many points in the feasible part is spread, out of 2^n times as many.
+SPREAD, SPREAD_OF = 1000, 2
 # A list's neighbours of one category: all of them, but for absurdly long lists.
 MOST_NEIGHBOURS = 64
 APART = 0.1  # of incumbents that are not among the very best, root mean square; not measured
@@ -75,7 +77,9 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
         return pool.v[:size]
     engine = qmc.Sobol(space.k, scramble=True, rng=rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
-    pool.add(space.sample(_open(engine.random_base2(exponent))), "design")
+    spreads = bool(space.conditions) and size <= SPREAD
+    drawn = space.sample(_open(engine.random_base2(exponent + SPREAD_OF * spreads)))
+    pool.add(spread(space, drawn, size, exclude) if spreads else drawn, "design")
     for _ in range(6):
         if len(pool.v) >= size:
             break
@@ -84,6 +88,22 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
     if len(pool.v) < size and space.size <= ENUMERATE:
         pool.add(rng.permutation(everything(space)), "design")
     return pool.v[:size]
+
+
+def spread(space: Space, v: Array, size: int, others: Array) -> Array:
+    """`size` of the points v (n, k), each in turn the farthest from those before and from `others`.
+
+    Feasible points of a Sobol sequence, or of a walk, are not evenly spread over the feasible part.
+    """
+    u = space.unit(v)
+    gap = np.ones(len(u))
+    for other in space.unit(others) if len(others) else ():
+        gap = np.minimum(gap, distances(u, other[None])[:, 0])
+    chosen: list[int] = []
+    for _ in range(min(size, len(v))):
+        chosen.append(int(np.argmax(gap)))
+        gap = np.minimum(gap, distances(u, u[chosen[-1:]])[:, 0])
+    return v[chosen]
 
 
 def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:

@@ -119,7 +119,12 @@ class BatchState:
         return self._condition(self.fantasies, v)
 
     def take(self, stage: str, pick: Pick) -> None:
-        """Add a stage's pick to the batch."""
+        """Add a stage's pick to the batch; raises ValueError if it breaks a known constraint."""
+        # Whatever gives points from the space keeps them; this is for stages that make their own.
+        if not self.space.holds(pick.v)[0]:
+            raise ValueError(
+                f"stage {stage} picked a point that breaks a known constraint: {pick.v}"
+            )
         self.picks.append(pick)
         self.stages.append(stage)
         self.spacing.add(pick.v[None])

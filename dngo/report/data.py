@@ -182,6 +182,11 @@ class View:
                 found.append(column.name)
         return found
 
+    @cached_property
+    def box(self) -> Space:
+        """The space without its known constraints, which a slice through a point would break."""
+        return Space(self.space.parameters)
+
     def slice_values(self, j: int, most: int = 65) -> np.ndarray:
         """Values of column j of v from bound to bound, all of them if they are few."""
         column = self.space.columns[j]
@@ -193,7 +198,7 @@ class View:
             v = self.space.defaults()
             v[0, parent] = wanted[0]
             u[:, parent] = self.space.unit(v)[0, parent]
-        values = self.space.from_unit(u)[:, j]
+        values = self.box.from_unit(u)[:, j]
         return np.unique(values[np.isfinite(values)])
 
     def through(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
@@ -202,7 +207,7 @@ class View:
         v = np.repeat(self.table.v[row : row + 1], size, axis=0)
         for j, values in changes.items():
             v[:, j] = values
-        return self.space.encode(self.space.round(v))
+        return self.box.encode(self.box.round(v))
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and deviation of the objective, and P(feasible), at x (m, d): three (m,)."""
@@ -228,7 +233,7 @@ class View:
         k = self.space.k
 
         def response(u: np.ndarray) -> np.ndarray:
-            mean, _, feasible = self.predict(self.space.encode(self.space.sample(u.T)))
+            mean, _, feasible = self.predict(self.box.encode(self.box.sample(u.T)))
             return np.stack([mean, feasible])
 
         n = 2 ** int(np.clip(np.log2(8192 / (k + 2)), 6, 10))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dngo.space.columns import Column
 from dngo.space.parameters import Parameter, choices, text
 from dngo.space.space import Space
-from dngo.space.columns import Column
 
 
 def distributions(optuna: Any, space: Space) -> dict[str, Any]:

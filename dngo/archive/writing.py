@@ -25,7 +25,7 @@ from dngo.archive.layout import (
 )
 from dngo.archive.reading import Header, read_header, reading, receipt
 from dngo.archive.structure import check_archive, space_of
-from dngo.batch import STATUSES, Batch, Outcome
+from dngo.batch import STATUSES, Batch, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.claim import Claim
@@ -154,32 +154,7 @@ def _append(
     environment: dict[str, Any],
 ) -> None:
     first, rows = int(file.attrs["rows"]), len(batch.proposals)
-    v = space.from_parameters([p.parameters for p in batch.proposals])
-    p, o = file["proposals"], file["outcomes"]
-    for name, before in OPTIONAL_COLUMNS.items():
-        if name not in p:
-            _column(p, name, PROPOSAL_COLUMNS[name])
-            _extend(p[name], 0, [before] * first)
-    for name in PROPOSAL_COLUMNS:
-        _extend(p[name], first, [getattr(q, name) for q in batch.proposals])
-    _extend(p["v"], first, v)
-    _extend(p["x"], first, space.encode(v) if rows else np.empty((0, space.d)))
-    for column in space.columns:
-        missing = np.nan if column.choices is None else ""
-        values = [q.parameters.get(column.name, missing) for q in batch.proposals]
-        if column.choices is not None:
-            values = [x if isinstance(x, str) else json.dumps(x) for x in values]
-        _extend(p["parameters"][column.name], first, values)
-    for name in OUTCOME_COLUMNS:
-        values = [getattr(q, name) for q in outcomes]
-        if name == "status":
-            values = [STATUSES.index(s) for s in values]
-        elif name == "metadata":
-            values = [json.dumps(storable_tree(m, DEPTH), sort_keys=True) for m in values]
-        _extend(o[name], first, values)
-    for name in o["constraints"]:
-        _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
-
+    _append_rows(file, space, batch.proposals, outcomes, first)
     group = file.create_group(f"iterations/{batch.iteration}")
     group.attrs["config"] = json.dumps(batch.config)
     group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
@@ -206,6 +181,41 @@ def _append(
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1
     file.attrs["rows"] = first + rows
+
+
+def _append_rows(
+    file: h5py.File,
+    space: Space,
+    proposals: list[Proposal],
+    outcomes: list[Outcome],
+    first: int,
+) -> None:
+    """Proposals and their outcomes, from row `first` on."""
+    v = space.from_parameters([p.parameters for p in proposals])
+    p, o = file["proposals"], file["outcomes"]
+    for name, before in OPTIONAL_COLUMNS.items():
+        if name not in p:
+            _column(p, name, PROPOSAL_COLUMNS[name])
+            _extend(p[name], 0, [before] * first)
+    for name in PROPOSAL_COLUMNS:
+        _extend(p[name], first, [getattr(q, name) for q in proposals])
+    _extend(p["v"], first, v)
+    _extend(p["x"], first, space.encode(v) if proposals else np.empty((0, space.d)))
+    for column in space.columns:
+        missing = np.nan if column.choices is None else ""
+        values = [q.parameters.get(column.name, missing) for q in proposals]
+        if column.choices is not None:
+            values = [x if isinstance(x, str) else json.dumps(x) for x in values]
+        _extend(p["parameters"][column.name], first, values)
+    for name in OUTCOME_COLUMNS:
+        values = [getattr(q, name) for q in outcomes]
+        if name == "status":
+            values = [STATUSES.index(s) for s in values]
+        elif name == "metadata":
+            values = [json.dumps(storable_tree(m, DEPTH), sort_keys=True) for m in values]
+        _extend(o[name], first, values)
+    for name in o["constraints"]:
+        _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
 
 
 def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:

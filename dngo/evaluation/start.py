@@ -1,8 +1,9 @@
 """Become the objective: `python -I -S start.py REPORT PARENT WORD...`.
 
 What is to be done between fork and exec is done here, in an interpreter of its own: a parent with
-threads may deadlock in `preexec_fn`. REPORT is a descriptor that says why nothing could be started,
-and closes in silence once something has. PARENT is the process with which this one dies.
+threads may deadlock in `preexec_fn`. REPORT is a socket that says when to go on, and is told why
+nothing could be started; it closes in silence once something has. PARENT is the process with which
+this one dies.
 
 It imports nothing of this package, and little else: it costs each evaluation some 15 ms.
 """
@@ -23,6 +24,8 @@ def prepare(report: int, parent: int) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
         stream.write("1000")
     os.set_inheritable(report, False)
+    if not os.read(report, 1):  # the parent has noted who we are, or is dead
+        os._exit(1)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -74,6 +75,8 @@ def supervise(
     watch = _Watch(process, call.document, report, bounds, streams)
     try:
         _note(places, process.pid)
+        with contextlib.suppress(OSError):
+            os.write(report, b".")  # now that it can be found, whatever its environment: go
         stopped = watch.until_end()
         if stopped is None:
             ended(_judge(process.returncode, watch, kills_before))
@@ -87,7 +90,8 @@ def supervise(
 
 def _start(call: Call, objective: Objective) -> tuple[subprocess.Popen[bytes], int]:
     """The objective's process, and a descriptor that says why there is none if there is none."""
-    report, theirs = os.pipe()
+    ours, helpers = socket.socketpair()
+    report, theirs = ours.detach(), helpers.detach()
     what = [str(theirs), str(os.getpid()), *call.words]
     if objective.callable:
         words = [sys.executable, "-m", "dngo.evaluation.call", *what]
@@ -227,7 +231,9 @@ class _Watch:
         return receive
 
     def _hear(self, selector: selectors.BaseSelector, descriptor: int) -> None:
-        data = os.read(descriptor, 1 << 12)
+        data = b""
+        with contextlib.suppress(OSError):
+            data = os.read(descriptor, 1 << 12)
         self.complaint += data
         if not data:
             selector.unregister(descriptor)

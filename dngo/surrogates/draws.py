@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import factorial
 
-from dngo.surrogates.gaussian_process import CONSTANT, GaussianProcess, correlation
+from dngo.surrogates.gaussian_process import CONSTANT, GaussianProcess
+from dngo.surrogates.kernels import correlation
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.numerics import with_task
 from dngo.types import Array

@@ -19,6 +19,7 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from dngo.surrogates.apart import apart
+from dngo.surrogates.kernels import correlation, slope, squared_distances
 from dngo.surrogates.numerics import child, with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
@@ -45,27 +46,6 @@ SKETCH = 120  # observations that the mode is first searched with
 BURN_IN = 5  # sweeps; the chain starts at the mode
 # Sweeps between kept samples: five, which measurably helps, while a sweep costs next to nothing.
 THIN, THIN_FROM = 5, 80
-
-
-def correlation(kernel: str, squares: Array) -> Array:
-    """Correlation at squared scaled distances, elementwise; 1 at 0."""
-    if kernel == "squared_exponential":
-        return np.exp(-0.5 * squares)
-    if kernel == "matern32":
-        r = np.sqrt(3.0 * squares)
-        return (1.0 + r) * np.exp(-r)
-    r = np.sqrt(5.0 * squares)
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
-
-
-def _slope(kernel: str, squares: Array) -> Array:
-    """-2 times the derivative of `correlation` by the squared distance."""
-    if kernel == "squared_exponential":
-        return np.exp(-0.5 * squares)
-    if kernel == "matern32":
-        return 3.0 * np.exp(-np.sqrt(3.0 * squares))
-    r = np.sqrt(5.0 * squares)
-    return 5.0 / 3.0 * (1.0 + r) * np.exp(-r)
 
 
 @stored_as("gaussian_process")
@@ -126,9 +106,7 @@ class GaussianProcess:
         """Prior covariance of the function: a (n, d), b (m, d) -> (H, n, m)."""
         scales = np.exp(-self.log_lengthscales)[:, None]
         a, b = a * scales, b * scales
-        squares = (a * a).sum(-1)[:, :, None] + (b * b).sum(-1)[:, None]
-        squares -= 2.0 * (a @ b.transpose(0, 2, 1))
-        np.maximum(squares, 0.0, out=squares)
+        squares = squared_distances(a, b)
         return self.signal[:, None, None] * (correlation(self.kernel, squares) + CONSTANT)
 
     @property
@@ -246,7 +224,7 @@ class Evidence:
         value = prior - 0.5 * (misfit * scale + log_det + self.n * (log[-1] + np.log(2 * np.pi)))
         weight = 0.5 * (scale * np.outer(pull, pull) - inverse)
         gradient = -(log - self.prior_mean) / self.prior_deviation**2
-        pushed = (weight * _slope(self.kernel, squares)).ravel()
+        pushed = (weight * slope(self.kernel, squares)).ravel()
         gradient[:-2] += (self.squares @ pushed) * np.exp(-2.0 * log[:-2])
         gradient[-2] += np.exp(log[-2]) * float(np.trace(weight))
         gradient[-1] += 0.5 * (misfit * scale - self.n)

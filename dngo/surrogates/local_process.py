@@ -16,6 +16,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
+from dngo.surrogates.kernels import matern52, squared_distances
 from dngo.types import Array
 
 HARMONICS = 16  # of the Fourier series in each input, whose period is twice the region
@@ -51,7 +52,7 @@ class Kernel:
 
     def matern(self, a: Array, b: Array) -> Array:
         """The part of the covariance that is a Matern 5/2: (n, m)."""
-        correlation, _ = _matern(_scaled_distance(a / self.lengths, b / self.lengths))
+        correlation, _ = matern52(squared_distances(a / self.lengths, b / self.lengths))
         correlation *= self.smooth
         return correlation
 
@@ -206,7 +207,7 @@ class _Likelihood:
         n, d = self.t.shape
         kernel = Kernel.unpack(theta, d)
         scaled = self.t / kernel.lengths
-        matern, slope = _matern(_scaled_distance(scaled, scaled))
+        matern, slope = matern52(squared_distances(scaled, scaled))
         additive = kernel.additive * np.tensordot(kernel.spectrum, self.waves, axes=1)
         covariance = kernel.smooth * matern + additive
         covariance[np.diag_indices(n)] += kernel.noise + JITTER
@@ -259,25 +260,3 @@ def _spectrum(length: float) -> Array:
     density = (1.0 + (frequency * length) ** 2 / 3.0) ** -2.0  # a Matern 3/2
     shares: Array = density / density.sum()
     return shares
-
-
-def _scaled_distance(a: Array, b: Array) -> Array:
-    squares = a @ b.T
-    squares *= -2.0
-    squares += np.sum(a * a, axis=1)[:, None]
-    squares += np.sum(b * b, axis=1)
-    return np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-
-
-def _matern(r: Array) -> tuple[Array, Array]:
-    """The Matern 5/2 correlation, and the factor g of its derivative: dk/dlog l_j = g delta_j^2."""
-    s = np.sqrt(5.0) * r
-    decay = np.exp(-s)
-    slope = s + 1.0
-    slope *= decay
-    s *= s
-    s *= decay
-    s /= 3.0
-    s += slope
-    slope *= 5.0 / 3.0
-    return s, slope

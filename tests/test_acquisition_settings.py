@@ -1,0 +1,110 @@
+"""Every key of every kind of acquisition does something, and no key but these is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from spaces import cube
+
+from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.surrogates import Model, TargetScale, TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+
+# Where every key has an occasion: constraints, costs, pending points, improvement that vanishes.
+BASE = {
+    "trust_region_share": 0.3,
+    "fantasies": 4,
+    "uniform_candidates": 512,
+    "local_candidates": 128,
+    "refinements": 1,
+    "shortlist": 600,
+    "spacing": 0.1,
+    "vanishing": 0.3,
+    "min_feasibility": 0.9,
+    "kappa": 2.0,
+    "sampler": "tpe",
+}
+CHANGED = {
+    "per": "duration",
+    "trust_region_share": 0.0,
+    "fantasies": 90,  # each kind of component has fifty at least
+    "noisy_improvement": True,
+    "uniform_candidates": 64,
+    "local_candidates": 32,
+    "incumbents": 2,
+    "spacing": 0.0,
+    "min_feasibility": 0.0,
+    "boundary_every": 1,
+    "refinements": 0,
+    "ascents": 0,
+    "shortlist": 1,
+    "when_vanished": "explore",
+    "vanishing": 0.0,
+    "kappa": 5.0,
+    "sampler": "random",
+}
+SPACE = cube(2)
+KINDS = AcquisitionSettings.classes
+
+
+def _known() -> tuple[History, np.ndarray]:
+    v = design(SPACE, 33, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
+    v, pending = v[:30], v[30:]
+    y = ((v - 0.4) ** 2).sum(axis=1) + 0.05 * np.random.default_rng(1).standard_normal(30)
+    held = (v.sum(axis=1) < 1.2).astype(float)
+    y = np.where(held == 1.0, y, np.nan)
+    return History(v, y, pending, constraints={"held": held}), np.log(1.0 + 9.0 * v[:, 0])
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[Model, Model]:
+    """With costs modelled, and without."""
+    history, log_cost = _known()
+    settings = SurrogateSettings(kind="gp", hyperparameter_samples=2)
+
+    def fitted(cost: np.ndarray | None) -> Model:
+        data = TrainingData(
+            x=SPACE.encode(history.v), y=history.y, constraints=history.constraints, log_cost=cost
+        )
+        return fit_model(data, settings, rng=np.random.default_rng(3))
+
+    return fitted(log_cost), fitted(None)
+
+
+def _numbers(models: tuple[Model, Model], kind: str, **changes) -> list[bytes]:
+    keys = {k: v for k, v in BASE.items() if k in KINDS[kind].model_fields} | changes
+    settings = AcquisitionSettings(kind=kind, **keys)
+    model = models[0] if keys.get("per") else models[1]
+    if settings.is_baseline:
+        model = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {})
+    batch = propose_batch(
+        model,
+        SPACE,
+        _known()[0],
+        size=15,
+        settings=settings,
+        rng=np.random.default_rng(4),
+        root=np.random.SeedSequence(0),
+    )
+    return [batch.v.tobytes(), batch.value.tobytes(), batch.runner_up.tobytes()]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_key_changes_what_is_proposed(models: tuple[Model, Model], kind: str) -> None:
+    keys = set(KINDS[kind].model_fields) - {"kind"}
+    if kind == "optuna":
+        pytest.importorskip("optuna")
+    before = _numbers(models, kind)
+    assert before == _numbers(models, kind)
+    idle = {key for key in keys if _numbers(models, kind, **{key: CHANGED[key]}) == before}
+    # Where improvement never vanishes, a batch comes to the end of its shortlist.
+    lasting = {"vanishing": 0.0} if "vanishing" in keys else {}
+    others = {**lasting, "spacing": 0.3}
+    before = _numbers(models, kind, **others) if idle else before
+    idle = {k for k in idle if _numbers(models, kind, **(others | {k: CHANGED[k]})) == before}
+    assert not idle
+
+
+def test_every_key_is_tried() -> None:
+    assert {k for c in KINDS.values() for k in c.model_fields} == {"kind", *CHANGED}

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from slurm.cluster import Cluster
 from slurm.study import SlurmStudy
@@ -66,15 +68,18 @@ class CpuMeter:
 
 
 def packing(points: int) -> None:
-    """The same evaluations in jobs of 1 and of 20 points, with an objective that costs nothing."""
-    for each in (1, 20):
-        with cluster_of() as cluster, tempfile.TemporaryDirectory() as folder:
+    """Evaluations in jobs of 1, 20 and 64 points, 16 of them at once; the objective costs nothing."""
+    for each, at_once in ((1, 1), (20, 1), (64, 16)):
+        options = ("--cpus", "16", "--memory", "32000") if at_once > 1 else ()
+        points = max(points, each)
+        with cluster_of(*options) as cluster, tempfile.TemporaryDirectory() as folder:
             toy = SlurmStudy(
                 Path(folder) / "study",
                 cluster,
                 objective={"command": "echo 1"},
                 design={"size": points},
                 points_per_job=each,
+                points_at_once=at_once,
                 resources={"evaluate": {"mem_mb": 500}},
             )
             meter = CpuMeter(cluster)
@@ -89,6 +94,7 @@ def packing(points: int) -> None:
             jobs = -(-points // each)
             show(
                 points_per_job=each,
+                points_at_once=at_once,
                 jobs=jobs,
                 evaluations=points,
                 cpu_s_per_evaluation=round(used / points, 3),
@@ -103,9 +109,20 @@ def evaluating(toy: SlurmStudy) -> bool:
     return bool(comments) and all("evaluate" in comment for comment in comments)
 
 
-def overlap(median: float, sigma: float, batch: int, iterations: int, cpus: int) -> None:
-    """The same study with 1 and 2 batches in flight; a batch is several times what runs at once."""
-    for in_flight in (1, 2):
+def overlap(
+    median: float,
+    sigma: float,
+    batch: int,
+    iterations: int,
+    cpus: int,
+    in_flight: list[int],
+    whole: bool,
+) -> None:
+    """The same study with 1 and 2 batches in flight; a batch is several times what runs at once.
+
+    whole: a batch is one job, which evaluates as many points at once as the node has CPUs.
+    """
+    for batches in in_flight:
         with (
             cluster_of("--nodes", "1", "--cpus", str(cpus)) as cluster,
             tempfile.TemporaryDirectory() as folder,
@@ -116,22 +133,34 @@ def overlap(median: float, sigma: float, batch: int, iterations: int, cpus: int)
                 design={"size": batch},
                 iterations=iterations,
                 batch_size=batch,
-                points_per_job=1,
-                batches_in_flight=in_flight,
+                points_per_job=batch if whole else 1,
+                points_at_once=cpus // batches if whole else 1,
+                batches_in_flight=batches,
                 resources={"evaluate": {"mem_mb": 500}},
                 surrogate={},
             )
             (toy.folder / "objective.py").write_text(SIMULATED.format(median=median, sigma=sigma))
             toy.run("--seconds-between-status-checks", "10", timeout=3600)
             show(
-                batches_in_flight=in_flight,
+                batches_in_flight=batches,
+                points_at_once=cpus // batches if whole else 1,
                 median_s=median,
                 sigma=sigma,
                 slots=cpus,
                 batch_size=batch,
                 iterations=iterations,
+                objective_runs=objective_runs(toy, cpus),
                 **utilisation(cluster.records(), cpus),
             )
+
+
+def objective_runs(toy: SlurmStudy, slots: int) -> float:
+    """Share of the slots in which the objective runs, from the first full load to the last start."""
+    with h5py.File(toy.results / "archive.h5") as file:
+        starts, ends = (file[f"outcomes/{k}"][:] for k in ("started", "finished"))
+    begin, end = sorted(starts)[min(slots, len(starts)) - 1], max(starts)
+    busy = sum(max(0.0, min(e, end) - max(b, begin)) for b, e in zip(starts, ends, strict=True))
+    return round(busy / (slots * (end - begin)), 3)
 
 
 def utilisation(records: list[dict[str, str]], cpus: int) -> dict[str, float]:
@@ -183,6 +212,8 @@ def main() -> None:
     second.add_argument("--batch", type=int, default=12)
     second.add_argument("--iterations", type=int, default=4)
     second.add_argument("--cpus", type=int, default=4, help="evaluations at once")
+    second.add_argument("--in-flight", type=int, nargs="+", default=[1, 2])
+    second.add_argument("--whole", action="store_true", help="a batch is one job")
     options = vars(parser.parse_args())
     {"packing": packing, "overlap": overlap}[options.pop("command")](**options)
 

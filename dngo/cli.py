@@ -161,6 +161,7 @@ def _check(arguments: argparse.Namespace) -> int:
     )
     if config.space_constraints:
         print(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
+    _warn_of_time(config)
     if config.transfer:
         from dngo.archive import transfer
         from dngo.study import Study
@@ -180,6 +181,19 @@ def _feasible(space: Space) -> str:
     if any(c.gap is not None for c in space.conditions):
         return "what keeps an equality is drawn directly"
     return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
+
+
+def _warn_of_time(config: Any) -> None:
+    """Say so where a job may not have time for all of its points."""
+    minutes, seconds = config.resources.evaluate.get("runtime"), config.objective.time_limit
+    if seconds is None or not isinstance(minutes, int | float) or config.points_at_once == "auto":
+        return
+    needed = -(-config.points_per_job // config.points_at_once) * seconds / 60
+    if needed > minutes:
+        print(
+            f"Warning: the points of a job may take {needed:.0f} minutes (points_per_job x "
+            f"objective.time_limit), and resources.evaluate.runtime is {minutes:g}: further jobs go on"
+        )
 
 
 def _study(arguments: argparse.Namespace):

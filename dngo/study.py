@@ -38,6 +38,7 @@ from dngo.errors import UserError
 from dngo.evaluation.chunk import Attempts, evaluate
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Files, Runner
+from dngo.evaluation.slots import Slot, slots
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.claim import Claim, describe
@@ -397,6 +398,7 @@ class Study:
         """Evaluate one job's share of batch t, within the job's limits, into `output`."""
         batch = self.batch(t)
         proposals = batch.chunk(chunk)
+        objective = self.config.objective
         if t >= self.merged():
             self._set_pending(batch, None)
 
@@ -404,23 +406,33 @@ class Study:
             seed = derive.seed_sequence(self.config, t, derive.EVALUATE, proposal.slot)
             return int(seed.generate_state(1)[0])
 
-        outcomes = evaluate(
-            proposals,
-            self.outcome_file,
-            lambda p: self.pending(t) / "claims" / str(p.slot),
-            Runner(
-                self.config.objective,
+        def evaluator(slot: Slot) -> Runner:
+            environment = {**slot.environment, **objective.environment}
+            return Runner(
+                objective.model_copy(update={"environment": environment}),
                 names=list(self.config.space),
                 constraints=self.config.constraints,
                 files_of=self.files,
                 seed_of=seed_of,
-                limits=limits,
-            ),
+                limits=slot.limits,
+                cpus=slot.cpus,
+            )
+
+        threads = int(self.config.resources.evaluate.get("threads", 1))
+        shares = slots(self.config.points_at_once, threads, limits)
+        outcomes = evaluate(
+            proposals,
+            self.outcome_file,
+            lambda p: self.pending(t) / "claims" / str(p.slot),
+            [evaluator(slot) for slot in shares[: len(proposals)]],
             archived=self._archived(t),
             attempts=Attempts(
                 run=str((self.run_claim.owner() or {}).get("token", "")),
                 limit=1 + self.config.retries,
                 escalates=self.config.escalation > 1,
+            ),
+            has_time=lambda longest: (
+                time.monotonic() + (objective.time_limit or longest) < limits.deadline
             ),
             progress=progress,
         )

@@ -1,4 +1,4 @@
-# Evaluate: run the objective at the points of one chunk of a batch, one after another.
+# Evaluate: run the objective at the points of one chunk of a batch, `points_at_once` at a time.
 
 
 rule evaluate:

@@ -17,10 +17,11 @@ import pytest
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
-from dngo.evaluation.chunk import Attempts, evaluate
+from dngo.evaluation.chunk import PROGRESS, Attempts, evaluate
 from dngo.evaluation.command import CannotStart, command_line
 from dngo.evaluation.limits import Limits
-from dngo.evaluation.run import Files, JobLimit, Runner
+from dngo.evaluation.run import Files, JobLimit, JobOver, Runner
+from dngo.evaluation.slots import slots
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 
@@ -216,6 +217,44 @@ def test_a_time_limit_that_is_ignored_is_enforced(tmp_path: Path, monkeypatch: A
     assert outcome.duration < 10
 
 
+LATE = """
+import signal, sys, time
+def report(*_):
+    print({report}, flush=True)
+    sys.exit({status})
+signal.signal(signal.SIGTERM, report)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "status", "expected", "message"),
+    [
+        ("0.25", 0, "ok", "late, but valid: stopped after 1 s"),
+        ("0.25", 3, "timeout", "stopped after 1 s"),
+        ("'no number'", 0, "timeout", "stopped after 1 s"),
+    ],
+)
+def test_a_valid_report_counts_although_it_is_late(
+    report: str, status: int, expected: str, message: str, tmp_path: Path
+) -> None:
+    slow = python(LATE.format(report=report, status=status), time_limit=1)
+    outcome = outcome_of(slow, tmp_path)
+    assert (outcome.status, outcome.message) == (expected, message)
+    assert outcome.objective == 0.25 or expected == "timeout"
+
+
+def test_an_allocation_that_is_refused_in_a_small_job_may_do_in_a_larger_one(
+    tmp_path: Path,
+) -> None:
+    refused = python("raise MemoryError")
+    assert outcome_of(refused, tmp_path).status == "out_of_memory"
+    with pytest.raises(JobLimit) as stopped:
+        outcome_of(refused, tmp_path, limits=Limits(memory=2e8))
+    assert stopped.value.outcome.status == "out_of_memory"
+
+
 def test_memory_limit(tmp_path: Path) -> None:
     code = "x = []\nwhile True: x.append(bytearray(b'1' * 10_000_000))"
     outcome = outcome_of(python(code, memory_mb=200), tmp_path)
@@ -317,7 +356,7 @@ class Share:
             self.proposals,
             self.outcome_file,
             self.claim_file,
-            self,
+            [self],
             archived=archived,
             attempts=attempts,
         )
@@ -425,8 +464,84 @@ def test_what_the_jobs_limits_mean(
     if ends:
         assert share.evaluate(attempts=attempts)[-1].status == status
     else:
-        with pytest.raises(JobLimit):
+        with pytest.raises(JobOver):
             share.evaluate(attempts=attempts)
+
+
+# ---- side by side -------------------------------------------------------------------------------
+
+
+class SideBySide(Share):
+    """Points that a real objective evaluates, two at a time."""
+
+    def __init__(self, folder: Path, number: int, code: str, **limits: float):
+        super().__init__(folder, number)
+        self.shares = slots(2, 1, Limits(**limits))
+        self.runners = [
+            Runner(
+                python(code, environment=slot.environment),
+                ["x"],
+                [],
+                lambda p: Files(folder / f"work{p.slot}", folder / f"{p.slot}.out", folder / f"{p.slot}.err"),
+                limits=slot.limits,
+                cpus=slot.cpus,
+            )
+            for slot in self.shares
+        ]  # fmt: skip
+
+    def evaluate_all(self, **kwargs: Any) -> list[Outcome]:
+        return evaluate(
+            self.proposals,
+            self.outcome_file,
+            self.claim_file,
+            self.runners,
+            archived=lambda p: None,
+            **kwargs,
+        )
+
+
+def test_points_side_by_side_have_their_shares(tmp_path: Path) -> None:
+    code = (
+        "import json, os, time; began = time.time(); time.sleep(1)\n"
+        "seen = [began, time.time(), sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]\n"
+        "print(json.dumps({'objective': int(os.environ['DNGO_ID'][-1]), 'metadata': {'seen': seen}}))"
+    )
+    share = SideBySide(tmp_path, 4, code, memory=4e8)
+    outcomes = share.evaluate_all()
+    assert [o.objective for o in outcomes] == [0, 1, 2, 3]
+    seen = [o.metadata["seen"] for o in outcomes]
+    assert most_at_once([s[:2] for s in seen]) == 2
+    assert {s[3] for s in seen} == {"1"}
+    if len(os.sched_getaffinity(0)) >= 2:
+        assert {tuple(s[2]) for s in seen} == {tuple(slot.cpus) for slot in share.shares}
+        assert all(len(slot.cpus) == 1 for slot in share.shares)
+    assert [slot.limits.memory for slot in share.shares] == [2e8, 2e8]
+    assert list((tmp_path / "claims").glob("[0-9]")) == []
+
+
+def most_at_once(spans: list[list[float]]) -> int:
+    return max(sum(b <= began < e for b, e in spans) for began, _ in spans)
+
+
+def test_gpus_are_shared_by_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,6,7")
+    two, eight = slots(2, 1, Limits()), slots(8, 1, Limits())
+    assert [s.environment["CUDA_VISIBLE_DEVICES"] for s in two] == ["2,3", "6,7"]
+    assert [s.environment["CUDA_VISIBLE_DEVICES"] for s in eight] == ["2", "3", "6", "7"] * 2
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "64")
+    assert len(slots("auto", 4, Limits())) == 16
+
+
+def test_when_the_job_is_over_what_runs_is_seen_to_its_end(tmp_path: Path) -> None:
+    """Nothing is started without time for it; a job that evaluated some says so."""
+    share = SideBySide(tmp_path, 4, "import time; time.sleep(.5); print(1)")
+    needed: list[float] = []
+    with pytest.raises(JobOver, match=f"no time for another point; [12] {PROGRESS}"):
+        share.evaluate_all(has_time=lambda longest: needed.append(longest) is not None)
+    assert all(longest >= 0.5 for longest in needed)
+    done = [p for p in share.proposals if find_outcome(share.outcome_file(p), p)]
+    assert [p.slot for p in done] == [0, 1]
+    assert [o.status for o in share.evaluate_all()] == ["ok"] * 4
 
 
 RUNNER = """
@@ -442,7 +557,7 @@ one = Runner(Objective(**json.loads(sys.argv[2])), ["x"], [],
              lambda p: Files(folder / "work", folder / "out", folder / "err"))
 try:
     evaluate([Proposal(0, 0, {"x": 1}, "test")], lambda p: folder / "outcomes" / "0.json",
-             lambda p: folder / "claims" / "0", one, archived=lambda p: None)
+             lambda p: folder / "claims" / "0", [one], archived=lambda p: None)
 except Interrupted:
     sys.exit(130)
 """

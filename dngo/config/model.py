@@ -151,7 +151,13 @@ class Config(Section):
     iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
     batch_size: int = Field(10, ge=1, le=1_000_000, description="Points in a batch.")
     points_per_job: int = Field(
-        1, ge=1, description="Points that one job evaluates, one after another."
+        1, ge=1, description="Points that one job evaluates, `points_at_once` of them at a time."
+    )
+    points_at_once: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        1,
+        description="Points that a job evaluates side by side. The job asks for as many times the "
+        "threads, mem_mb and gpu of resources.evaluate, and each point has its share. auto: as many as "
+        "the CPUs that the job is given allow, for nodes that are handed out whole.",
     )
     batches_in_flight: int = Field(
         1, ge=1, le=100, description="Batches that may be under evaluation at the same time."

@@ -10,19 +10,24 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.evaluation.command import CannotStart
-from dngo.evaluation.run import JobLimit
+from dngo.evaluation.run import JobLimit, JobOver
 from dngo.evaluation.supervision import Interrupted, Stop
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently
+
+PROGRESS = "evaluated by this job"  # ends the message of a job that is over, but not in vain
 
 
 @dataclass(frozen=True)
@@ -56,47 +61,114 @@ def evaluate(
     proposals: list[Proposal],
     outcome_of: Callable[[Proposal], Path],
     claim_of: Callable[[Proposal], Path],
-    evaluator: Evaluator,
+    evaluators: Sequence[Evaluator],
     *,
     archived: Callable[[Proposal], Outcome | None],
     attempts: Attempts = Attempts(),
+    has_time: Callable[[float], bool] = lambda seconds: True,
     progress: Callable[[float, str], None] = lambda fraction, message: None,
 ) -> list[Outcome]:
     """The outcomes of some proposals, running only those that have none.
 
     A point that somebody else is running is left to them and waited for; if they die it is taken
-    over. archived: looks a point up in the archive, for a batch that was merged meanwhile.
-    Raises Interrupted if this process was told to stop, JobLimit if the job is too small for a point
-    and another attempt may do better, CannotStart if the objective cannot be started at all.
+    over. evaluators: each evaluates one point at a time, side by side with the others.
+    archived: looks a point up in the archive, for a batch that was merged meanwhile.
+    has_time: whether the job has time for one more point, given the longest of this job so far in
+    seconds; the first point of each evaluator is always started.
+    Raises Interrupted if this process was told to stop, JobOver if another job is to go on, CannotStart
+    if the objective cannot be started at all; what runs then is still seen to its end.
     """
     Stop.listen()
-    found: dict[str, Outcome] = {}
-    waiting: dict[str, Claim] = {}
-    first = True
-    while len(found) < len(proposals):
-        progressed = False
-        for proposal in proposals:
-            if proposal.id in found:
-                continue
-            if Stop.requested:
-                raise Interrupted
-            outcome = find_outcome(outcome_of(proposal), proposal) or archived(proposal)
-            if outcome is None:
-                claim = waiting.get(proposal.id) or Claim(claim_of(proposal))
-                outcome = _claim_and_run(claim, proposal, outcome_of, evaluator, attempts, first)
-                first = first and outcome is None
-            if outcome is None:
-                if proposal.id not in waiting:
-                    waiting[proposal.id] = claim
-                    owner = describe(claim.owner())
-                    print(f"{proposal.id}: is being evaluated by {owner}; waiting", flush=True)
-                continue
-            progressed = True
-            found[proposal.id] = outcome
-            progress(len(found) / len(proposals), f"{proposal.id} {outcome.status}")
-        if not progressed:
-            time.sleep(0.5)
-    return [found[p.id] for p in proposals]
+    share = _Share(proposals, claim_of, progress)
+
+    def work(evaluator: Evaluator) -> None:
+        first = True
+        while (proposal := share.take()) is not None:
+            with share.giving_up_on_errors():
+                outcome = find_outcome(outcome_of(proposal), proposal) or archived(proposal)
+                if outcome is None:
+                    if not first and not has_time(share.longest):
+                        raise JobOver("no time for another point")
+                    claim = share.claim(proposal)
+                    outcome = _claim_and_run(
+                        claim, proposal, outcome_of, evaluator, attempts, first
+                    )
+                    first = first and outcome is None
+                    share.ran(outcome)
+                share.give(proposal, outcome)
+
+    if len(evaluators) == 1:
+        work(evaluators[0])
+    else:
+        with ThreadPoolExecutor(len(evaluators), "evaluate") as pool:
+            workers = [pool.submit(work, evaluator) for evaluator in evaluators]
+        for worker in workers:
+            worker.result()
+    return [share.found[p.id] for p in proposals]
+
+
+class _Share:
+    """The points of a job: handed out one at a time to those who evaluate."""
+
+    def __init__(
+        self,
+        proposals: list[Proposal],
+        claim_of: Callable[[Proposal], Path],
+        progress: Callable[[float, str], None],
+    ):
+        self.found: dict[str, Outcome] = {}
+        self.done, self.longest = 0, 0.0  # of those evaluated here: how many, and the most seconds
+        self._all, self._left = len(proposals), deque(proposals)
+        self._claim_of, self._progress = claim_of, progress
+        self._claims: dict[str, Claim] = {}
+        self._waiting: set[str] = set()
+        self._lock = threading.Lock()
+
+    def take(self) -> Proposal | None:
+        """The next point, None if there is none.  Raises Interrupted."""
+        if Stop.requested:
+            raise Interrupted
+        with self._lock:
+            return self._left.popleft() if self._left else None
+
+    def claim(self, proposal: Proposal) -> Claim:
+        """The claim on a point: the same each time, since it remembers its owner's heartbeat."""
+        return self._claims.setdefault(proposal.id, Claim(self._claim_of(proposal)))
+
+    def ran(self, outcome: Outcome | None) -> None:
+        """Note what was evaluated here."""
+        if outcome is not None:
+            with self._lock:
+                self.done += 1
+                self.longest = max(self.longest, outcome.duration)
+
+    def give(self, proposal: Proposal, outcome: Outcome | None) -> None:
+        """Hand in the outcome of a point, or the point itself if somebody else is running it."""
+        with self._lock:
+            if outcome is not None:
+                self.found[proposal.id] = outcome
+                self._progress(len(self.found) / self._all, f"{proposal.id} {outcome.status}")
+                return
+            if proposal.id not in self._waiting:
+                owner = describe(self.claim(proposal).owner())
+                print(f"{proposal.id}: is being evaluated by {owner}; waiting", flush=True)
+            self._waiting.add(proposal.id)
+            self._left.append(proposal)
+            idle = all(p.id in self._waiting for p in self._left)
+            pause = 0.5 / len(self._left) if idle else 0.0
+        time.sleep(pause)
+
+    @contextlib.contextmanager
+    def giving_up_on_errors(self) -> Iterator[None]:
+        """Let nobody start another point after an error."""
+        try:
+            yield
+        except BaseException as error:
+            with self._lock:
+                self._left.clear()
+            if isinstance(error, JobOver) and self.done:
+                raise JobOver(f"{error}; {self.done} {PROGRESS}") from None
+            raise
 
 
 def _claim_and_run(

@@ -21,12 +21,14 @@ class End:
 
     status: "ok" if the report counts.  last_line: of standard output.
     by_job: its job's limits ended it, and not its own.
+    late: it ended well, but had been told to stop: what it would be if its report does not count.
     """
 
     status: str
     message: str = ""
     last_line: str = ""
     by_job: bool = False
+    late: End | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,12 @@ class Bounds:
 
     def out_of_memory(self) -> End:
         """What it is to have used too much memory."""
-        message = f"stopped: more than {self.memory / 2**20:.0f} MB, or the machine was full"
+        return self.short_of_memory(
+            f"stopped: more than {self.memory / 2**20:.0f} MB, or the machine was full"
+        )
+
+    def short_of_memory(self, message: str) -> End:
+        """What it is to have failed for want of memory, whoever noticed: a larger job may do better."""
         return End("out_of_memory", message, by_job=self.job.memory < self.own.memory)
 
 

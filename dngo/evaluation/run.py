@@ -28,7 +28,7 @@ from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.document import Verdict, judge_file
 from dngo.evaluation.limits import Bounds, End, Limits
 from dngo.evaluation.streams import Kept
-from dngo.evaluation.supervision import Interrupted, Stop, supervise
+from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently, read_json
 from dngo.storage.text import one_line
@@ -37,7 +37,11 @@ MAX_MESSAGE = 500
 ADOPTED = "its job died meanwhile; adopted what it had written"
 
 
-class JobLimit(Exception):
+class JobOver(Exception):
+    """The job has no time for what is left of its points: the next one goes on."""
+
+
+class JobLimit(JobOver):
     """The job's own time or memory ended before the objective did; `outcome` is what it amounts to."""
 
     def __init__(self, outcome: Outcome):
@@ -65,6 +69,7 @@ class Runner:
     names: every parameter of the space.  constraints: those that must be reported.
     files_of, seed_of: where a point's files are, and the seed that its evaluation is given.
     limits: those of the job; the objective's own are in its section of the configuration.
+    cpus: those that an evaluation is bound to, by number; none: all that the job has.
     """
 
     objective: Objective
@@ -73,6 +78,7 @@ class Runner:
     files_of: Callable[[Proposal], Files]
     seed_of: Callable[[Proposal], int] = lambda proposal: 0
     limits: Limits = field(default_factory=Limits)
+    cpus: frozenset[int] = frozenset()
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """Start the objective at a point and see to its end.
@@ -96,6 +102,8 @@ class Runner:
             verdict = Verdict(end.status, end.message)
             if end.status == "ok":
                 verdict = judge_file(places.outcome, end.last_line, self.constraints)
+            if end.late is not None:
+                verdict, end = _judge_late(verdict, end.late)
             duration = time.monotonic() - clock
             made.append(_outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
@@ -103,6 +111,8 @@ class Runner:
                 raise JobLimit(made[0])
 
         try:
+            if self.cpus:  # of this thread, and of what it starts
+                os.sched_setaffinity(0, self.cpus)
             supervise(
                 call,
                 self.objective,
@@ -162,6 +172,17 @@ class Runner:
                 note.unlink(missing_ok=True)
         if not self.objective.keep_workdir:
             shutil.rmtree(places.workdir, ignore_errors=True)
+
+
+def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
+    """What a report counts for that came after its program had been told to stop."""
+    if verdict.status in ("ok", "infeasible"):
+        late = f"late, but valid: {stopped.message}"
+        message = "; ".join(filter(None, (verdict.message, late)))
+        return replace(verdict, message=message), End(verdict.status)
+    if stopped is INTERRUPTED:
+        raise Interrupted
+    return Verdict(stopped.status, stopped.message), stopped
 
 
 def _prepare(files: Files, document: str, output_limit: int) -> tuple[Kept, Kept]:

@@ -39,6 +39,9 @@ class Interrupted(Exception):
     """The evaluation was stopped from outside: not an outcome, it will be started again."""
 
 
+INTERRUPTED = End("interrupted", "its job was being ended")
+
+
 class Stop:
     """SIGTERM and SIGINT end the running objective, and with it this process, without an outcome."""
 
@@ -82,10 +85,14 @@ def supervise(
             ended(_judge(process.returncode, watch, kills_before))
             return
         _end(process, places)
-        ended(stopped)
+        if process.returncode == 0:  # within the grace: if it reported, that was paid for
+            ended(End("ok", "", next(iter(watch.out.last_lines(1)), ""), late=stopped))
+        elif stopped is INTERRUPTED:
+            raise Interrupted
+        else:
+            ended(stopped)
     finally:
         _end(process, places if process.poll() is None else None)
-        process.wait()
 
 
 def _start(call: Call, objective: Objective) -> tuple[subprocess.Popen[bytes], int]:
@@ -148,9 +155,9 @@ class _Watch:
         self.open_streams = 2
 
     def until_end(self) -> End | None:
-        """Feed and drain the process until it ends by itself (None), or meets a limit.
+        """Feed and drain the process until it ends by itself (None), or else why it was told to.
 
-        Raises Interrupted, and CannotStart.
+        Raises CannotStart.
         """
         assert self.process.stdin and self.process.stdout and self.process.stderr
         os.set_blocking(self.process.stdin.fileno(), False)
@@ -163,7 +170,9 @@ class _Watch:
                 selector.register(pidfd, selectors.EVENT_READ, lambda _, __: None)
             try:
                 stopped = self._run(selector)
-                if stopped is None:
+                if stopped is not None:
+                    self._grant_grace(selector)
+                if self.process.poll() is not None:
                     if pidfd is not None:
                         selector.unregister(pidfd)
                     self._drain(selector)
@@ -187,7 +196,7 @@ class _Watch:
             if self.process.poll() is not None:
                 return None
             if Stop.requested:
-                raise Interrupted
+                return INTERRUPTED
             now = time.monotonic()
             if now >= self.bounds.deadline:
                 return self.bounds.out_of_time()
@@ -195,6 +204,14 @@ class _Watch:
                 if self.bounds.exceeded(memory_of(_family(self.process.pid))):
                     return self.bounds.out_of_memory()
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
+
+    def _grant_grace(self, selector: selectors.BaseSelector) -> None:
+        """Tell it to stop, and hear what it still has to say."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+        end = time.monotonic() + GRACE
+        while self.process.poll() is None and time.monotonic() < end:
+            self._attend(selector, end - time.monotonic())
 
     def _drain(self, selector: selectors.BaseSelector) -> None:
         """What is still to come from its streams: children may hold them open, but not for ever."""
@@ -249,9 +266,9 @@ def _judge(code: int, watch: _Watch, kills_before: int) -> End:
     reason = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     message = f"{reason}: {complaints[-1]}" if complaints else reason
     if code == -signal.SIGKILL and kernel_kills() > kills_before:
-        return End("out_of_memory", "killed by the kernel, out of memory")
+        return watch.bounds.short_of_memory("killed by the kernel, out of memory")
     if any(_OUT_OF_MEMORY.search(line) for line in complaints):
-        return End("out_of_memory", message)
+        return watch.bounds.short_of_memory(message)
     return End("failed", message)
 
 
@@ -295,16 +312,12 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _end(process: subprocess.Popen[bytes], places: Places | None) -> None:
-    """End the process and whatever it started in its group: politely first.
+    """End the process, if it still runs, and whatever it started in its group.
 
     places: if given, what left the group is found by them and ended, too.
     """
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     if places is not None:
         kill(find(places))

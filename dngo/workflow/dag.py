@@ -161,6 +161,10 @@ class Dag:
         """
         found = dict(getattr(self.study.config.resources, rule))
         found.pop("threads", None)
+        if rule == "evaluate":
+            for name in ("mem_mb", "gpu", "gpus"):
+                if isinstance(found.get(name), int | float):
+                    found[name] *= self._at_once
         if rule == "evaluate" and self.study.config.escalation > 1:
             for name in ("runtime", "mem_mb"):
                 if isinstance(found.get(name), int | float):
@@ -194,8 +198,16 @@ class Dag:
         return _limits if self.remote else {}
 
     def threads(self, rule: str) -> int:
-        """The configured threads of a rule."""
-        return int(getattr(self.study.config.resources, rule).get("threads", 1))
+        """The configured threads of a rule, for as many points as a job evaluates side by side."""
+        threads = int(getattr(self.study.config.resources, rule).get("threads", 1))
+        return threads * self._at_once if rule == "evaluate" else threads
+
+    @property
+    def _at_once(self) -> int:
+        """How many points a job asks for resources for; with `auto` it has what it is given."""
+        config = self.study.config
+        at_once = 1 if config.points_at_once == "auto" else config.points_at_once
+        return min(at_once, config.points_per_job)
 
     # ---- the run --------------------------------------------------------------------------------
 
@@ -262,7 +274,7 @@ def _limits(wildcards: Any, resources: Any) -> dict[str, float]:
     So a limit is met here and written down, and not guessed from a corpse.
     """
     seconds = 60 * getattr(resources, "runtime", math.inf)
-    memory = getattr(resources, "mem_mb", math.inf)
+    memory = getattr(resources, "mem_mb", 0) or math.inf  # 0 is Slurm's word for all of a node
     found = {
         "seconds": seconds - min(max(30, 0.05 * seconds), 0.5 * seconds) - slurm.elapsed(),
         "memory": 1e6 * max(memory - OVERHEAD_MB, 0.1 * memory),

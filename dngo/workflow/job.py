@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
-from dngo.evaluation.run import JobLimit
+from dngo.evaluation.run import JobOver
 from dngo.evaluation.supervision import Interrupted
 from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
@@ -39,7 +39,7 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
                 return
             except Interrupted:
                 message, status = "stopped from outside; no outcome was written", 130
-            except JobLimit as limit:
+            except JobOver as limit:
                 message, status = f"{limit}; the next attempt goes on", 1
             except UserError as error:
                 message, status = str(error), 1

@@ -32,6 +32,8 @@ import snakemake_executor_plugin_slurm as plugin
 from snakemake_executor_plugin_slurm.utils import delete_empty_dirs
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
+from dngo.evaluation.chunk import PROGRESS
+
 ANSWER = 150.0  # seconds for a question; Slurm's own commands try for two minutes
 SILENCE = 30.0  # seconds after which a job that Slurm does not know is over
 OUTAGE = 24 * 3600.0  # seconds that a submission waits for the controller
@@ -210,6 +212,9 @@ class Executor(plugin.Executor):
                 job.aux["dngo_gone"] = True
                 self.logger.warning(f"Slurm does not know job {job.external_jobid} any more.")
             return self._awaits_outputs(job, "Slurm does not know it any more", SILENCE)
+        if state == "OUT_OF_MEMORY" and _is_complete(job):
+            # The kernel ended the objective, not the job: that was written down.
+            return self._awaits_outputs(job, "", 0.0)
         if state in ENDED_BADLY or (state in ENDED_PERHAPS and _since(job) >= SILENCE):
             self._report_end(job, f"has ended: {state} {reason}")
             return False
@@ -231,8 +236,7 @@ class Executor(plugin.Executor):
 
         All such jobs wait at the same time.
         """
-        members = job.job.jobs if job.job.is_group() else [job.job]
-        if all(os.path.exists(f) for m in members for f in m.products(include_logfiles=False)):
+        if _is_complete(job):
             self.report_job_success(job)
             self._remove_log(job)
             return False
@@ -244,6 +248,8 @@ class Executor(plugin.Executor):
     def _report_end(self, job: Any, what: str) -> None:
         log = job.aux.get("slurm_logfile")
         message = f"Slurm job {job.external_jobid} {what.strip()}. "
+        if log and _made_progress(log):
+            job.job.attempt -= 1  # which Snakemake is about to add: it was no failed attempt
         self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
 
     def print_job_error(self, job_info: Any, msg: str | None = None, **kwargs: Any) -> None:
@@ -283,6 +289,22 @@ def _since(job: Any) -> float:
     """Seconds since a job was first seen to be over."""
     now = time.monotonic()
     return now - job.aux.setdefault("dngo_ended", now)
+
+
+def _is_complete(job: Any) -> bool:
+    """Whether every output of a job is there."""
+    members = job.job.jobs if job.job.is_group() else [job.job]
+    return all(os.path.exists(f) for m in members for f in m.products(include_logfiles=False))
+
+
+def _made_progress(log: Path) -> bool:
+    """Whether a job that had not time enough for all of its points said that it evaluated some."""
+    try:
+        with open(log, "rb") as stream:
+            stream.seek(-min(log.stat().st_size, 8192), os.SEEK_END)
+            return PROGRESS.encode() in stream.read()
+    except OSError:
+        return False
 
 
 async def _states(run: str) -> dict[str, tuple[str, str]] | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from .cluster import CANNOT_BE_HAD, SCRIPTS, Cluster
+from .study import SlurmStudy
 
 pytest.register_assert_rewrite("slurm.study")
 
@@ -39,3 +42,22 @@ def cluster(cluster_session: Cluster) -> Iterator[Cluster]:
     cluster_session.reset()
     yield cluster_session
     cluster_session.reset()
+
+
+@pytest.fixture
+def study(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., SlurmStudy]]:
+    """A function that makes a study on the cluster."""
+    made = []
+
+    def make(*, designed: bool = True, **config) -> SlurmStudy:
+        toy = SlurmStudy(tmp_path / f"study{len(made)}", cluster, **config)
+        if designed:
+            toy.propose_design()
+        made.append(toy)
+        return toy
+
+    yield make
+    for found in made:
+        if found.process is not None and found.process.poll() is None:
+            os.killpg(found.process.pid, signal.SIGKILL)
+            found.process.wait()

@@ -108,12 +108,12 @@ class SlurmStudy:
 
     # ---- running ------------------------------------------------------------------------------
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(self, *options: str, profile: str = "slurm") -> subprocess.Popen[str]:
         """`snakemake --profile slurm`; asked more often than at a real site how its jobs are."""
         self.output = self.folder / f"output-{time.monotonic_ns()}.txt"
         with open(self.output, "w") as stream:
             self.process = subprocess.Popen(
-                self.command(*options),
+                self.command(*options, profile=profile),
                 cwd=self.folder,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
@@ -125,8 +125,8 @@ class SlurmStudy:
             )
         return self.process
 
-    def command(self, *options: str) -> list[str]:
-        snakemake = [sys.executable, "-m", "snakemake", "--profile", "slurm"]
+    def command(self, *options: str, profile: str = "slurm") -> list[str]:
+        snakemake = [sys.executable, "-m", "snakemake", "--profile", profile]
         return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
 
     def snakemake(self, *options: str, timeout: float = 150) -> str:

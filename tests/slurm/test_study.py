@@ -18,28 +18,8 @@ import pytest
 import yaml
 
 from .cluster import Cluster
-from .study import SlurmStudy
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def study(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., SlurmStudy]]:
-    """A function that makes a study on the cluster."""
-    made = []
-
-    def make(*, designed: bool = True, **config) -> SlurmStudy:
-        toy = SlurmStudy(tmp_path / f"study{len(made)}", cluster, **config)
-        if designed:
-            toy.propose_design()
-        made.append(toy)
-        return toy
-
-    yield make
-    for found in made:
-        if found.process is not None and found.process.poll() is None:
-            os.killpg(found.process.pid, signal.SIGKILL)
-            found.process.wait()
 
 
 def test_a_study_runs(study, cluster: Cluster) -> None:
@@ -83,6 +63,37 @@ def test_limits_grow_with_each_attempt_where_asked(study, cluster: Cluster) -> N
     jobs = cluster.records()[before:][-2:]
     assert ["mem=800M" in jobs[0]["Tres"], "mem=1600M" in jobs[1]["Tres"]] == [True, True]
     assert [job["TimeLimit"] for job in jobs] == ["5", "10"]
+
+
+def test_points_side_by_side_on_a_node_that_is_handed_out_whole(study, cluster: Cluster) -> None:
+    before = len(cluster.records())
+    toy = study(
+        points_per_job=4,
+        points_at_once="auto",
+        resources={"evaluate": {"mem_mb": 0, "threads": 2, "slurm_extra": "--exclusive"}},
+    )
+    toy.actions(p0_0="go", p0_1="go")
+    toy.start()
+    assert toy.job_of("0-0") == toy.job_of("0-1")  # both run: the node has four CPUs
+    assert "0-2" not in toy.events("start")
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert len(cluster.records()) == before + 1
+
+
+def test_a_job_that_made_progress_is_no_failed_attempt(study) -> None:
+    """Two minutes, of which half of one is a reserve, for points each of which may take 88 seconds."""
+    toy = study(
+        points_per_job=4,
+        retries=0,
+        objective={"command": "{python} objective.py", "time_limit": 88},
+        resources={"evaluate": {"mem_mb": 1000, "runtime": 2}},
+    )
+    output = toy.run(timeout=280)
+    toy.lawful(4)
+    assert output.count("Trying to restart job") == 3
+    assert sum(toy.events("start").values()) == 4
 
 
 def test_a_cancelled_job_is_run_again_and_what_it_had_evaluated_is_kept(study) -> None:

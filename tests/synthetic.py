@@ -77,6 +77,7 @@ def _iteration(made: Study, t: int, size: int, rng: np.random.Generator) -> tupl
                 std=0.06 if known else np.nan,
                 feasibility=0.8 if known else np.nan,
                 num_pending=i if known else 0,
+                stage="trust_region" if known and i % 2 else "",
             )
         )
         status = "failed" if not ran[i] else "ok" if kept[i] else "infeasible"

@@ -157,6 +157,8 @@ def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:
     order = [c.name for _, c in view.columns]
     parallel = next(f for f in figures if f.key == "parallel").plot.data[0]
     assert [d.label for d in parallel.dimensions][:-1] == order == list(view.space.parameters)
+    picked = next(f for f in figures if f.key == "batch").plot
+    assert {t.name for t in picked.data} == {"trust_region", "design:sobol"}
     # Nothing is left out: what failed has its marks.
     progress = next(f for f in figures if f.key == "progress").plot
     assert sum(len(t.x) for t in progress.data if t.mode == "markers") == len(view)

@@ -34,8 +34,8 @@ class View:
     """One study as its report sees it; all arrays have a row for each evaluation, in order.
 
     config: the resolved configuration.  numbers: (n,) by the names of the archive's columns.
-    source, message: (n,) text.  model, model_iteration: the latest surrogate, if there is one, and
-    the iteration that it proposed.
+    source, stage, message: (n,) text; the stage is empty in archives of before.
+    model, model_iteration: the latest surrogate, if there is one, and the iteration it proposed.
     """
 
     path: Path
@@ -46,6 +46,7 @@ class View:
     table: Table
     numbers: dict[str, np.ndarray]
     source: np.ndarray
+    stage: np.ndarray
     message: np.ndarray
     model: Model | None
     model_iteration: int
@@ -64,6 +65,9 @@ class View:
             proposals, outcomes = file["proposals"], file["outcomes"]
             numbers = {name: proposals[name][:rows].astype(float) for name in NUMBERS}
             numbers |= {name: outcomes[name][:rows] for name in TIMES}
+            stage = np.full(rows, "", dtype=object)
+            if "stage" in proposals:
+                stage = np.array(proposals["stage"].asstr()[:rows], dtype=object)
             source = np.array(proposals["source"].asstr()[:rows], dtype=object)
             message = np.array(outcomes["message"].asstr()[:rows], dtype=object)
         if config is None:
@@ -79,6 +83,7 @@ class View:
             table=archive.read_table(path, iterations=header.iterations),
             numbers=numbers,
             source=source,
+            stage=stage,
             message=message,
             model=model,
             model_iteration=iteration,

@@ -155,6 +155,7 @@ def _points(view: View) -> dict[str, Any]:
     numbers("deviation", view.numbers["std"])
     numbers("P(feasible)", view.numbers["feasibility"])
     words("found as", view.source.tolist())
+    words("picked by the stage", view.stage.tolist(), hidden=True)
     numbers("acquisition", view.numbers["value"], hidden=True)
     numbers("next best", view.numbers["runner_up"], hidden=True)
     numbers("pending then", view.numbers["num_pending"], hidden=True)

@@ -193,15 +193,17 @@ def batch(view: View) -> Figure | None:
     )
     symbols = ["circle", "square", "diamond-open", "cross", "triangle-up-open", "x", "star"]
     colours = [BLUE, ORANGE, BLACK, GREEN, GREY, "#CC79A7", "#E69F00"]
-    for i, source in enumerate(sorted(set(view.source[rows]))):
-        part = np.flatnonzero(view.source[rows] == source)
+    # The stage that picked a point; archives of before know only how the point was found.
+    named = np.where(view.stage[rows] != "", view.stage[rows], view.source[rows])
+    for i, stage in enumerate(sorted(set(named))):
+        part = np.flatnonzero(named == stage)
         marker = {"symbol": symbols[i % 7], "color": colours[i % 7], "size": 9}
         for line, y in ((1, value[part]), (2, view.nearest[rows[part]])):
             figure.add_scatter(
-                x=part + 1, y=y, mode="markers", name=escape(source), legendgroup=source,
+                x=part + 1, y=y, mode="markers", name=escape(stage), legendgroup=stage,
                 showlegend=line == 1, marker=marker, customdata=rows[part], row=line, col=1,
                 text=[view.id(row) for row in rows[part]],
-                hovertemplate="%{text}: %{y:.4g}<extra>" + escape(source) + "</extra>",
+                hovertemplate="%{text}: %{y:.4g}<extra>" + escape(stage) + "</extra>",
             )  # fmt: skip
     positive = value[np.isfinite(value)]
     log = positive.min() > 0 and positive.max() > 10 * positive.min()

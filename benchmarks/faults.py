@@ -268,7 +268,11 @@ class Trial:
             "not_ok": {p: s for p, s in statuses.items() if s != "ok"},
             "repeated": sorted(set(repeated) - set(in_window)),
             "in_window": sorted(in_window),
-            "tracebacks": log.count("Traceback (most recent call last)"),
+            # Ours, and not of Snakemake itself on a disk that refuses.
+            "tracebacks": sum(
+                f'"{ROOT}/dngo/' in part.split("Error:")[0]
+                for part in log.split("Traceback (most recent call last)")[1:]
+            ),
             "archive": problems or "intact",
             "faults": dict(Counter(kind for _, kind in self.faults)),
         }

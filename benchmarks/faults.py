@@ -254,6 +254,9 @@ class Trial:
         in_window = [
             p for p, n in repeated.items() if any(0 <= t - n[0] <= window for t, _ in self.faults)
         ]
+        # An objective or its wrapper that is killed has failed: that is what is written down.
+        aimed = sum(kind in ("objective", "wrapper") for _, kind in self.faults)
+        killed = sorted(p for p, status in statuses.items() if status == "failed")[:aimed]
         log = self.log.read_text(errors="replace")
         for file in self.results.glob("logs/**/*.log"):
             log += file.read_text(errors="replace")
@@ -263,7 +266,8 @@ class Trial:
             "archived": len(statuses),
             "ended": len(ends),
             "started": sum(starts.values()),
-            "lost": sorted(p for p in ends if statuses.get(p) != "ok"),
+            "lost": sorted(p for p in ends if statuses.get(p) != "ok" and p not in killed),
+            "killed": killed,
             "missing": POINTS - len(statuses),
             "not_ok": {p: s for p, s in statuses.items() if s != "ok"},
             "repeated": sorted(set(repeated) - set(in_window)),

@@ -2,6 +2,7 @@
 
     python benchmarks/slurm_utilisation.py packing    CPU-s per evaluation besides the objective
     python benchmarks/slurm_utilisation.py overlap    utilisation with 1 and 2 batches in flight
+    python benchmarks/slurm_utilisation.py recovery   after a controller that has lost its state
 
 Both need root on a Debian machine (tests/slurm/up), and little else to run beside them. One line of
 JSON for each setting on standard output.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -120,11 +122,11 @@ def overlap(
 ) -> None:
     """The same study with 1 and 2 batches in flight; a batch is several times what runs at once.
 
-    whole: a batch is one job, which evaluates as many points at once as the node has CPUs.
+    whole: a batch is one job, which has its share of the slots; one CPU more is for fits.
     """
     for batches in in_flight:
         with (
-            cluster_of("--nodes", "1", "--cpus", str(cpus)) as cluster,
+            cluster_of("--nodes", "1", "--cpus", str(cpus + whole)) as cluster,
             tempfile.TemporaryDirectory() as folder,
         ):
             toy = SlurmStudy(
@@ -195,6 +197,32 @@ def utilisation(records: list[dict[str, str]], cpus: int) -> dict[str, float]:
     }
 
 
+def recovery(jobs: int) -> None:
+    """Seconds until all jobs are submitted anew, once a controller is back that knows none of them."""
+    with cluster_of() as cluster, tempfile.TemporaryDirectory() as folder:
+        toy = SlurmStudy(
+            Path(folder) / "study",
+            cluster,
+            design={"size": jobs},
+            points_per_job=1,
+            resources={"evaluate": {"slurm_extra": "--hold"}},
+        )
+        toy.propose_design()
+        toy.start("--seconds-between-status-checks", "10", "--latency-wait", "60")
+        toy.until(lambda: len(toy.jobs()) == jobs, "all jobs are in the queue", timeout=600)
+        cluster.stop("slurmctld", signal.SIGKILL)
+        for path in (cluster.folder / "state" / "slurmctld").glob("job_state*"):
+            path.unlink()
+        cluster.up()
+        began = time.monotonic()
+        assert not toy.jobs()
+        toy.until(lambda: len(toy.jobs()) == jobs, "all jobs are in the queue again", timeout=3600)
+        show(jobs=jobs, recovery_s=round(time.monotonic() - began, 1))
+        assert toy.process is not None
+        toy.process.send_signal(signal.SIGINT)
+        toy.process.wait(120)
+
+
 def show(**row: Any) -> None:
     print(json.dumps(row), flush=True)
 
@@ -214,8 +242,12 @@ def main() -> None:
     second.add_argument("--cpus", type=int, default=4, help="evaluations at once")
     second.add_argument("--in-flight", type=int, nargs="+", default=[1, 2])
     second.add_argument("--whole", action="store_true", help="a batch is one job")
+    third = commands.add_parser("recovery")
+    third.add_argument("--jobs", type=int, default=40)
     options = vars(parser.parse_args())
-    {"packing": packing, "overlap": overlap}[options.pop("command")](**options)
+    {"packing": packing, "overlap": overlap, "recovery": recovery}[options.pop("command")](
+        **options
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import signal
 import sys
 import tempfile
@@ -183,6 +184,8 @@ def utilisation(records: list[dict[str, str]], cpus: int) -> dict[str, float]:
     size = [int(r["ProcCnt"]) for r in records]
 
     def busy(start: float, stop: float) -> float:
+        if stop <= start:  # fewer jobs than slots
+            return math.nan
         inside = (max(0.0, min(e, stop) - max(b, start)) for b, e in spans)
         return sum(n * t for n, t in zip(size, inside, strict=True)) / (cpus * (stop - start))
 

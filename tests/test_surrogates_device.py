@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -42,11 +45,26 @@ def test_no_gpu_is_one_line(kind: str):
         fitted(kind, "cuda")
 
 
-def test_threads_and_determinism_are_put_back():
-    def state():
-        return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+def test_a_fit_runs_on_one_thread_and_puts_back_what_it_found():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with deterministic("cpu"):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
-    before = state()
-    with deterministic("cpu"):
-        assert state() == (1, True)
-    assert state() == before
+
+def test_a_fit_loads_no_compiler():
+    """Which torch's own optimizers, and its switch for deterministic algorithms, do."""
+    code = (
+        "import sys\nimport numpy as np\n"
+        "from dngo.surrogates import TrainingData, fit_model\n"
+        "from dngo.surrogates.settings import SurrogateSettings\n"
+        "x = np.random.default_rng(0).random((30, 2))\n"
+        "few = SurrogateSettings(kind='adaptive_basis', networks={'steps': 20, 'epochs': 0})\n"
+        "fit_model(TrainingData(x=x, y=x[:, 0]), few, rng=np.random.default_rng(1))\n"
+        "assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,16 +7,16 @@ imports torch.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-import torch.utils.deterministic
 from torch.nn import functional
 
 from dngo.errors import UserError
@@ -28,6 +28,7 @@ from dngo.types import Array, Progress, Rows
 # linear function of x, which generalises better from few observations.
 INITIAL_GAIN = 0.577
 BETAS = (0.9, 0.99)  # of Adam; the second is less than usual, as there are some thousand steps only
+EPSILON = 1e-8  # of Adam: keeps a parameter whose gradient is zero where it is
 AT_ONCE = 200  # steps whose minibatches are sent to the device together
 LOG_LIMIT = 12.0  # of log alpha and log beta: noise-free data would drive beta to infinity
 
@@ -46,21 +47,18 @@ def deterministic(device: str) -> Iterator[torch.device]:
             f"{socket.gethostname()}; give the fit a GPU (resources.fit), or set device: cpu"
         )
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for it
-    memory: Any = torch.utils.deterministic
-    before = (
-        torch.get_num_threads(),
-        torch.are_deterministic_algorithms_enabled(),
-        memory.fill_uninitialized_memory,
-    )
+    threads, flag = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # every tensor here is written before it is read
+    # On one thread of a processor every operation here is deterministic, and asking for it loads
+    # torch's compiler: 2 CPU seconds, as much as a fit takes.
+    if device == "cuda":
+        torch.use_deterministic_algorithms(True)
     try:
         yield torch.device(device)
     finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
-        memory.fill_uninitialized_memory = before[2]
+        torch.set_num_threads(threads)
+        if device == "cuda":
+            torch.use_deterministic_algorithms(flag)
 
 
 def train_networks(
@@ -135,26 +133,30 @@ def _descend(
     with deterministic(settings.device) as device:
         inputs = torch.as_tensor(inputs_of(x), dtype=torch.float32, device=device)
         wanted = torch.as_tensor(targets, dtype=torch.float32, device=device)
-        leaves = [torch.tensor(p, device=device, requires_grad=True) for p in start]
-        weights, biases = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
-        optimizer = _optimizer(weights, biases, settings)
+        flat = torch.tensor(np.concatenate([p.ravel() for p in start]), device=device)
+        parts = [p.shape for p in start]
+        decayed = sum(p.size for p in start[: len(start) // 2])
+        optimizer = Optimizer(flat, decayed, settings)
         for first in range(0, steps, AT_ONCE):
             some = min(AT_ONCE, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):
-                rate = 0.5 * settings.learning_rate * (1 + np.cos(np.pi * (first + i) / steps))
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
-                optimizer.zero_grad()
+                leaves = _views(flat.requires_grad_(), parts)
+                weights, biases = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
                 hidden = _hidden(inputs[rows[i]], weights[:-1], biases[:-1], settings.activation)
                 output = torch.baddbmm(biases[-1], hidden, weights[-1])[..., 0]
                 error = factor * objective(output, wanted[rows[i]], reduction="sum")
-                error.backward()
-                optimizer.step()
+                optimizer.step(torch.autograd.grad(error, flat)[0], (first + i) / steps)
             if progress is not None:
                 progress((first + some) / steps, "training networks")
-        return [leaf.detach().cpu().numpy() for leaf in leaves]
+        return [leaf.cpu().numpy() for leaf in _views(flat.detach(), parts)]
+
+
+def _views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+    """All parameters as parts of one vector, so that a step is one of few operations."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    return [part.view(tuple(shape)) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
 
 
 def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
@@ -165,17 +167,36 @@ def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Ro
             yield rows[i : i + size]
 
 
-def _optimizer(
-    weights: Tensors, others: Tensors, settings: TrainedNetworkSettings
-) -> torch.optim.Optimizer:
-    """The one that the settings ask for; it decays the weights alone."""
-    groups = [
-        {"params": list(weights), "weight_decay": settings.weight_decay},
-        {"params": list(others), "weight_decay": 0.0},
-    ]
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, momentum=settings.momentum or 0.0)
-    return torch.optim.AdamW(groups, betas=BETAS, fused=True)
+class Optimizer:
+    """Adam with decoupled decay (Loshchilov and Hutter 2019), or SGD with momentum and an L2 penalty.
+
+    flat: all parameters, changed in place, the first `decayed` of them decayed. The rate falls along
+    a cosine. Written out, since the first step of torch's own loads a compiler: 1.8 CPU seconds, as
+    much as a fit takes.
+    """
+
+    def __init__(self, flat: torch.Tensor, decayed: int, settings: TrainedNetworkSettings) -> None:
+        self.flat, self.settings, self.steps = flat, settings, 0
+        self.decay = torch.zeros_like(flat)
+        self.decay[:decayed] = settings.weight_decay
+        self.mean, self.square = torch.zeros_like(flat), torch.zeros_like(flat)
+
+    @torch.no_grad()
+    def step(self, gradient: torch.Tensor, done: float) -> None:
+        """done: share of all steps before this one."""
+        self.steps += 1
+        rate = 0.5 * self.settings.learning_rate * (1.0 + math.cos(math.pi * done))
+        if self.settings.optimizer == "sgd":
+            gradient = gradient.addcmul(self.decay, self.flat)
+            self.mean.mul_(self.settings.momentum or 0.0).add_(gradient)
+            self.flat.add_(self.mean, alpha=-rate)
+            return
+        first, second = BETAS
+        self.flat.addcmul_(self.flat, self.decay, value=-rate)
+        self.mean.lerp_(gradient, 1.0 - first)
+        self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
+        root = self.square.sqrt().mul_((1.0 - second**self.steps) ** -0.5).add_(EPSILON)
+        self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 
 def _hidden(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> torch.Tensor:
@@ -212,24 +233,22 @@ def train_on_evidence(
     if len(x) == 0:
         return network
     with deterministic(settings.device) as device:
-        weights, biases = (
-            [torch.tensor(p, device=device, requires_grad=True) for p in part]
-            for part in (network.weights, network.biases)
-        )
-        logs = torch.tensor([0.0, 2.0], dtype=torch.float64, device=device, requires_grad=True)
+        start = [*network.weights, *network.biases, np.array([0.0, 2.0])]
+        parts = [p.shape for p in start]
+        flat = torch.tensor(np.concatenate([p.ravel() for p in start]), device=device)
+        decayed = sum(w.size for w in network.weights)
+        optimizer = Optimizer(flat, decayed, settings.model_copy(update={"optimizer": "adam"}))
         inputs, y = (torch.as_tensor(a, device=device) for a in (x, targets))
-        adam = settings.model_copy(update={"optimizer": "adam"})
-        optimizer = _optimizer(weights, [*biases, logs], adam)
+        layers = len(network.weights)
         for step in range(settings.steps):
-            rate = 0.5 * settings.learning_rate * (1 + np.cos(np.pi * step / settings.steps))
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.zero_grad()
-            phi = torch_features(inputs, weights, biases, network.activation)
-            (-log_evidence(phi, y, logs[0], logs[1]) / len(x)).backward()
-            optimizer.step()
+            *leaves, logs = _views(flat.requires_grad_(), parts)
+            phi = torch_features(inputs, leaves[:layers], leaves[layers:], network.activation)
+            error = -log_evidence(phi, y, logs[0], logs[1]) / len(x)
+            optimizer.step(torch.autograd.grad(error, flat)[0], step / settings.steps)
             with torch.no_grad():
-                logs.clamp_(-LOG_LIMIT, LOG_LIMIT)
+                flat[-2:].clamp_(-LOG_LIMIT, LOG_LIMIT)
+        *leaves, _ = _views(flat.detach(), parts)
+        weights, biases = leaves[:layers], leaves[layers:]
         return Network(
             tuple(w.detach().cpu().numpy() for w in weights),
             tuple(b.detach().cpu().numpy() for b in biases),

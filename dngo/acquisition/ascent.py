@@ -57,7 +57,7 @@ def _moved(space: Space, v: Array, u: Array, free: NDArray[np.bool_], coordinate
     everything = np.tile(u, (len(coordinates), 1))
     everything[:, free] = coordinates
     moved = np.tile(v, (len(coordinates), 1))
-    moved[:, free] = space.from_unit(everything)[:, free]
+    moved[:, free] = space.at(everything)[:, free]
     return space.round(moved)
 
 

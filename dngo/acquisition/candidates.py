@@ -147,7 +147,7 @@ def around(
     scale = np.exp(rng.uniform(np.log(smallest), np.log(largest), (size, 1)))
     steps = scale * rng.standard_normal(u.shape)
     jumps = rng.random(u.shape)
-    v = space.from_unit(np.clip(np.where(moves, u + steps, u), 0.0, 1.0))
+    v = space.at(np.clip(np.where(moves, u + steps, u), 0.0, 1.0))
     for j, column in enumerate(space.columns):
         if column.levels is None:
             continue

@@ -323,17 +323,20 @@ class Feasible:
         u = self.space.unit(v)
         inactive = np.isnan(v)
         frozen = ~self.ordered | inactive
+        rows = np.arange(len(v))  # those that still move
         for _ in range(PROJECTIONS):
-            before = u
+            before, now, still = u[rows], u[rows], frozen[rows]
             for condition in self.conditions:
-                here = self._between(u)
-                here[inactive] = np.nan
+                here = self._between(now)
+                here[inactive[rows]] = np.nan
                 if condition.most is not None:
-                    u, frozen = self._fewest(condition, here, u, frozen)
+                    now, still = self._fewest(condition, here, now, still)
                 else:
-                    u = u - self._step(condition, here, u, frozen)
-            u = np.clip(u, self.lowest, self.highest)
-            if np.abs(u - before).max(initial=0.0) < 1e-12:
+                    now = now - self._step(condition, here, now, still)
+            now = np.clip(now, self.lowest, self.highest)
+            u[rows], frozen[rows] = now, still
+            rows = rows[np.abs(now - before).max(axis=1, initial=0.0) > 1e-12]
+            if len(rows) == 0:
                 break
         here = self._between(u)
         here[:, ~self.ordered] = v[:, ~self.ordered]

@@ -40,7 +40,8 @@ RELATIVE = 1e-9
 Excess = Callable[[Array], Array]
 """Natural values (n, k) -> (n,), at most zero where a condition holds."""
 Number = Callable[[Array], tuple[Array, Array]]
-"""Natural values (n, k) -> values (n,), and the magnitudes of the terms that they are sums of."""
+"""Natural values (n, k) -> values (n,), and the magnitudes of the terms that they are sums of; a
+constant is one number."""
 
 
 class ExpressionError(ValueError):
@@ -243,19 +244,21 @@ class _Reader:
             with np.errstate(all="ignore"):
                 (a, a_size), (b, b_size) = low(v), high(v)
                 gap, rounding = a - b, RELATIVE * np.maximum(a_size, b_size)
-                broken = {
-                    "<=": gap - rounding,
-                    "<": gap + np.maximum(rounding, 1e-300),
-                    "==": np.abs(gap) - rounding,
-                    "!=": np.maximum(rounding, 1e-300) - np.abs(gap),
-                }[op]
-            return np.where(np.isnan(broken), np.inf, broken)
+                if op == "<=":
+                    broken = gap - rounding
+                elif op == "==":
+                    broken = np.abs(gap) - rounding
+                elif op == "<":
+                    broken = gap + np.maximum(rounding, 1e-300)
+                else:
+                    broken = np.maximum(rounding, 1e-300) - np.abs(gap)
+            return np.broadcast_to(np.where(np.isnan(broken), np.inf, broken), len(v))
 
         columns = tuple(sorted({*self._names(left), *self._names(right)}))
 
         def gap(v: Array) -> Array:
             with np.errstate(all="ignore"):
-                return low(v)[0] - high(v)[0]
+                return np.broadcast_to(low(v)[0] - high(v)[0], len(v))
 
         condition = Condition("", columns, excess, gap=gap if op == "==" else None)
         most = self._most(left, op, right)
@@ -290,7 +293,8 @@ class _Reader:
             return self._value(node)
         if isinstance(node, ast.Constant):
             constant = self._finite(node)
-            return lambda v: (np.full(len(v), constant), np.full(len(v), abs(constant)))
+            number, size = np.array(constant), np.array(abs(constant))
+            return lambda v: (number, size)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             inner = self._number(node.operand)
             return _mapped(inner, np.negative) if isinstance(node.op, ast.USub) else inner
@@ -359,7 +363,7 @@ class _Reader:
 
         def value(v: Array) -> tuple[Array, Array]:
             found = [part(v) for part in parts]
-            values, sizes = np.array([f[0] for f in found]), np.array([f[1] for f in found])
+            values, sizes = (np.array(np.broadcast_arrays(*f)) for f in zip(*found, strict=True))
             if name == "sum":
                 return values.sum(axis=0), sizes.sum(axis=0)
             if name == "count_nonzero":

@@ -168,11 +168,15 @@ class Space:
 
     def from_unit(self, u: np.ndarray) -> np.ndarray:
         """Natural values near coordinates u (n, k), on the grids, that keep the constraints: (n, k)."""
+        v = self.at(u)
+        return self.feasible.repair(v) if self.conditions else v
+
+    def at(self, u: np.ndarray) -> np.ndarray:
+        """The nearest natural values to coordinates u: (n, k), whatever the constraints."""
         u = np.clip(np.atleast_2d(np.asarray(u, dtype=float)), 0.0, 1.0)
         columns = [from_coordinate(c, u[:, j]) for j, c in enumerate(self.columns)]
         v = np.column_stack(columns) if columns else np.empty((len(u), 0))
-        v = self._mask(v)
-        return self.feasible.repair(v) if self.conditions else v
+        return self._mask(v)
 
     def encode(self, v: np.ndarray) -> np.ndarray:
         """Model inputs x: (n, d) in the unit cube of natural values v: (n, k)."""

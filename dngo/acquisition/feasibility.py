@@ -14,7 +14,7 @@ from dngo.acquisition.state import BatchState
 from dngo.types import Array
 
 # Of min_feasibility, what a pick on the boundary must have: a boundary drawn too tightly is corrected
-# by points that are more likely beyond it than not. Shares between a quarter and a half found the same.
+# by points that are more likely beyond it than not. Not measured by itself.
 BOUNDARY_SHARE = 0.25
 # Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
 OUT_OF_BOUNDS = 1e6

@@ -32,12 +32,11 @@ class RegionRules:
     improved: float = 1e-3
     # A point has a region of its own if all better points are so many times farther from it than is
     # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
-    # converged, small gaps are usual. Regions of their own for the ends of funnels came with half of
-    # Hartmann6's runs ending in the second one; the two numbers were not measured one by one.
+    # converged, small gaps are usual. Not measured one by one.
     detached: float = 2.0
     apart: float = 0.15
     looked_among: int = 1000  # best points, each at the cost of its distances to the better ones
-    most: int = 16  # regions; a batch has never come to the sixteenth
+    most: int = 16  # regions that are listed; a batch models the first few (`LocalSearch.regions`)
     # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
     nothing_known: float = 10.0
     most_share: float = 0.95  # of a batch: something is left that looks elsewhere

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.numerics import child
-from dngo.surrogates.problem import Fit, Problem
+from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.regression import fit_regression, folds
 from dngo.surrogates.settings import AdaptiveBasis, Auto, ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
@@ -69,19 +69,8 @@ def fit_mixture(
         )
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
-    found = (
-        bases.diagnostics
-        | process.diagnostics
-        | {
-            "gp_out_of_fold_log_density": float(np.mean(density)),
-            "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
-            "gp_share": float(share[0]),
-        }
-    )
-    batch = problem.batch
-    if batch is not None and np.any(newest := batch[trial.rows] == np.max(batch)):
-        found["gp_newest_log_density"] = float(np.mean(density[newest]))
-        found["basis_newest_log_density"] = float(np.mean(trial.log_density[newest]))
+    found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
+    found |= _judged(density, trial, problem.batch)
     if share[1] < NEGLIGIBLE:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
@@ -90,6 +79,18 @@ def fit_mixture(
     if share[0] >= NEGLIGIBLE:
         weighted.append(replace(process.components[0], weight=float(share[0])))
     return Fit(tuple(weighted), found, trial)
+
+
+def _judged(density: Array, trial: Trial, batch: Array | None) -> dict[str, float]:
+    """How well the process, `density` (m,), and the bases predict what they had not seen."""
+    found = {
+        "gp_out_of_fold_log_density": float(np.mean(density)),
+        "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
+    }
+    if batch is not None and np.any(newest := batch[trial.rows] == np.max(batch)):
+        found["gp_newest_log_density"] = float(np.mean(density[newest]))
+        found["basis_newest_log_density"] = float(np.mean(trial.log_density[newest]))
+    return found
 
 
 def left_out_density(process: GaussianProcess, fold: Rows) -> Array:

@@ -4,7 +4,7 @@ Post-hoc Bayesian linear regression on a network that interpolates its data sees
 zero: the evidence (8) then chooses a noise near zero, and the model is certain of what it has
 not seen. So by default network k leaves out fold k, and the hyperparameters are sampled from
 the predictive likelihood of what each network has left out. The paper's recipe, one network and
-the evidence of its own training data, is `calibration: in_sample` with `networks: 1`.
+the evidence of its own training data, is `calibration: in_sample` with one network.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def fit_regression(
 ) -> Fit[FiniteBasis]:
     """A component for each network. fold: (n,) the network that leaves each row out; drawn if None."""
     x, targets, ensemble = problem.x, problem.targets, settings.networks.ensemble
-    if fold is None:
-        fold = folds(len(x), ensemble, child(rng))
+    fold = folds(len(x), ensemble, child(rng)) if fold is None else fold
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(ensemble)]
     else:
@@ -71,6 +70,18 @@ def fit_regression(
     if settings.calibration == "in_sample":
         return _in_sample(x, targets, networks, settings, rng)
     left_out = _LeftOut.fit(x, targets, networks, fold, child(rng))
+    return _out_of_fold(x, targets, left_out, networks, settings, rng)
+
+
+def _out_of_fold(
+    x: Array,
+    targets: Array,
+    left_out: _LeftOut,
+    networks: list[Network],
+    settings: AdaptiveBasis,
+    rng: np.random.Generator,
+) -> Fit[FiniteBasis]:
+    """Heads with alpha, beta and an inflation from what each network has left out."""
     chain = slice_sample(
         left_out.log_posterior,
         np.zeros(3),

@@ -6,6 +6,8 @@ posterior itself, come from all of them, by Bayesian linear regression on the ke
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dngo.surrogates.apart import apart
@@ -53,29 +55,69 @@ def fit_sparse_process(
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
     lengths = fit_process(Problem(x[some], targets[some]), fewer, rng=streams[1])
     (exact,), found = lengths.components, lengths.diagnostics
+    inducing = _inducing(x, targets, some, size, streams[0])
+    fits = [_Head.fit(problem, exact, h, inducing, rng=streams[2]) for h in range(samples)]
+    densities = [_left_out(fit, targets, fold, rows) for fit in fits]
+    signal, noise = (np.array([getattr(fit, name) for fit in fits]) for name in ("signal", "noise"))
+    process = GaussianProcess(
+        inducing,
+        np.empty(0),
+        exact.log_lengthscales,
+        signal,
+        noise,
+        exact.kernel,
+        reduction=np.array([fit.reduction for fit in fits]),
+        readout=np.array([fit.readout for fit in fits]),
+    )
+    found |= {
+        "gp_log_noise": float(np.mean(np.log(noise))),
+        "gp_log_signal": float(np.mean(np.log(signal))),
+    }
+    density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
+    return Fit((process,), found, Trial(rows, density))
+
+
+def _inducing(x: Array, targets: Array, some: Rows, size: int, rng: np.random.Generator) -> Array:
+    """`size` inducing inputs: some of the best observations, the others among rows `some`."""
     best = np.argsort(targets, kind="stable")[: size // NEAR_OPTIMUM]
-    others = np.setdiff1d(some, best)
-    others = streams[0].permutation(others)[: size - len(best)]
-    inducing = x[np.sort(np.concatenate([best, others]))]
-    signal, noise = np.empty(samples), np.empty(samples)
-    reduction = np.empty((samples, len(inducing), len(inducing)))
-    readout = np.empty((samples, len(inducing)))
-    densities = []
-    for h in range(samples):
-        unit = GaussianProcess(
-            inducing[:0],
-            targets[:0],
-            exact.log_lengthscales[h : h + 1],
-            np.ones(1),
-            np.ones(1),
-            exact.kernel,
-        )
+    others = rng.permutation(np.setdiff1d(some, best))[: size - len(best)]
+    return x[np.sort(np.concatenate([best, others]))]
+
+
+@dataclass(frozen=True)
+class _Head:
+    """Bayesian linear regression on the features of one sample's kernel.
+
+    phi: (n, m) the observations' features; reduction (m, m) and readout (m,): as of
+    `GaussianProcess`.
+    """
+
+    phi: Array
+    signal: float
+    noise: float
+    reduction: Array
+    readout: Array
+
+    @classmethod
+    def fit(
+        cls,
+        problem: Problem,
+        exact: GaussianProcess,
+        h: int,
+        inducing: Array,
+        *,
+        rng: np.random.Generator,
+    ) -> _Head:
+        """With the lengthscales of sample h of a process; signal and noise are drawn anew."""
+        nothing = np.empty(0)
+        lengthscales, one = exact.log_lengthscales[h : h + 1], np.ones(1)
+        unit = GaussianProcess(inducing[:0], nothing, lengthscales, one, one, exact.kernel)
         covariance = unit.covariance(inducing, inducing)[0]
         whitening = inverse_cholesky(covariance + JITTER * np.eye(len(inducing)))
-        phi = unit.covariance(x, inducing)[0] @ whitening.T
-        head = Regression.fit(phi, targets)
+        phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
+        head = Regression.fit(phi, problem.targets)
 
-        def log_posterior(log: Array, head: Regression = head) -> float:
+        def log_posterior(log: Array) -> float:
             share = (log[1] - log[0] - np.log(NOISE)) / NOISE_DEVIATION
             if np.max(np.abs(log)) > 20.0 or abs(share) > 6.0:
                 return -np.inf
@@ -86,41 +128,20 @@ def fit_sparse_process(
         if not np.isfinite(log_posterior(start)):
             start = np.array([0.0, np.log(NOISE)])
         chain = slice_sample(
-            log_posterior, start, width=1.0, samples=1, burn_in=BURN_IN, thin=1, rng=streams[2]
+            log_posterior, start, width=1.0, samples=1, burn_in=BURN_IN, thin=1, rng=rng
         )
-        signal[h], noise[h] = np.exp(chain[0])
-        mean, variance = (part[0] for part in head.posterior(1 / signal[[h]], 1 / noise[[h]]))
-        gained = np.sqrt(np.maximum(signal[h] - variance, 1e-12 * signal[h]))
-        reduction[h] = (gained / signal[h])[:, None] * (head.rotation.T @ whitening)
-        readout[h] = mean / gained
-        densities.append(_left_out(phi, targets, fold, rows, signal[h], noise[h]))
-    process = GaussianProcess(
-        inducing,
-        np.empty(0),
-        exact.log_lengthscales,
-        signal,
-        noise,
-        exact.kernel,
-        reduction=reduction,
-        readout=readout,
-    )
-    found |= {
-        "gp_log_noise": float(np.mean(np.log(noise))),
-        "gp_log_signal": float(np.mean(np.log(signal))),
-    }
-    density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
-    return Fit((process,), found, Trial(rows, density))
+        signal, noise = np.exp(chain[0])
+        mean, variance = (
+            part[0] for part in head.posterior(1 / np.array([signal]), 1 / np.array([noise]))
+        )
+        gained = np.sqrt(np.maximum(signal - variance, 1e-12 * signal))
+        reduction = (gained / signal)[:, None] * (head.rotation.T @ whitening)
+        return cls(phi, signal, noise, reduction, mean / gained)
 
 
-def _left_out(
-    phi: Array,
-    targets: Array,
-    fold: Rows,
-    rows: Rows,
-    signal: float,
-    noise: float,
-) -> Array:
+def _left_out(head: _Head, targets: Array, fold: Rows, rows: Rows) -> Array:
     """Log density of each of `rows` given the other folds: (m,)."""
+    phi, signal, noise = head.phi, head.signal, head.noise
     density = np.empty(len(rows))
     gram, projection = phi.T @ phi, phi.T @ targets
     for k in np.unique(fold):

@@ -8,7 +8,7 @@ polling      One `squeue` for all jobs, as often as the profile says. The plugin
 outputs      are waited for here, for all jobs at once; Snakemake waits for one job after another.
 submission   waits for a controller that is away, and while Slurm refuses for a reason that passes; a
              refusal that stays ends the run with Slurm's words. The plugin counts each as an attempt.
-a job        is one Snakemake, and not a second one below `srun`: some 2 CPU-s and 120 MB less, and an
+a job        is one Snakemake, and not a second one below `srun`: which is less to start and to hold; an
              objective may call `srun` itself.
 logs         are in a folder of this run, for the folders that are empty at its end are removed: pending
              jobs of another run need theirs.

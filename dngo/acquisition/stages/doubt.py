@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 
-# The scale's limit: the model of Hartmann6's second funnel put the optimum six deviations off.
+# The scale's limit: with deviations so many times as wide any model expects something somewhere. Not
+# measured.
 MOST = 64.0
 LOOKED_AT = 2048  # candidates that the model is asked of, to spare the others
 

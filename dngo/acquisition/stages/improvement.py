@@ -28,8 +28,8 @@ LAST = -1e300  # a score below all others
 class Search:
     """How the acquisition is maximised. Shrinking steps find the hill, its gradient then the top.
 
-    Four rounds and the ascent gained 1 to 17 % of expected improvement over the rounds alone, on
-    five functions of 4 to 8 inputs; the numbers below were not measured one by one.
+    The ascent gained 1 to 17 % of expected improvement from where the rounds ended; the numbers
+    below were not measured one by one.
     """
 
     parents: int = 16  # candidates of the highest acquisition that a round's new ones surround

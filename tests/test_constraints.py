@@ -80,6 +80,18 @@ def test_an_expression_means_what_it_says(text: str, expected: bool) -> None:
     assert space.holds(space.from_parameters([POINT])).tolist() == [expected]
 
 
+def test_rounding_is_allowed_for_and_nothing_else() -> None:
+    """Of a hair more than one part in 1e9 a condition is broken; of what sums come to it is not."""
+    x1, x2 = 0.3 * (1 + np.array([0, 0.9e-9, 3e-9])), np.full(3, 0.3)
+    v = np.stack([x1, x2], axis=1)
+    for text in ("x1 <= 0.3", "x1 == x2", "10 * x1 - 3 <= 0"):
+        assert Space(floats(2), [text]).holds(v).tolist() == [True, True, False]
+    # The terms of the square's root are small beside those of a sum: 1e-9 of 0.01, not of 0.36.
+    square = np.array([[0.3 + 0.1, 0.3 + 0.1 * (1 + d)] for d in (0.0, 1e-10, 5e-8)])
+    assert Space(floats(2), ["(x2 - 0.3)**2 <= 0.01"]).holds(square).tolist() == [True, True, False]
+    assert Space(floats(3), ["x1 - x2 - x3 <= 0"]).holds(np.array([[0.3, 0.1, 0.2]])).all()
+
+
 def test_an_expression_holds_where_a_parameter_that_it_names_is_inactive() -> None:
     space = Space(everything(), ["gamma >= 0.5 and x >= 0", "n == 6 or gamma > 1"])
     without = {k: v for k, v in POINT.items() if k != "gamma"} | {"kind": "a", "x": 0.0, "n": 7}

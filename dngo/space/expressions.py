@@ -338,9 +338,10 @@ class _Reader:
             if op is ast.Sub:
                 return a - b, a_size + b_size
             if op is ast.Mult:
-                return a * b, a_size * b_size
+                # What the rounding of a factor's terms comes to in the product.
+                return a * b, np.maximum(a_size * np.abs(b), np.abs(a) * b_size)
             if op is ast.Pow:
-                return a**b, a_size**b
+                return a**b, a_size * np.abs(a) ** (b - 1)
             found = _OPERATORS[op](a, b)
             return found, a_size / np.abs(b) if op is ast.Div else np.abs(found)
 

@@ -141,7 +141,6 @@ def test_what_a_resumed_one_records_of_a_pick_leaves_its_old_rows_as_they_were(o
     archive.append(
         old,
         identity=before.identity,
-        space=space,
         batch=replace(batch, iteration=3, proposals=picked),
         outcomes=outcomes,
         surrogate=None,

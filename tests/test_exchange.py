@@ -87,6 +87,7 @@ def begin(study: Study) -> Path:
         training_digest="",
         pending=[],
         environment={},
+        versions=derive.versions(),
         proposals=proposals,
     )
     archive.append(

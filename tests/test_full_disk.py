@@ -74,12 +74,14 @@ def test_an_evaluation_on_a_disk_that_fills_up_is_run_once(disk: Path) -> None:
         "echo; echo 0.5"
     )
     runner = Runner(Objective(command=["bash", "-c", command]), ["x"], [], lambda p: files)
-    threading.Thread(target=lambda: (_wait_for(runs), time.sleep(3), filler.unlink())).start()
+    threading.Thread(
+        target=lambda: (_wait_for(runs), time.sleep(3), filler.unlink()), daemon=True
+    ).start()
     (outcome,) = evaluate(
         [Proposal(0, 0, {"x": 1}, "test")],
         lambda p: disk / "outcomes" / "0.json",
         lambda p: disk / "claims" / "0",
-        runner,
+        [runner],
         archived=lambda p: None,
     )
     assert (outcome.status, outcome.objective) == ("ok", 0.5)

@@ -20,9 +20,11 @@ def fitted(name: str):
     x = np.random.default_rng(0).random((30, 2))
     y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
     if name in ("bases", "sampled"):
-        few = {"burn_in": 50, "thin": 5} if name == "sampled" else {"steps": 50}
-        kind = "bohamiann" if name == "sampled" else "adaptive_basis"
-        settings = SurrogateSettings(kind=kind, warp=False, **few)
+        kinds = {
+            "bases": {"kind": "adaptive_basis", "networks": {"steps": 50, "epochs": 0}},
+            "sampled": {"kind": "bohamiann", "burn_in": 50, "thin": 5},
+        }
+        settings = SurrogateSettings(**kinds[name], warp=False)
         data = TrainingData(x=x, y=y)
         return fit_model(data, settings, rng=np.random.default_rng(1)).objective[0]
     process = GaussianProcess(

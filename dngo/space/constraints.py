@@ -25,8 +25,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.stats import qmc
 
 from dngo.errors import UserError
 from dngo.space.columns import between, edges, nearest, to_coordinate
@@ -80,6 +78,8 @@ class Feasible:
 
     def share(self, exponent: int = 14) -> float:
         """The share of the space that is feasible, estimated from 2^exponent points."""
+        from scipy.stats import qmc
+
         engine = qmc.Sobol(self.space.k, scramble=True, rng=np.random.default_rng(0))
         return float(self.holds(self.space.decode(engine.random_base2(exponent))).mean())
 
@@ -174,6 +174,8 @@ class Feasible:
 
         They are a part of the space, the same for every study of it: hence a stream of their own.
         """
+        from scipy.stats import qmc
+
         rng = np.random.default_rng(0)
         engine = qmc.Sobol(self.space.k, scramble=True, rng=rng)
         u = engine.random_base2(int(np.log2(DRAWN)))
@@ -229,6 +231,9 @@ class Feasible:
             rows.append([*a, 0.0 if c.linear.equality else float(np.linalg.norm(a))])
             most.append(bound + (0.0 if c.linear.equality else size))
             least.append(bound if c.linear.equality else -np.inf)
+        # What evaluates imports this module, and no scipy.
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
         found = milp(
             c=[*np.zeros(len(low)), -1.0],
             constraints=LinearConstraint(np.array(rows), least, most),

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from dngo.errors import UserError
 from dngo.storage.processes import host, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
@@ -56,11 +57,15 @@ class Claim:
         return self._take_over(owner)
 
     def owner(self) -> dict[str, Any] | None:
-        """Who holds the claim, or None."""
+        """Who holds the claim, or None; raises UserError for a folder in its place."""
         try:
             return json.loads(self.path.read_text())
         except FileNotFoundError:
             return None
+        except IsADirectoryError:
+            raise UserError(
+                f"{self.path}: a folder stands where a claim is kept; remove it"
+            ) from None
         except (OSError, ValueError):
             return {}
 

@@ -83,11 +83,11 @@ def test_points_side_by_side_on_a_node_that_is_handed_out_whole(study, cluster: 
 
 
 def test_a_job_that_made_progress_is_no_failed_attempt(study) -> None:
-    """Two minutes, of which half of one is a reserve, for points each of which may take 88 seconds."""
+    """Two minutes, of which half of one is a reserve, for points each of which may take the rest."""
     toy = study(
         points_per_job=4,
         retries=0,
-        objective={"command": "{python} objective.py", "time_limit": 88},
+        objective={"command": "{python} objective.py", "time_limit": 90},
         resources={"evaluate": {"mem_mb": 1000, "runtime": 2}},
     )
     output = toy.run(timeout=280)

@@ -1,10 +1,11 @@
-"""No key is without effect: each one of a kind is read when that kind is used, or is refused."""
+"""No key is without effect: each one of a kind changes what that kind fits, or is refused."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,53 @@ HEAD = {
     "objective": {"command": "run"},
     "space": {"x": {"type": "float", "low": 0, "high": 1}},
 }
-FEW = {"layers": 1, "width": 4, "steps": 3, "epochs": 0, "optimizer": "sgd", "ensemble": 2}
-FITS: dict[str, dict[str, Any]] = {
-    "auto": {"gp_limit": 5, "inducing": 4, "hyperparameter_samples": 2},
-    "adaptive_basis": {"calibration": "in_sample", "hyperparameter_samples": 2},
-    "gp": {"hyperparameter_samples": 2},
-    "bohamiann": {"posterior_samples": 2, "chains": 1, "burn_in": 5, "thin": 1},
-    "least_squares": {"relearn_every": 2},
+EXACT = SurrogateSettings.classes["gp"]
+# Small fits, of keys as `keys_of` names them; each kind takes those that it has.
+QUICK: dict[str, Any] = {
+    "warp": False,
+    "hyperparameter_samples": 2,
+    "posterior_samples": 2,
+    "chains": 1,
+    "burn_in": 5,
+    "thin": 1,
+    "networks.layers": 1,
+    "networks.width": 4,
+    "networks.steps": 3,
+    "networks.epochs": 0,
+    "networks.ensemble": 2,
+}
+WARPED = {"warp": True}
+# Another value of every key, and with what else it acts.
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "warp": (True,),
+    "highest_power": (1.0, WARPED),
+    "kernel": ("matern32",),
+    "ard": (False,),
+    "hyperparameter_samples": (3,),
+    "gp_limit": (5,),
+    "inducing": (4, {"gp_limit": 5}),
+    "training": ("evidence",),
+    "calibration": ("in_sample",),
+    "prior_mean": ("quadratic", {"calibration": "in_sample"}),
+    "posterior_samples": (3,),
+    "chains": (2,),
+    "burn_in": (6,),
+    "thin": (2,),
+    "heteroscedastic": (True,),
+    "relearn_every": (2,),
+    "likelihood": ("step",),
+    "networks.layers": (2,),
+    "networks.width": (5,),
+    "networks.minibatch": (4,),
+    "networks.device": ("cuda",),  # where there is no GPU, that is an error
+    "networks.activation": ("relu",),
+    "networks.optimizer": ("sgd",),
+    "networks.momentum": (0.5, {"networks.optimizer": "sgd"}),
+    "networks.learning_rate": (0.02,),
+    "networks.weight_decay": (0.3,),
+    "networks.steps": (4,),
+    "networks.epochs": (9,),
+    "networks.ensemble": (3,),
 }
 MODELLED = [k for k, c in AcquisitionSettings.classes.items() if issubclass(c, Modelled)]
 QUICK_SEARCH = SMALL.model_dump(include={"uniform_candidates", "local_candidates", "fantasies"})
@@ -80,27 +121,62 @@ def data(n: int = 30) -> TrainingData:
     )
 
 
-@pytest.mark.parametrize("kind", SurrogateSettings.classes)
-def test_every_key_of_a_surrogate_is_read_when_it_is_fitted(kind: str, monkeypatch) -> None:
-    given = dict(FITS[kind])
-    networks = SurrogateSettings.classes[kind].model_fields.get("networks")
-    if networks is not None:
-        known = networks.annotation.model_fields
-        given["networks"] = {k: v for k, v in FEW.items() if k in known}
-    settings = SurrogateSettings(kind=kind, **given)
+def keys_of(section: type[BaseModel]) -> Iterator[str]:
+    """The keys of a section but its kind, those of its networks as `networks.KEY`."""
+    for name, field in section.model_fields.items():
+        if name == "networks":
+            yield from (f"networks.{key}" for key in field.annotation.model_fields)
+        elif name != "kind":
+            yield name
+
+
+def known_to(section: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    """What of `given`, as `keys_of` names keys, a section has, as a document of it."""
+    document: dict[str, Any] = {}
+    for key in set(keys_of(section)) & given.keys():
+        place, _, name = key.rpartition(".")
+        (document.setdefault(place, {}) if place else document)[name] = given[key]
+    return document
+
+
+@cache
+def fitted(kind: str, changes: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
+    """What a quick fit believes and says of itself, or why it is refused; `classifier` is one, too."""
+    given = QUICK | dict(changes)
+    surrogate, classifier = SurrogateSettings(kind="gp", **known_to(EXACT, QUICK)), QUICK_CLASSIFIER
+    if kind == "classifier":
+        classifier = ClassifierSettings(**known_to(ClassifierSettings, given))
+    else:
+        surrogate = SurrogateSettings(kind=kind, **known_to(SurrogateSettings.classes[kind], given))
     rng = np.random.default_rng
     past = Past(2, model=lambda t: (None, {}), stream=rng)
-    with reading(settings, monkeypatch) as seen:
-        fit_model(data(), settings, QUICK_CLASSIFIER, rng=rng(0), past=past)
-    assert every_key(type(settings)) <= seen
+    x = rng(0).random((30, 2))
+    y = -1 / (0.05 + np.sum((x - 0.5) ** 2, axis=1))  # a narrow hole
+    told = TrainingData(x, y, batch=np.arange(30) // 10)
+    if kind == "classifier":
+        told = TrainingData(x, np.full(30, np.nan), {"small": (y > -5).astype(float)})
+    try:
+        model = fit_model(told, surrogate, classifier, rng=rng(0), past=past)
+    except UserError as error:
+        return (str(error),)
+    x = rng(1).random((7, 2))
+    found = [*model.predict(x), model.feasibility(x)]
+    return (*(part.tobytes() for part in found), repr(model.summary()))
 
 
-def test_every_key_of_the_classifier_is_read_when_it_is_fitted(monkeypatch) -> None:
-    settings = ClassifierSettings(networks=FEW)
-    gp = SurrogateSettings(kind="gp", **FITS["gp"])
-    with reading(settings, monkeypatch) as seen:
-        fit_model(data(), gp, settings, rng=np.random.default_rng(0))
-    assert every_key(ClassifierSettings) <= seen
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        (kind, key)
+        for kind, section in {**SurrogateSettings.classes, "classifier": ClassifierSettings}.items()
+        for key in keys_of(section)
+    ],
+)
+def test_every_key_changes_what_is_fitted(kind: str, key: str) -> None:
+    value, *where = OTHERS[key]
+    context = dict(where[0]) if where else {}
+    before = fitted(kind, tuple(sorted(context.items())))
+    assert fitted(kind, tuple(sorted({**context, key: value}.items()))) != before
 
 
 @pytest.mark.parametrize("kind", MODELLED)

@@ -333,7 +333,7 @@ def test_step_likelihood_has_the_moments_of_the_posterior(n):
     right = np.all((draws @ phi.T > 0) == (labels == 1), axis=1)
     draws = draws[right]
     mean, deviation = draws.mean(axis=0), draws.std(axis=0)
-    # Exact of one label but for FLIPPED; where several cut the same corner off, its deviations are
+    # Exact of one label but for `flipped`; where several cut the same corner off, its deviations are
     # known to be too small (Cunningham, Hennig and Lacoste-Julien 2011).
     np.testing.assert_allclose(head.mean, mean, atol=0.1 * deviation.max())
     found = np.sqrt(np.diag(head.covariance))

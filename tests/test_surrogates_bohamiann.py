@@ -9,7 +9,7 @@ import torch
 
 from dngo.acquisition.fantasies import Fantasies
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
-from dngo.surrogates.bohamiann import LOG_NOISE, LOG_NOISE_DEVIATION, Posterior
+from dngo.surrogates.bohamiann import RULES, Posterior
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import NetworkSettings, SurrogateSettings
 from dngo.surrogates.sghmc import Sampler
@@ -118,7 +118,7 @@ def test_the_energy_is_the_log_posterior(heteroscedastic: bool, tasks: int):
         error = (out[:, 0] - t) ** 2
         fit = 0.5 * np.sum(log_variance + error * np.exp(-log_variance))
         prior = 0.5 * np.sum(precision[c, :-1] * theta[c, :-1].numpy() ** 2)
-        noise = 0.5 * ((float(theta[c, -1]) - LOG_NOISE) / LOG_NOISE_DEVIATION) ** 2
+        noise = 0.5 * ((float(theta[c, -1]) - RULES.log_noise) / RULES.log_noise_deviation) ** 2
         assert found == pytest.approx(fit + prior + noise, rel=1e-9)
     # Of each network alone: what moves one does not touch another's energy.
     gradient = posterior.gradient(theta)

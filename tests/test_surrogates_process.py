@@ -16,7 +16,7 @@ from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.gaussian_process import CONSTANT, Evidence, GaussianProcess, fit_process
+from dngo.surrogates.gaussian_process import RULES, Evidence, GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
 from dngo.surrogates.network import Network
@@ -24,7 +24,8 @@ from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.surrogates.sparse_process import fit_sparse_process
-from dngo.surrogates.warping import POWERS, choose_scale
+from dngo.surrogates.warping import RULES as WARPING
+from dngo.surrogates.warping import choose_scale
 
 GP = SurrogateSettings(kind="gp", hyperparameter_samples=3)
 KERNELS = ["matern52", "matern32", "squared_exponential"]
@@ -93,7 +94,7 @@ def test_posterior_is_that_of_the_joint_gaussian(kernel):
         data = process.covariance(process.x, process.x)[h] + process.noise[h] * np.eye(6)
         cross = process.covariance(new, process.x)[h]
         np.testing.assert_allclose(mean[:, h], cross @ np.linalg.solve(data, process.targets))
-        prior = process.signal[h] * (1 + CONSTANT) + process.noise[h]
+        prior = process.signal[h] * (1 + RULES.constant) + process.noise[h]
         expected = prior - np.sum(cross * np.linalg.solve(data, cross.T).T, axis=1)
         np.testing.assert_allclose(variance[:, h], expected)
 
@@ -179,7 +180,10 @@ def test_diagnostics_of_a_chain_tell_independent_samples_from_sticky_ones():
 @pytest.mark.parametrize("n", [20, 40])
 def test_sparse_process_with_every_input_inducing_is_the_exact_one(n):
     rng = np.random.default_rng(0)
-    x, y = rng.random((n, 2)), rng.standard_normal(n)
+    x, y = (
+        stats.qmc.Halton(2, rng=rng).random(n),
+        rng.standard_normal(n),
+    )  # none too close to another
     fold, rows = np.arange(n) % 4, np.arange(n)
     fit = fit_sparse_process(Problem(x, y), GP, n, fold, rows, rng=rng)
     (sparse,), density = fit.components, fit.trial.log_density
@@ -239,7 +243,7 @@ def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
 # ---- the scale of the targets --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("power", WARPING.powers)
 def test_bent_scale_is_undone_and_knows_its_slope(power):
     y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 200.0, -90.0]
     scale = TargetScale.fit(y, power)

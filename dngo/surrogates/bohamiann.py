@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
 
 from dngo.surrogates.network import inputs_of
-from dngo.surrogates.numerics import child
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.sampled import SampledBasis, SampledNetworks
 from dngo.surrogates.settings import Bohamiann
@@ -17,13 +17,24 @@ from dngo.surrogates.sghmc import Sampler
 from dngo.surrogates.training import affine_tanh, deterministic
 from dngo.types import Progress
 
-EMBEDDING = 5  # L, inputs that tell the tasks apart
-# Log-normal prior of the noise variance, as a share of the targets'.
-LOG_NOISE, LOG_NOISE_DEVIATION = float(np.log(1e-2)), 2.0
-# Gamma prior of the weights' precision in each layer, over the layer's inputs.
-SHAPE, RATE = 1.0, 1.0
-GIBBS_EVERY = 20  # steps
-JUDGED = 64  # observations at which the chains' predictions are compared
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorRules:
+    """Priors of a network's parameters. None was measured by itself."""
+
+    embedding: int = 5  # L, inputs that tell the tasks apart
+    # Log-normal prior of the noise variance, as a share of the targets': its median's logarithm, and
+    # the deviation of the logarithm.
+    log_noise: float = float(np.log(1e-2))
+    log_noise_deviation: float = 2.0
+    # Gamma prior of the weights' precision in each layer, over the layer's inputs: an exponential.
+    shape: float = 1.0
+    rate: float = 1.0
+    gibbs_every: int = 20  # steps between draws of these precisions: they change slowly
+    judged: int = 64  # observations at which the chains' predictions are compared: cost
+
+
+RULES = PosteriorRules()
 
 
 def fit_bohamiann(
@@ -37,7 +48,6 @@ def fit_bohamiann(
 
     Where there are several tasks, a network is told by an embedding which one it sees.
     """
-    rng = child(rng)
     chains = min(settings.chains, settings.posterior_samples)
     with deterministic(settings.networks.device) as device:
         posterior = Posterior(problem, settings, chains, rng, device)
@@ -47,7 +57,7 @@ def fit_bohamiann(
         )
 
         def each(step: int) -> None:
-            if step % GIBBS_EVERY == 0:
+            if step % RULES.gibbs_every == 0:
                 posterior.gibbs(sampler.theta)
             if progress is not None and step % 200 == 0:
                 progress(step / max(settings.burn_in, step + 1), "sampling networks")
@@ -88,16 +98,16 @@ class Posterior:
         self.minibatches = self.n > 2 * networks.minibatch
         self.batch = networks.minibatch if self.minibatches else self.n
         outputs = 2 if settings.heteroscedastic else 1
-        inputs = self.d + (EMBEDDING if tasks else 0)
+        inputs = self.d + (RULES.embedding if tasks else 0)
         sizes = [inputs, *[networks.width] * networks.layers, outputs]
         self.layers = list(pairwise(sizes))
         self.shapes = [shape for a, b in self.layers for shape in ((a, b), (1, b))]
-        self.shapes += [(tasks, EMBEDDING if tasks else 0), (1, 1)]  # embeddings, log noise
+        self.shapes += [(tasks, RULES.embedding if tasks else 0), (1, 1)]  # embeddings, log noise
         self.counts = [a * b for a, b in self.shapes]
         # The precision of the priors of all parameters, and their means.
         self.precision = torch.ones((chains, sum(self.counts)), dtype=dtype, device=device)
         self.centre = torch.zeros_like(self.precision[0])
-        self.precision[:, -1], self.centre[-1] = 1.0 / LOG_NOISE_DEVIATION**2, LOG_NOISE
+        self.precision[:, -1], self.centre[-1] = 1.0 / RULES.log_noise_deviation**2, RULES.log_noise
         for (fan_in, _), block in zip(self.layers, self._weights(self.precision), strict=True):
             block[:] = fan_in
 
@@ -105,7 +115,7 @@ class Posterior:
         """A state for each chain, drawn from the prior but for the noise."""
         drawn = torch.as_tensor(self.rng.standard_normal(self.precision.shape)).to(self.precision)
         theta = drawn / self.precision.sqrt()
-        theta[:, -1] = LOG_NOISE
+        theta[:, -1] = RULES.log_noise
         return theta
 
     def split(self, theta: torch.Tensor) -> list[torch.Tensor]:
@@ -121,7 +131,7 @@ class Posterior:
         blocks = zip(self.layers, self._weights(theta), self._weights(self.precision), strict=True)
         for (fan_in, fan_out), w, block in blocks:
             squares = w.double().square().sum(dim=(1, 2)).cpu().numpy() * fan_in
-            shape, rate = SHAPE + 0.5 * fan_in * fan_out, RATE + 0.5 * squares
+            shape, rate = RULES.shape + 0.5 * fan_in * fan_out, RULES.rate + 0.5 * squares
             drawn = fan_in * self.rng.standard_gamma(shape, len(w)) / rate
             block[:] = torch.as_tensor(drawn).to(block)[:, None, None]
 
@@ -191,11 +201,11 @@ class Posterior:
         """
         if len(states) < 2 or self.chains < 2:
             return float("nan")
-        task = None if self.task is None else self.task[:JUDGED]
+        task = None if self.task is None else self.task[: RULES.judged]
         found = []
         for theta in states:
             *layers, embedding, _ = self.split(theta)
-            found.append(self._outputs(self.x[:JUDGED], task, layers, embedding)[..., 0])
+            found.append(self._outputs(self.x[: RULES.judged], task, layers, embedding)[..., 0])
         f = torch.stack(found).cpu().numpy().astype(float)  # (samples, C, rows)
         within = f.var(axis=0, ddof=1).mean(axis=0)
         between = f.mean(axis=0).var(axis=0, ddof=1)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dngo.surrogates.classifier import HEADS, Classifier
-from dngo.surrogates.numerics import child
+from dngo.surrogates.classifier import HEADS, RULES, Classifier
 from dngo.surrogates.settings import ClassifierSettings
 from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress, Rows
-
-PRECISIONS = np.geomspace(0.01, 10.0, 7)  # prior precisions of the weights to choose among
-INTERCEPT_PRECISION = 0.05  # of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely
 
 
 def fit_classifier(
@@ -33,30 +29,37 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    fold = _stratified_folds(labels, settings.networks.ensemble, child(rng))
+    folding, training_rng = rng.spawn(2)
+    fold = _stratified_folds(labels, settings.networks.ensemble, folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
         training = [np.arange(len(x))] * settings.networks.ensemble
     networks = train_networks(
-        x, labels, training, settings.networks, loss="logistic", rng=child(rng), progress=progress
+        x,
+        labels,
+        training,
+        settings.networks,
+        loss="logistic",
+        rng=training_rng,
+        progress=progress,
     )
     heads = HEADS[settings.likelihood]
     precision, score = 1.0, float("nan")
     features = [network.features(x) for network in networks]
     if settings.calibration == "out_of_fold":
-        scores = np.zeros(len(PRECISIONS))
+        scores = np.zeros(len(RULES.precisions))
         for k, phi in enumerate(features):
             seen, unseen = fold != k, fold == k
             start = None
-            for i in reversed(range(len(PRECISIONS))):
+            for i in reversed(range(len(scores))):
                 head = heads.fit(
-                    phi[seen], labels[seen], _prior(PRECISIONS[i], phi.shape[1]), start
+                    phi[seen], labels[seen], _prior(RULES.precisions[i], phi.shape[1]), start
                 )
                 start = head.mean
                 p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
                 scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
-        precision = float(PRECISIONS[np.argmax(scores)])
+        precision = RULES.precisions[int(np.argmax(scores))]
         score = float(scores.max() / len(labels))
     members = tuple(
         (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
@@ -67,7 +70,7 @@ def fit_classifier(
 
 def _prior(precision: float, size: int) -> Array:
     vector = np.full(size, precision)
-    vector[-1] = INTERCEPT_PRECISION
+    vector[-1] = RULES.intercept_precision
     return vector
 
 

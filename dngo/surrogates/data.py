@@ -6,23 +6,32 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import boxcox1p, inv_boxcox1p
 
+from dngo.thresholds import Threshold
 from dngo.types import Array
 
 if TYPE_CHECKING:
     import h5py
 
 
-# Tails beyond these many robust standard deviations are compressed. The upper one, which a
-# minimiser need not resolve, is compressed early and cut off; the lower one holds the optimum.
-UPPER_LINEAR = 5.0
-UPPER_LIMIT = 20.0
-LOWER_LINEAR = 20.0
+@dataclass(frozen=True, kw_only=True)
+class TailRules:
+    """Beyond how many robust standard deviations values count by their logarithm. Not measured."""
+
+    # A minimiser need not resolve the upper tail: it is compressed early, and cut off.
+    upper_linear: float = 5.0
+    upper_limit: float = 20.0
+    lower_linear: float = 20.0  # the lower one holds the optimum
+
+
+RULES = TailRules()
 
 
 @dataclass(frozen=True)
 class EarlierTask:
-    """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite."""
+    """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite; or
+    the number of a constraint, in its own units."""
 
     x: Array
     y: Array
@@ -36,18 +45,21 @@ class TrainingData:
     y: (n,) objective, minimised; NaN unless the outcome is ok.
     constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
     log_cost: (n,) ln of what each evaluation cost, NaN unknown; None: costs are not modelled.
-    noise: (n,) the standard deviation the objective reported, or NaN. Carried, not yet used.
     batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
     earlier: related studies, each a task of its own that the objective may resemble.
+    numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
+    earlier_numbers: name -> what related studies know of it.
     """
 
     x: Array
     y: Array
     constraints: dict[str, Array] = field(default_factory=dict)
     log_cost: Array | None = None
-    noise: Array | None = None
     batch: Array | None = None
     earlier: tuple[EarlierTask, ...] = ()
+    numbers: dict[str, Array] = field(default_factory=dict)
+    thresholds: dict[str, Threshold] = field(default_factory=dict)
+    earlier_numbers: dict[str, tuple[EarlierTask, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -55,17 +67,22 @@ class TrainingData:
             raise ValueError(
                 f"x must be a matrix of n rows and d columns, not of shape {self.x.shape}"
             )
-        columns = {
-            "y": self.y,
-            "log_cost": self.log_cost,
-            "noise": self.noise,
-            "batch": self.batch,
-        }
-        for name, column in {**columns, **self.constraints}.items():
+        columns = {"y": self.y, "log_cost": self.log_cost, "batch": self.batch}
+        for name, column in {**columns, **self.constraints, **self.numbers}.items():
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have shape ({n},), not {column.shape}")
         if not np.isfinite(self.x).all():
             raise ValueError("x must be finite")
+
+    def of_number(self, name: str) -> TrainingData | None:
+        """The number of a constraint in the objective's place; None if none is known."""
+        numbers, threshold = self.numbers.get(name), self.thresholds.get(name)
+        if threshold is None or numbers is None or np.isnan(numbers).all():
+            return None
+        sign = threshold.sign
+        known = self.earlier_numbers.get(name, ())
+        earlier = tuple(EarlierTask(e.x, sign * e.y) for e in known if len(e.y))
+        return TrainingData(self.x, sign * numbers, batch=self.batch, earlier=earlier)
 
 
 @dataclass(frozen=True)
@@ -134,8 +151,8 @@ class TargetScale:
         objectives. Past the cut-off, where the map is flat, that of the cut-off."""
         with np.errstate(over="ignore"):
             z = (y - self.centre) / self.spread
-        z = np.minimum(z, UPPER_LINEAR + np.expm1(UPPER_LIMIT - UPPER_LINEAR))
-        beyond = np.maximum(np.maximum(z - UPPER_LINEAR, -z - LOWER_LINEAR), 0.0)
+        z = np.minimum(z, RULES.upper_linear + np.expm1(RULES.upper_limit - RULES.upper_linear))
+        beyond = np.maximum(np.maximum(z - RULES.upper_linear, -z - RULES.lower_linear), 0.0)
         c = _compress(z)
         bent = (self.power - 1.0) * np.sign(c) * np.log1p(np.abs(c))
         constant = np.log(self.spread) + np.log(self.scale)
@@ -145,11 +162,7 @@ class TargetScale:
 def _bend(z: Array, power: float) -> Array:
     if power == 1.0:
         return z
-    return np.where(z >= 0, _box_cox(np.abs(z), power), -_box_cox(np.abs(z), 2.0 - power))
-
-
-def _box_cox(z: Array, power: float) -> Array:
-    return np.log1p(z) if power == 0.0 else np.expm1(power * np.log1p(z)) / power
+    return np.where(z >= 0, boxcox1p(np.abs(z), power), -boxcox1p(np.abs(z), 2.0 - power))
 
 
 def _unbend(b: Array, power: float) -> Array:
@@ -160,20 +173,19 @@ def _unbend(b: Array, power: float) -> Array:
 
 
 def _inverse_box_cox(b: Array, power: float) -> Array:
-    if power == 0.0:
-        return np.expm1(np.minimum(b, 300.0))
-    # A negative power has an upper bound, which nothing observed reaches.
-    return np.expm1(np.log(np.maximum(1.0 + power * b, 1e-6)) / power)
+    # Upper bounds, which nothing observed reaches: of overflow, and of what a negative power can give.
+    most = 300.0 if power == 0.0 else (1e-6 - 1.0) / power if power < 0.0 else np.inf
+    return np.asarray(inv_boxcox1p(np.minimum(b, most), power))
 
 
 def _compress(z: Array) -> Array:
-    high = UPPER_LINEAR + np.log1p(np.maximum(z - UPPER_LINEAR, 0.0))
-    low = -LOWER_LINEAR - np.log1p(np.maximum(-z - LOWER_LINEAR, 0.0))
-    tails = np.where(z > 0, np.minimum(high, UPPER_LIMIT), low)
-    return np.where((z > UPPER_LINEAR) | (z < -LOWER_LINEAR), tails, z)
+    high = RULES.upper_linear + np.log1p(np.maximum(z - RULES.upper_linear, 0.0))
+    low = -RULES.lower_linear - np.log1p(np.maximum(-z - RULES.lower_linear, 0.0))
+    tails = np.where(z > 0, np.minimum(high, RULES.upper_limit), low)
+    return np.where((z > RULES.upper_linear) | (z < -RULES.lower_linear), tails, z)
 
 
 def _expand(c: Array) -> Array:
-    high = UPPER_LINEAR + np.expm1(np.clip(c - UPPER_LINEAR, 0.0, UPPER_LIMIT))
-    low = -LOWER_LINEAR - np.expm1(np.clip(-c - LOWER_LINEAR, 0.0, 300.0))
-    return np.where(c > UPPER_LINEAR, high, np.where(c < -LOWER_LINEAR, low, c))
+    high = RULES.upper_linear + np.expm1(np.clip(c - RULES.upper_linear, 0.0, RULES.upper_limit))
+    low = -RULES.lower_linear - np.expm1(np.clip(-c - RULES.lower_linear, 0.0, 300.0))
+    return np.where(c > RULES.upper_linear, high, np.where(c < -RULES.lower_linear, low, c))

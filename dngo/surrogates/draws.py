@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import factorial
 
-from dngo.surrogates.gaussian_process import CONSTANT, GaussianProcess
-from dngo.surrogates.kernels import correlation
+from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.numerics import with_task
 from dngo.types import Array
@@ -24,8 +23,19 @@ from dngo.types import Array
 Single = NDArray[np.float32]
 Component = FiniteBasis | GaussianProcess
 
-FREQUENCIES = 512  # random ones of a process's prior, shared by the functions drawn of one sample
 DEGREES = {"matern52": 5, "matern32": 3}  # of freedom of the Student t that is the spectral density
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawRules:
+    """How finely the prior's functions are made up."""
+
+    # Random ones of a process's prior, shared by the functions drawn of one sample. Drawn plainly, not
+    # in weighted strata, so many gave a smooth function a third to twice the posterior's deviation.
+    frequencies: int = 512
+
+
+RULES = DrawRules()
 
 
 @dataclass(frozen=True)
@@ -103,14 +113,16 @@ class _Weights:
 class _Paths:
     """Functions of one sample of a process.
 
-    frequencies: (FREQUENCIES, d), of inputs as they are; waves: (2 FREQUENCIES + 1, count) weights
-    of their cosines, their sines and the constant; correction: (N, count) weights of the kernel.
+    frequencies: (F, d), of inputs as they are; waves: (2 F, count) weights of
+    their cosines and sines; weights: (p, count) of the process's basis; correction: (N, count) of
+    its stationary kernel.
     """
 
     process: GaussianProcess
     h: int
     frequencies: Array
     waves: Single
+    weights: Array
     correction: Array
 
     @classmethod
@@ -118,21 +130,26 @@ class _Paths:
         cls, process: GaussianProcess, h: int, boldness: Array, rng: np.random.Generator
     ) -> _Paths:
         count, d = len(boldness), process.x.shape[1]
-        frequencies = rng.standard_normal((FREQUENCIES, d)) * np.exp(-process.log_lengthscales[h])
-        variance = np.full(FREQUENCIES, process.signal[h] / FREQUENCIES)
+        frequencies = rng.standard_normal((RULES.frequencies, d)) * np.exp(
+            -process.log_lengthscales[h]
+        )
+        variance = np.full(RULES.frequencies, process.signal[h] / RULES.frequencies)
         if process.kernel in DEGREES:
             # The spectrum is a Student t: a normal over the root of a gamma variable. That is drawn
             # in strata from an exponential, and weighted: what the data leave open of a function is
             # mostly in its few highest waves, which are the variable's smallest values.
             shape = 0.5 * DEGREES[process.kernel]
-            strata = (np.arange(FREQUENCIES) + rng.random(FREQUENCIES)) / FREQUENCIES
+            strata = (
+                np.arange(RULES.frequencies) + rng.random(RULES.frequencies)
+            ) / RULES.frequencies
             gamma = -np.log1p(-strata)
             frequencies /= np.sqrt(gamma / shape)[:, None]
             variance *= gamma ** (shape - 1.0) / factorial(shape - 1.0)
-        waves = rng.standard_normal((2 * FREQUENCIES + 1, count), dtype=np.float32)
-        waves[:-1] *= np.sqrt(np.tile(variance, 2))[:, None]
-        waves[-1] *= np.sqrt(process.signal[h] * CONSTANT)
-        prior = _waves(process.x, frequencies) @ waves
+        waves = rng.standard_normal((2 * RULES.frequencies, count), dtype=np.float32)
+        waves *= np.sqrt(np.tile(variance, 2), dtype=np.float32)[:, None]
+        basis = process.basis(process.x, h)
+        weights = rng.standard_normal((basis.shape[1], count))
+        prior = _waves(process.x, frequencies) @ waves + basis @ weights
         reduction = process.reduction[h]
         # With v = reduction k(X, x), what the prior's function has of v is white but for a rest: the
         # observations' noise, or, of a sparse process, all that its inducing inputs leave open.
@@ -140,41 +157,38 @@ class _Paths:
             (len(reduction), count)
         )
         correction = reduction.T @ (process.readout[h][:, None] - boldness * missed)
-        return cls(process, h, frequencies, (boldness * waves).astype(np.float32), correction)
+        # The basis has finitely many weights: its correction is one of theirs.
+        weights = boldness * weights + basis.T @ correction
+        waves = (boldness * waves).astype(np.float32)
+        return cls(process, h, frequencies, waves, weights, correction)
 
     def __call__(self, x: Array) -> Array:
         x = with_task(x, self.process.x.shape[1])
-        value: Array = _waves(x, self.frequencies) @ self.waves + self._kernel(x) @ self.correction
+        waves, basis, kernel = self._features(x)
+        value: Array = waves @ self.waves + basis @ self.weights + kernel @ self.correction
         return value.T
 
     def own(self, x: Array) -> Array:
         flat = with_task(x.reshape(-1, x.shape[-1]), self.process.x.shape[1])
-        shape = (*x.shape[:2], -1)
-        waves, kernel = _waves(flat, self.frequencies), self._kernel(flat)
-        value: Array = np.matmul(waves.reshape(shape), self.waves.T[:, :, None])
-        value += np.matmul(kernel.reshape(shape), self.correction.T[:, :, None])
+        waves, basis, kernel = (z.reshape(*x.shape[:2], -1) for z in self._features(flat))
+        value: Array = np.matmul(waves, self.waves.T[:, :, None]).astype(float)
+        value += np.matmul(basis, self.weights.T[:, :, None])
+        value += np.matmul(kernel, self.correction.T[:, :, None])
         return value[..., 0]
 
-    def _kernel(self, x: Array) -> Array:
+    def _features(self, x: Array) -> tuple[Single, Array, Array]:
+        """What waves, weights and correction are the weights of: x (n, inputs) -> (n, .) each."""
         p, h = self.process, self.h
-        scale = np.exp(-p.log_lengthscales[h])
-        a, b = x * scale, p.x * scale
-        squares = a @ b.T
-        squares *= -2.0
-        squares += np.sum(a * a, axis=1)[:, None]
-        squares += np.sum(b * b, axis=1)
-        np.maximum(squares, 0.0, out=squares)
-        return p.signal[h] * (correlation(p.kernel, squares) + CONSTANT)
+        return _waves(x, self.frequencies), p.basis(x, h), p.stationary(x, p.x, h)
 
 
 def _waves(x: Array, frequencies: Array) -> Single:
-    """Cosines, sines and a constant: (n, 2 FREQUENCIES + 1), in single precision.
+    """Cosines and sines: (n, 2 F), in single precision.
 
     NumPy takes 1 ns for a cosine of that, and 20 to 40 in double; a prior needs no more digits.
     """
     angles = (x @ frequencies.T).astype(np.float32)
-    ones = np.ones((len(x), 1), dtype=np.float32)
-    return np.concatenate([np.cos(angles), np.sin(angles), ones], axis=1)
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def _rest(process: GaussianProcess, h: int) -> Array:

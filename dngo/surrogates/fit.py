@@ -1,5 +1,5 @@
-"""Fitting a model to all that is known: the objective by the kind that the settings name, a classifier
-to each constraint, and the cost."""
+"""Fitting a model to all that is known: the objective and the numbers that have thresholds by the kind
+that the settings name, a classifier to each flag, and the cost."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from dngo.surrogates.classifier import Classifier
 from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.cost import fit_cost
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
-from dngo.surrogates.model import Component, Model
-from dngo.surrogates.numerics import child, one_thread
+from dngo.surrogates.model import Bounded, Model
+from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import Past, Problem
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind
 from dngo.surrogates.warping import choose_scale
@@ -27,51 +28,65 @@ def fit_model(
     progress: Progress | None = None,
     past: Past | None = None,
 ) -> Model:
-    """Fit the objective to the ok rows and a classifier to each constraint.
+    """Fit the objective to the ok rows, and each constraint: its number if it has one, or its flag.
 
     classifier: how; by default, as the configuration does. past: what earlier iterations were
     fitted to, for kinds that build on it. The result depends on these and the state of `rng` alone:
     neither the order of the constraints nor the number of threads changes a bit.
     """
     classifier = classifier or ClassifierSettings()
-    ok = np.isfinite(data.y)
     names = sorted(data.constraints)
-    streams = {name: child(rng) for name in ["", *names]}
+    own, of_cost, *of_names = rng.spawn(2 + len(names))
     stages = 1 + len(names)
-    diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": int(ok.sum())}
+    ok = int(np.isfinite(data.y).sum())
+    diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": ok}
     with one_thread():
-        components: tuple[Component, ...] = ()
-        scale = TargetScale(0.0, 1.0, 0.0, 1.0)
-        if ok.any():
-            problem, scale, found = _problem(data, ok, settings, child(streams[""]))
-            problem = replace(problem, past=past)
-            if not settings.embeds_tasks:
-                problem = problem.with_tasks_as_inputs()
-            fit = settings.fit(
-                problem, rng=streams[""], progress=_stage(progress, 0, stages, "objective")
-            )
-            components = fit.components
-            diagnostics |= found | fit.diagnostics
-        classifiers = {}
+        told = _stage(progress, 0, stages, "objective")
+        objective = _regression(data, settings, rng=own, progress=told, past=past)
+        classifiers: dict[str, Classifier | Bounded] = {}
         for i, name in enumerate(names):
-            classifiers[name] = fit_classifier(
-                data.x,
-                data.constraints[name],
-                classifier,
-                rng=streams[name],
-                progress=_stage(progress, 1 + i, stages, name),
+            told = _stage(progress, 1 + i, stages, name)
+            number = data.of_number(name)
+            if number is not None:
+                found = _regression(number, settings, rng=of_names[i], progress=told)
+                classifiers[name] = Bounded(found, data.thresholds[name])
+                continue
+            fitted = fit_classifier(
+                data.x, data.constraints[name], classifier, rng=of_names[i], progress=told
             )
-            if not classifiers[name].is_constant:
-                diagnostics[f"log_density:{name}"] = classifiers[name].log_density
+            classifiers[name] = fitted
+            if not fitted.is_constant:
+                diagnostics[f"log_density:{name}"] = fitted.log_density
         cost = None
         if data.log_cost is not None:
             known = np.isfinite(data.log_cost)
             diagnostics["costs"] = int(known.sum())
             if known.any():
-                cost = fit_cost(data.x[known], data.log_cost[known], rng=child(rng))
+                cost = fit_cost(data.x[known], data.log_cost[known], rng=of_cost)
     if progress is not None:
         progress(1.0, "fitted")
-    return Model(components, scale, classifiers, diagnostics, cost)
+    diagnostics |= objective.diagnostics
+    return replace(objective, classifiers=classifiers, diagnostics=diagnostics, cost=cost)
+
+
+def _regression(
+    data: TrainingData,
+    settings: SurrogateKind,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+    past: Past | None = None,
+) -> Model:
+    """A model of what the data have as the objective; without any value, of nothing."""
+    ok = np.isfinite(data.y)
+    if not ok.any():
+        return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
+    problem, scale, found = _problem(data, ok, settings, rng.spawn(1)[0])
+    problem = replace(problem, past=past)
+    if not settings.embeds_tasks:
+        problem = problem.with_tasks_as_inputs()
+    fit = settings.fit(problem, rng=rng, progress=progress)
+    return Model(fit.components, scale, {}, {**found, **fit.diagnostics})
 
 
 def _problem(

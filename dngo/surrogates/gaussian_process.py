@@ -19,8 +19,8 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from dngo.surrogates.apart import apart
-from dngo.surrogates.kernels import correlation, slope, squared_distances
-from dngo.surrogates.numerics import child, with_task
+from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
+from dngo.surrogates.numerics import with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
@@ -33,19 +33,48 @@ if TYPE_CHECKING:
 GIVEN = ("x", "targets", "log_lengthscales", "signal", "noise")  # of a process, in files
 FACTORS = ("reduction", "readout")  # of a sparse one
 
-# Log-normal priors. A lengthscale's median grows with the root of the number of inputs, as
-# distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a function of twenty inputs
-# looks like noise before its first hundred observations.
-LENGTHSCALE, LENGTHSCALE_DEVIATION = 0.5, 1.0
-NOISE, NOISE_DEVIATION = 1e-3, 3.0  # variance, as a share of the signal's
-SIGNAL, SIGNAL_DEVIATION = 1.0, 2.0  # variance, of standardised targets
-LOWEST_NOISE = 1e-8  # share that keeps nearly coincident points apart in float64
-CONSTANT = 1.0  # variance of the constant mean, as a share of the signal's
-LOG_LIMIT = 18.0
-SKETCH = 120  # observations that the mode is first searched with
-BURN_IN = 5  # sweeps; the chain starts at the mode
-# Sweeps between kept samples: five, which measurably helps, while a sweep costs next to nothing.
-THIN, THIN_FROM = 5, 80
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessRules:
+    """Priors of a process's hyperparameters, and how their posterior is explored.
+
+    Variances are of standardised targets. Priors are log-normal: a median, and the deviation of the
+    logarithm. What was measured by itself says so.
+    """
+
+    # A lengthscale's median, in units of the unit cube, for one input; it grows with the root of the
+    # number of inputs, as distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a
+    # function of twenty inputs looks like noise before its first hundred observations.
+    lengthscale: float = 0.5
+    lengthscale_deviation: float = 1.0
+    # The noise's variance, as a share of the signal's: little, unless the data say otherwise. Not
+    # measured.
+    noise: float = 1e-3
+    noise_deviation: float = 3.0
+    # Under this share nearly coincident points would be one in float64. Not measured.
+    least_noise: float = 1e-8
+    signal: float = 1.0  # variance; wide about that of the targets. Not measured.
+    signal_deviation: float = 2.0
+    # Variance of the constant mean, which is integrated out, as a share of the signal's. Not measured.
+    constant: float = 1.0
+    # Of a logarithm from its prior's median, at most: no overflow. Never reached in a study.
+    log_limit: float = 18.0
+    # Steps of L-BFGS-B to the mode, and observations from whose mode those with more of them start:
+    # cubic steps are few where a sketch has come close already.
+    steps: int = 60
+    sketch: int = 120
+    steps_after_sketch: int = 12
+    # Where a second search starts, off the prior's medians: a rough function with less noise.
+    rougher_lengthscale: float = 1.5
+    rougher_noise: float = 3.0
+    burn_in: int = 5  # sweeps; few, as the chain starts at the mode
+    # Sweeps between kept samples, and the observations up to which a sweep costs so little that it is in
+    # full. Five measurably help there.
+    thin: int = 5
+    thin_up_to: int = 80
+
+
+RULES = ProcessRules()
 
 
 @stored_as("gaussian_process")
@@ -61,7 +90,7 @@ class GaussianProcess:
     if not given: the inverse Cholesky factor, and that times the targets. A sparse process is one
     whose x are inducing inputs and whose reduction and readout come from more observations.
 
-    The constant mean is integrated out: it is a constant, CONSTANT x signal, in the kernel.
+    The constant mean is integrated out: it is a constant, RULES.constant x signal, in the kernel.
     """
 
     x: Array
@@ -104,15 +133,23 @@ class GaussianProcess:
 
     def covariance(self, a: Array, b: Array) -> Array:
         """Prior covariance of the function: a (n, d), b (m, d) -> (H, n, m)."""
-        scales = np.exp(-self.log_lengthscales)[:, None]
-        a, b = a * scales, b * scales
-        squares = squared_distances(a, b)
-        return self.signal[:, None, None] * (correlation(self.kernel, squares) + CONSTANT)
+        constant = RULES.constant * self.signal
+        return self.stationary(a, b) + constant[:, None, None]
+
+    def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
+        """The part of it that falls with distance, of all samples or of sample h: (n, m)."""
+        scales = np.exp(-self.log_lengthscales[h])[..., None, :]
+        squares = squared_distances(a * scales, b * scales)
+        return self.signal[h][..., None, None] * correlation(self.kernel, squares)[0]
+
+    def basis(self, x: Array, h: int) -> Array:
+        """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""
+        return np.full((len(x), 1), np.sqrt(RULES.constant * self.signal[h]))
 
     @property
     def prior_variance(self) -> Array:
         """Of the function anywhere, before any observation: (H,)."""
-        return self.signal * (1.0 + CONSTANT)
+        return self.signal * (1.0 + RULES.constant)
 
     def features(self, x: Array) -> Array:
         """x: (n, d) -> z: (n, d + H x N): the inputs, and L^-1 k(X, x) for each sample."""
@@ -172,22 +209,19 @@ class Evidence:
     def __init__(self, x: Array, targets: Array, kernel: str, ard: bool) -> None:
         self.n, self.d = x.shape
         self.kernel, self.ard = kernel, ard
-        differences = (x.T[:, :, None] - x.T[:, None, :]) ** 2
-        self.squares = differences.reshape(self.d, -1)
-        if not ard:
-            self.squares = self.squares.sum(axis=0, keepdims=True)
-        self.targets = targets
-        self.size = len(self.squares) + 2
-        median = np.log(LENGTHSCALE) + 0.5 * np.log(max(self.d, 1))
-        self.prior_mean = np.r_[np.full(self.size - 2, median), np.log(NOISE), np.log(SIGNAL)]
-        self.prior_deviation = np.r_[
-            np.full(self.size - 2, LENGTHSCALE_DEVIATION), NOISE_DEVIATION, SIGNAL_DEVIATION
-        ]
+        self.x, self.targets = x, targets
+        lengthscale, lengths = RULES.lengthscale * max(self.d, 1) ** 0.5, self.d if ard else 1
+        self.size = lengths + 2
+        medians = np.repeat([lengthscale, RULES.noise, RULES.signal], [lengths, 1, 1])
+        self.prior_mean = np.log(medians)
+        deviations = [RULES.lengthscale_deviation, RULES.noise_deviation, RULES.signal_deviation]
+        self.prior_deviation = np.repeat(deviations, [lengths, 1, 1])
         self._key: bytes | None = None
         self._value = (0.0, 0.0)
 
     def log_prior(self, log: Array) -> float:
-        if log[-2] < np.log(LOWEST_NOISE) or np.any(np.abs(log - self.prior_mean) > LOG_LIMIT):
+        far = np.abs(log - self.prior_mean) > RULES.log_limit
+        if log[-2] < np.log(RULES.least_noise) or far.any():
             return -np.inf
         return -0.5 * float(np.sum(((log - self.prior_mean) / self.prior_deviation) ** 2))
 
@@ -197,7 +231,7 @@ class Evidence:
             return -np.inf
         key = log[:-1].tobytes()
         if key != self._key:
-            factor, info = lapack.dpotrf(self._matrix(log)[0], lower=1, overwrite_a=1)
+            factor, info = lapack.dpotrf(self._matrix(log)[0].T, lower=1, overwrite_a=1)
             if info != 0:
                 return -np.inf
             white, _ = lapack.dtrtrs(factor, self.targets, lower=1)
@@ -211,34 +245,33 @@ class Evidence:
     def with_gradient(self, log: Array) -> tuple[float, Array]:
         """The value and its gradient."""
         prior = self.log_prior(log)
-        matrix, squares = self._matrix(log)
-        factor, info = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
-        if info != 0 or not np.isfinite(prior):
+        matrix, slope, scaled = self._matrix(log)
+        solved = Solved.of(matrix, self.targets)
+        if solved is None or not np.isfinite(prior):
             return -np.inf, np.zeros_like(log)
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        pull = inverse @ self.targets
-        misfit = float(self.targets @ pull)
-        log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
         scale = np.exp(-log[-1])
-        value = prior - 0.5 * (misfit * scale + log_det + self.n * (log[-1] + np.log(2 * np.pi)))
-        weight = 0.5 * (scale * np.outer(pull, pull) - inverse)
+        misfit, constant = solved.misfit * scale, self.n * (log[-1] + np.log(2 * np.pi))
+        weight = solved.slope(scale)
         gradient = -(log - self.prior_mean) / self.prior_deviation**2
-        pushed = (weight * slope(self.kernel, squares)).ravel()
-        gradient[:-2] += (self.squares @ pushed) * np.exp(-2.0 * log[:-2])
+        each = by_lengthscale(scaled, weight * slope)
+        gradient[:-2] += each if self.ard else each.sum()
         gradient[-2] += np.exp(log[-2]) * float(np.trace(weight))
-        gradient[-1] += 0.5 * (misfit * scale - self.n)
-        return value, gradient
+        gradient[-1] += 0.5 * (misfit - self.n)
+        return prior - 0.5 * (misfit + solved.log_det + constant), gradient
 
-    def mode(self, start: Array | None = None, iterations: int = 60) -> tuple[Array, float]:
+    def mode(
+        self, start: Array | None = None, iterations: int = RULES.steps
+    ) -> tuple[Array, float]:
         """The highest mode that quasi-Newton finds from `start`, or from two: a smooth function
         with little noise, and a rough one."""
-        starts = (
-            [start] if start is not None else [self.prior_mean, self.prior_mean - _rougher(self)]
+        rougher = np.repeat(
+            [RULES.rougher_lengthscale, RULES.rougher_noise, 0.0],
+            [self.size - 2, 1, 1],
         )
-        low = np.maximum(self.prior_mean - LOG_LIMIT, -LOG_LIMIT)
-        low[-2] = np.log(LOWEST_NOISE) + 1e-9
-        bounds = list(zip(low, self.prior_mean + LOG_LIMIT - 1e-9, strict=True))
+        starts = [self.prior_mean, self.prior_mean - rougher] if start is None else [start]
+        low = np.maximum(self.prior_mean - RULES.log_limit, -RULES.log_limit)
+        low[-2] = np.log(RULES.least_noise) + 1e-9
+        bounds = list(zip(low, self.prior_mean + RULES.log_limit - 1e-9, strict=True))
         best, highest = self.prior_mean, -np.inf
         for first in starts:
 
@@ -258,12 +291,45 @@ class Evidence:
                 best, highest = found.x, float(-found.fun)
         return best, highest
 
-    def _matrix(self, log: Array) -> tuple[Array, Array]:
-        """Covariance over signal, and squared scaled distances: both (n, n)."""
-        squares = (np.exp(-2.0 * log[:-2]) @ self.squares).reshape(self.n, self.n)
-        matrix = correlation(self.kernel, squares) + CONSTANT
+    def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
+        """Covariance over signal, the kernel's slope, both (n, n), and the scaled inputs."""
+        scaled = self.x * np.exp(-log[:-2])
+        squares = squared_distances(scaled, scaled)
+        matrix, slope = correlation(self.kernel, squares)
+        matrix = matrix + RULES.constant
         matrix[np.diag_indices(self.n)] += np.exp(log[-2])
-        return matrix, squares
+        return matrix, slope, scaled
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a Gaussian density of targets y (n,) needs of their covariance K (n, n).
+
+    misfit: y^T K^-1 y; log_det: `ln |K|`; pull: (n,) K^-1 y; inverse: (n, n) K^-1.
+    """
+
+    misfit: float
+    log_det: float
+    pull: Array
+    inverse: Array
+
+    @classmethod
+    def of(cls, matrix: Array, targets: Array) -> Solved | None:
+        """None where the matrix, which is overwritten, is not positive definite."""
+        factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
+        if info != 0:
+            return None
+        log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        # A third of the operations of solving for an identity; half of the matrix is filled.
+        half, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse = half + half.T
+        inverse[np.diag_indices(len(half))] *= 0.5
+        pull = inverse @ targets
+        return cls(float(targets @ pull), log_det, pull, inverse)
+
+    def slope(self, scale: float = 1.0) -> Array:
+        """Derivative of the log density by the covariance: (n, n). scale: factor on the misfit."""
+        return 0.5 * (scale * np.outer(self.pull, self.pull) - self.inverse)
 
 
 def fit_process(
@@ -275,13 +341,12 @@ def fit_process(
 ) -> Fit[GaussianProcess]:
     """One component, a process."""
     x, targets = problem.x, problem.targets
-    rng = child(rng)
     rows = apart(x, len(x), rng)
     evidence = Evidence(x[rows], targets[rows], settings.kernel, settings.ard)
-    if len(rows) > 1.5 * SKETCH:  # cubic steps are few where a sketch has come close already
-        some = np.sort(rng.permutation(rows)[:SKETCH])
+    if len(rows) > 1.5 * RULES.sketch:
+        some = np.sort(rng.permutation(rows)[: RULES.sketch])
         near, _ = Evidence(x[some], targets[some], settings.kernel, settings.ard).mode()
-        start, highest = evidence.mode(near, iterations=12)
+        start, highest = evidence.mode(near, RULES.steps_after_sketch)
     else:
         start, highest = evidence.mode()
     if progress is not None:
@@ -293,8 +358,8 @@ def fit_process(
         start,
         width=1.0,
         samples=settings.hyperparameter_samples,
-        burn_in=BURN_IN,
-        thin=int(np.clip(THIN * THIN_FROM // len(rows), 1, THIN)),
+        burn_in=RULES.burn_in,
+        thin=int(np.clip(RULES.thin * RULES.thin_up_to // len(rows), 1, RULES.thin)),
         rng=rng,
     )
     if len(rows) < len(x):
@@ -329,10 +394,6 @@ def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) ->
         log[-2] = slice_sample(
             density, log[-2:-1], width=2.0, samples=1, burn_in=1, thin=1, rng=rng
         )[0, 0]
-
-
-def _rougher(evidence: Evidence) -> Array:
-    return np.r_[np.full(evidence.size - 2, 1.5), -3.0, 0.0]
 
 
 def inverse_cholesky(covariance: Array) -> Array:

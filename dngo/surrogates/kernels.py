@@ -16,27 +16,26 @@ def squared_distances(a: Array, b: Array) -> Array:
     return np.maximum(squares, 0.0, out=squares)
 
 
-def correlation(kernel: str, squares: Array) -> Array:
-    """Correlation at squared scaled distances, elementwise; 1 at 0."""
+def by_lengthscale(scaled: Array, weight: Array) -> Array:
+    """Squared distances in each input, in a weighted sum over pairs: (n, d), (n, n) -> (d,).
+
+    weight: symmetric. With the derivative of something by the covariance, times the slope, that of it
+    by the logarithm of each input's lengthscale.
+    """
+    own = np.sum(scaled * scaled * weight.sum(axis=1)[:, None], axis=0)
+    return 2.0 * (own - np.sum(scaled * (weight @ scaled), axis=0))
+
+
+def correlation(kernel: str, squares: Array) -> tuple[Array, Array]:
+    """At squared scaled distances, elementwise: the correlation, 1 at 0, and its slope, -2 times the
+    derivative by the squared distance, which shares the exponential."""
     if kernel == "squared_exponential":
-        return np.exp(-0.5 * squares)
+        decay = np.exp(-0.5 * squares)
+        return decay, decay
     if kernel == "matern32":
-        r = np.sqrt(3.0 * squares)
-        return (1.0 + r) * np.exp(-r)
-    return matern52(squares)[0]
-
-
-def slope(kernel: str, squares: Array) -> Array:
-    """-2 times the derivative of `correlation` by the squared distance."""
-    if kernel == "squared_exponential":
-        return np.exp(-0.5 * squares)
-    if kernel == "matern32":
-        return 3.0 * np.exp(-np.sqrt(3.0 * squares))
-    return matern52(squares)[1]
-
-
-def matern52(squares: Array) -> tuple[Array, Array]:
-    """`correlation` and `slope` of the Matern 5/2 kernel, which share their exponential."""
+        s = np.sqrt(3.0 * squares)
+        decay = np.exp(-s)
+        return (1.0 + s) * decay, 3.0 * decay
     s = np.sqrt(5.0 * squares)
     decay = np.exp(-s)
     linear = s + 1.0

@@ -18,8 +18,18 @@ from dngo.surrogates.settings import LeastSquares
 from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress
 
-LEAST_NOISE = 1e-10  # variance, of standardised targets
-RESOLVED = 1e-10  # share of the largest eigenvalue under which a direction has not been observed
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresRules:
+    """Where rounding begins. Not measured."""
+
+    least_noise: float = 1e-10  # variance, of standardised targets
+    resolved: float = (
+        1e-10  # share of the largest eigenvalue under which a direction is not observed
+    )
+
+
+RULES = LeastSquaresRules()
 
 
 @dataclass(frozen=True)
@@ -99,14 +109,14 @@ def head(network: Network, x: Array, targets: Array) -> tuple[FiniteBasis, float
     """
     found = Regression.fit(network.features(x), targets)
     n, eigenvalues = len(x), found.eigenvalues  # in rising order
-    used = eigenvalues > RESOLVED * eigenvalues[-1]
+    used = eigenvalues > RULES.resolved * eigenvalues[-1]
     if n <= len(eigenvalues):
         used[: -max(n // 2, 1)] = False
     inverse = np.where(used, 1.0 / np.where(used, eigenvalues, 1.0), 0.0)
     mean = inverse * found.projection
     residual = float(targets @ targets - mean @ found.projection)
     # The maximum likelihood estimate divides by n, whatever the number of covariates.
-    noise = max(residual / n, LEAST_NOISE)
+    noise = max(residual / n, RULES.least_noise)
     variance = noise * inverse
     basis = FiniteBasis(network, found.rotation, mean[None], variance[None], np.array([noise]))
     return basis, float(np.sqrt(max(residual, 0.0) / n))

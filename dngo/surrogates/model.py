@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from dngo.surrogates import sampled  # noqa: F401  registers the types that it stores
 from dngo.surrogates.classifier import Classifier
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.linear import FiniteBasis
+from dngo.surrogates.network import chunks
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.storage import FORMAT, read, write
+from dngo.thresholds import Threshold
 from dngo.types import Array
 
 if TYPE_CHECKING:
     import h5py
 
 Component = FiniteBasis | GaussianProcess
-COST_CHUNK = 1024  # points whose costs are predicted at once
+CHUNK = 1024  # points whose costs or numbers are predicted at once
 
 # Gauss-Hermite quadrature over a normal.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
@@ -35,7 +37,8 @@ class Model:
     objective: components whose mixture, by their weights, is the posterior; empty when no row was
     ok.
     scale: the map between the objective and the components' targets.
-    classifiers: one for each constraint, by name; constraints are taken to be independent.
+    classifiers: one for each constraint, by name, of its flag or of its number; constraints are taken
+    to be independent.
     diagnostics: numbers that describe the fit.
     cost: of the cost of an evaluation, taken to be independent of the objective; None if it is not
     modelled.
@@ -43,7 +46,7 @@ class Model:
 
     objective: tuple[Component, ...]
     scale: TargetScale
-    classifiers: dict[str, Classifier]
+    classifiers: dict[str, Classifier | Bounded]
     diagnostics: dict[str, float | int | str] = field(default_factory=dict)
     cost: Cost | None = None
 
@@ -58,6 +61,34 @@ class Model:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
         with one_thread():
             mean, deviation = self.normal(x)
+        return self._to_objective(mean, deviation)
+
+    def function(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the function where it was evaluated, without noise: two (n,).
+
+        x: (n, d) encoded. y: (n,) outcomes that the model has not learnt from, in units of the
+        objective, each of which is heeded at its own point; NaN at points of outcomes that it has.
+        """
+        if not self.objective:
+            return np.full(len(x), np.nan), np.full(len(x), np.nan)
+        with one_thread():
+            means, variances, weight = self._mixture(x)
+        noise = np.concatenate([c.noise for c in self.objective])
+        latent = np.maximum(variances - noise, 0.0)
+        new = np.isfinite(y)[:, None]
+        missed = np.where(new, self.scale.to_model(y)[:, None] - means, 0.0)
+        gain = np.where(new, latent / variances, 0.0)
+        log_weight = np.log(weight) - np.where(
+            new, 0.5 * (missed**2 / variances + np.log(variances)), 0.0
+        )
+        share = np.exp(log_weight - logsumexp(log_weight, axis=1, keepdims=True))
+        means, latent = means + gain * missed, latent * (1.0 - gain)
+        mean = np.sum(share * means, axis=1)
+        spread = np.sum(share * (latent + (means - mean[:, None]) ** 2), axis=1)
+        return self._to_objective(mean, np.sqrt(spread))
+
+    def _to_objective(self, mean: Array, deviation: Array) -> tuple[Array, Array]:
+        """The moments of a normal on the model's scale, in units of the objective: two (n,)."""
         if self.scale.power == 1.0:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
@@ -106,6 +137,12 @@ class Model:
             for name in sorted(self.classifiers):
                 p = p * self.classifiers[name].probability(x)
         return p
+
+    def log_feasibility(self, x: Array) -> Array:
+        """The logarithm of `feasibility`, where that may be too small for a number."""
+        with one_thread():
+            each = [self.classifiers[n].log_probability(x) for n in sorted(self.classifiers)]
+        return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def inverse_cost(self, x: Array) -> Array:
         """Expected: x (n, d) encoded -> (n,); ones where no cost is modelled."""
@@ -156,7 +193,10 @@ class Model:
         return cls(
             tuple(read(part, None if found > 2 else _type_in_format_2(part)) for part in parts),
             TargetScale.load(group),
-            {str(part.attrs["name"]): Classifier.load(part) for part in constraints},
+            {
+                str(part.attrs["name"]): (Bounded if "number" in part else Classifier).load(part)
+                for part in constraints
+            },
             diagnostics,
             Cost.load(group["cost"]) if "cost" in group else None,
         )
@@ -167,6 +207,47 @@ def _type_in_format_2(part: h5py.Group) -> str:
     if "kernel" in part.attrs:
         return "gaussian_process"
     return "finite_basis" if "rotation" in part else "sampled_basis"
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What is believed of a number, and so of the constraint that it keep its threshold.
+
+    number: a model whose objective is the number, or its negative where large ones are good.
+    """
+
+    number: Model
+    threshold: Threshold
+
+    is_constant: ClassVar[bool] = False  # what a number says goes beyond the bound that it keeps
+
+    def probability(self, x: Array) -> Array:
+        """P(an outcome keeps the threshold), noise included: x (n, d) encoded -> (n,)."""
+        return np.exp(self.log_probability(x))
+
+    def log_probability(self, x: Array) -> Array:
+        """Its logarithm: the average over the hyperparameters of what each normal has in bounds."""
+        sign, bound = self.threshold.sign, self.threshold.bound
+        target = self.number.scale.to_model(np.array([sign * bound]))
+        found = np.empty(len(x))
+        for rows in chunks(len(x), CHUNK):
+            means, variances, weight = self.number._mixture(x[rows])
+            each = log_ndtr((target - means) / np.sqrt(variances))
+            found[rows] = logsumexp(each, b=weight, axis=1)
+        return found
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the number, in its own units: two (n,)."""
+        mean, deviation = self.number.predict(x)
+        return self.threshold.sign * mean, deviation
+
+    def save(self, group: h5py.Group) -> None:
+        group.attrs["threshold"] = str(self.threshold)
+        self.number.save(group.create_group("number"))
+
+    @classmethod
+    def load(cls, group: h5py.Group) -> Bounded:
+        return cls(Model.load(group["number"]), Threshold.parse(str(group.attrs["threshold"])))
 
 
 @dataclass(frozen=True)
@@ -185,8 +266,8 @@ class Cost:
         x: (n, d) encoded. No value beyond the ones seen by more than these spread is counted.
         """
         scale = self.log.scale
-        chunks = [self.log.normal(x[i : i + COST_CHUNK]) for i in range(0, len(x), COST_CHUNK)]
-        mean, deviation = np.concatenate(chunks, axis=1) if chunks else np.empty((2, 0))
+        parts = [self.log.normal(x[rows]) for rows in chunks(len(x), CHUNK)]
+        mean, deviation = np.concatenate(parts, axis=1) if parts else np.empty((2, 0))
         logs = scale.to_objective(mean[:, None] + deviation[:, None] * NODES)
         costs = np.exp(np.clip(logs, scale.lowest, scale.highest))
         return costs @ NODE_WEIGHTS, (1.0 / costs) @ NODE_WEIGHTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -33,14 +33,24 @@ class Network:
     @property
     def inputs(self) -> int:
         """Of the first layer, tasks included."""
-        return len(self.weights[0])
+        return self.weights[0].shape[-2]
 
     def save(self, group: h5py.Group) -> None:
-        save_layers(self, group)
+        """The weights, biases and activation, layer by layer, whatever their form."""
+        group.attrs["activation"] = self.activation
+        group.attrs["layers"] = len(self.weights)
+        for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            group.create_dataset(f"weights{layer}", data=w)
+            group.create_dataset(f"biases{layer}", data=b)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Network:
-        return cls(*load_layers(group))
+    def load(cls, group: h5py.Group) -> Self:
+        layers = range(int(group.attrs["layers"]))
+        return cls(
+            tuple(group[f"weights{layer}"][()] for layer in layers),
+            tuple(group[f"biases{layer}"][()] for layer in layers),
+            str(group.attrs["activation"]),
+        )
 
     def features(self, x: Array) -> Array:
         """x: (n, d) in the unit cube -> (n, width + 1): the last hidden layer and a constant 1."""
@@ -57,25 +67,6 @@ class Network:
                     np.tanh(h, out=h)
             out[rows, :-1] = h
         return out
-
-
-def save_layers(network: Any, group: h5py.Group) -> None:
-    """The weights, biases and activation of a network, or of several with layers of the same form."""
-    group.attrs["activation"] = network.activation
-    group.attrs["layers"] = len(network.weights)
-    for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
-        group.create_dataset(f"weights{layer}", data=w)
-        group.create_dataset(f"biases{layer}", data=b)
-
-
-def load_layers(group: h5py.Group) -> tuple[tuple[Array, ...], tuple[Array, ...], str]:
-    """Weights, biases and activation."""
-    layers = range(int(group.attrs["layers"]))
-    return (
-        tuple(group[f"weights{layer}"][()] for layer in layers),
-        tuple(group[f"biases{layer}"][()] for layer in layers),
-        str(group.attrs["activation"]),
-    )
 
 
 def inputs_of(x: Array) -> Array:

@@ -9,9 +9,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  its BLAS is its own, and must be there when they are looked for
 from threadpoolctl import ThreadpoolController
 
-from dngo.types import Array, Progress
-
-__all__ = ["Array", "Progress", "child", "one_thread", "with_task"]
+from dngo.types import Array
 
 
 def one_thread():
@@ -35,8 +33,3 @@ def with_task(x: Array, inputs: int) -> Array:
     """x: (n, d) -> (n, inputs): after the parameters, a 0 for every task that a point is not of."""
     missing = inputs - x.shape[1]
     return np.hstack([x, np.zeros((len(x), missing))]) if missing else x
-
-
-def child(rng: np.random.Generator) -> np.random.Generator:
-    """An independent stream drawn from `rng`; what it is used for cannot disturb its siblings."""
-    return np.random.default_rng(rng.integers(0, 2**63, size=4))

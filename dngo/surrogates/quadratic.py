@@ -15,9 +15,20 @@ from scipy.special import exp1
 from dngo.surrogates.linear import Regression
 from dngo.types import Array
 
-CENTRE, CENTRE_DEVIATION = 0.5, 0.25  # of c: Gaussian around the middle of the cube
-OFFSET_DEVIATION = 1.0  # of lambda, in deviations of the targets
-HORSESHOE_SCALE = 1.0  # of Lambda
+
+@dataclass(frozen=True, kw_only=True)
+class QuadraticRules:
+    """Priors of (9), for which the paper gives no numbers. Not measured."""
+
+    centre: float = 0.5  # of c: Gaussian around the middle of the cube
+    centre_deviation: float = 0.25
+    offset_deviation: float = 1.0  # of lambda, in deviations of the targets
+    horseshoe_scale: float = 1.0  # of Lambda, in such deviations over the cube's side squared
+    # Of lambda, c and log Lambda: no overflow.
+    limit: float = 30.0
+
+
+RULES = QuadraticRules()
 
 
 def quadratic_features(x: Array) -> Array:
@@ -39,22 +50,22 @@ def log_horseshoe(value: Array) -> Array:
     Exactly: exp(z) E1(z) sqrt(2 / pi^3) / scale at z = (value / scale)^2 / 2. The horseshoe itself
     would allow negative curvature; its positive half is what keeps Lambda positive.
     """
-    z = 0.5 * (value / HORSESHOE_SCALE) ** 2
+    z = 0.5 * (value / RULES.horseshoe_scale) ** 2
     near = np.minimum(np.maximum(z, 1e-300), 50.0)
     far = np.maximum(z, 50.0)
     log_scaled = np.where(
         z <= 50.0, near + np.log(exp1(near)), -np.log(far) + np.log1p(-1 / far + 2 / far**2)
     )
-    return np.asarray(log_scaled + 0.5 * np.log(2.0 / np.pi**3) - np.log(HORSESHOE_SCALE))
+    return np.asarray(log_scaled + 0.5 * np.log(2.0 / np.pi**3) - np.log(RULES.horseshoe_scale))
 
 
 def log_prior(hyper: Array) -> float:
     """Of (lambda, c, log Lambda), unnormalised; the last with the slope of its logarithm."""
     d = (len(hyper) - 1) // 2
-    if np.max(np.abs(hyper)) > 30.0:
+    if np.max(np.abs(hyper)) > RULES.limit:
         return -np.inf
-    offset = (hyper[0] / OFFSET_DEVIATION) ** 2
-    centre = float(np.sum(((hyper[1 : 1 + d] - CENTRE) / CENTRE_DEVIATION) ** 2))
+    offset = (hyper[0] / RULES.offset_deviation) ** 2
+    centre = float(np.sum(((hyper[1 : 1 + d] - RULES.centre) / RULES.centre_deviation) ** 2))
     log_curvature = hyper[1 + d :]
     shrink = float(np.sum(log_horseshoe(np.exp(log_curvature)) + log_curvature))
     return -0.5 * (offset + centre) + shrink

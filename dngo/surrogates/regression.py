@@ -9,6 +9,7 @@ the evidence of its own training data, is `calibration: in_sample` with one netw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,26 +17,37 @@ from scipy.special import logsumexp
 
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.numerics import child
 from dngo.surrogates.problem import Fit, Problem, Trial
-from dngo.surrogates.quadratic import CENTRE, QuadraticStatistics, coefficients, quadratic_features
+from dngo.surrogates.quadratic import RULES as QUADRATIC
+from dngo.surrogates.quadratic import QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
 from dngo.surrogates.settings import AdaptiveBasis
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 from dngo.surrogates.training import train_networks, train_on_evidence
 from dngo.types import Array, Progress, Rows
 
-# log alpha, log beta and log inflation have N(0, PRIOR_DEVIATION^2) priors, cut off at
-# +-LOG_LIMIT: wide, but a constant objective must not drive a variance to zero.
-PRIOR_DEVIATION = 4.0
-LOG_LIMIT = 18.0
-# The out-of-fold likelihood is a sum over observations; this many random ones determine three
-# numbers, and keep the cost of the sampler from growing with the data.
-MAX_LEFT_OUT = 1000
-MIDPOINTS = 256
-LEAST_AGREEMENT = 0.4
-BURN_IN = 30
-THIN = 3
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRules:
+    """Priors of the heads' hyperparameters, and how they are sampled. None was measured by itself."""
+
+    # Deviation of log alpha, log beta and log inflation, about 0, and where they are cut off: wide, but
+    # a constant objective must not drive a variance to zero.
+    prior_deviation: float = 4.0
+    log_limit: float = 18.0
+    # The out-of-fold likelihood is a sum over observations; this many random ones determine three
+    # numbers, and keep the cost of the sampler from growing with the data.
+    most_left_out: int = 1000
+    # Points half-way between neighbours at which the networks' agreement is judged, and the least
+    # factor that it may put on their variances.
+    midpoints: int = 256
+    least_agreement: float = 0.4
+    # Sweeps before the first kept sample, and from one to the next; each costs microseconds.
+    burn_in: int = 30
+    thin: int = 3
+
+
+RULES = RegressionRules()
 
 
 def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
@@ -53,24 +65,30 @@ def fit_regression(
 ) -> Fit[FiniteBasis]:
     """A component for each network. fold: (n,) the network that leaves each row out; drawn if None."""
     x, targets, ensemble = problem.x, problem.targets, settings.networks.ensemble
-    fold = folds(len(x), ensemble, child(rng)) if fold is None else fold
+    folding, training_rng, sampling, choosing = rng.spawn(4)
+    fold = folds(len(x), ensemble, folding) if fold is None else fold
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(ensemble)]
     else:
         training = [np.arange(len(x))] * ensemble
     networks = train_networks(
-        x, targets, training, settings.networks, loss="squared", rng=child(rng), progress=progress
+        x,
+        targets,
+        training,
+        settings.networks,
+        loss="squared",
+        rng=training_rng,
+        progress=progress,
     )
     if settings.training == "evidence":
         networks = [
             train_on_evidence(network, x[rows], targets[rows], settings.networks)
             for network, rows in zip(networks, training, strict=True)
         ]
-    rng = child(rng)
     if settings.calibration == "in_sample":
-        return _in_sample(x, targets, networks, settings, rng)
-    left_out = _LeftOut.fit(x, targets, networks, fold, child(rng))
-    return _out_of_fold(x, targets, left_out, networks, settings, rng)
+        return _in_sample(x, targets, networks, settings, sampling)
+    left_out = _LeftOut.fit(x, targets, networks, fold, choosing)
+    return _out_of_fold(x, targets, left_out, networks, settings, sampling)
 
 
 def _out_of_fold(
@@ -82,15 +100,7 @@ def _out_of_fold(
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and an inflation from what each network has left out."""
-    chain = slice_sample(
-        left_out.log_posterior,
-        np.zeros(3),
-        width=2.0,
-        samples=settings.hyperparameter_samples,
-        burn_in=BURN_IN,
-        thin=THIN,
-        rng=rng,
-    )
+    chain = _chain(left_out.log_posterior, np.zeros(3), settings, rng)
     log_ridge, log_inflation, log_noise = chain.T
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
@@ -104,7 +114,7 @@ def _out_of_fold(
                 network, head.rotation, mean, variance * np.exp(log_inflation)[:, None], 1 / beta
             )
         )
-    agreement = _agreement(components, x, child(rng))
+    agreement = _agreement(components, x, rng)
     components = [
         replace(c, variance=c.variance * agreement, noise=c.noise * agreement) for c in components
     ]
@@ -119,6 +129,19 @@ def _out_of_fold(
     return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain)))
 
 
+def _chain(
+    log_posterior: Callable[[Array], float],
+    start: Array,
+    settings: AdaptiveBasis,
+    rng: np.random.Generator,
+) -> Array:
+    """Samples (H, p) of the logarithms of the hyperparameters."""
+    samples, burn_in, thin = settings.hyperparameter_samples, RULES.burn_in, RULES.thin
+    return slice_sample(
+        log_posterior, start, width=2.0, samples=samples, burn_in=burn_in, thin=thin, rng=rng
+    )
+
+
 def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator) -> float:
     """What is left of a network's variance when it speaks as one of an ensemble, as a factor.
 
@@ -131,8 +154,8 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     k = len(components)
     if k < 2 or len(x) < 2 * k:
         return 1.0
-    some = x[rng.permutation(len(x))[:MIDPOINTS]]
-    others = x[rng.permutation(len(x))[:MAX_LEFT_OUT]]
+    some = x[rng.permutation(len(x))[: RULES.midpoints]]
+    others = x[rng.permutation(len(x))[: RULES.most_left_out]]
     squares = np.sum((some[:, None] - others) ** 2, axis=2)
     squares[squares < 1e-12] = np.inf  # the row itself, and its duplicates
     new = 0.5 * (some + others[np.argmin(squares, axis=1)])
@@ -140,7 +163,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     between = np.var([mean for mean, _ in found], axis=0, ddof=1)
     own = np.mean([variance for _, variance in found], axis=0)
     excess = (2.0 - 1.0 / k) * np.mean(between / own)
-    return float(max(1.0 - excess, LEAST_AGREEMENT))
+    return float(max(1.0 - excess, RULES.least_agreement))
 
 
 def _in_sample(
@@ -155,7 +178,9 @@ def _in_sample(
     quadratic = settings.prior_mean == "quadratic"
     q = quadratic_features(x)[:, : None if quadratic else 0]
     # Where the chain starts: no curvature to speak of, in the middle of the cube.
-    hyper = np.repeat([0.0, CENTRE, -3.0], [1, x.shape[1], x.shape[1]])[: None if quadratic else 0]
+    hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
+        : None if quadratic else 0
+    ]
     for network in networks:
         statistics = QuadraticStatistics.fit(network.features(x), q, targets)
 
@@ -166,15 +191,7 @@ def _in_sample(
             head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
             return prior + head.log_evidence(np.exp(log[0]), np.exp(log[1]))
 
-        chain = slice_sample(
-            log_posterior,
-            np.concatenate([np.zeros(2), hyper]),
-            width=2.0,
-            samples=settings.hyperparameter_samples,
-            burn_in=BURN_IN,
-            thin=THIN,
-            rng=rng,
-        )
+        chain = _chain(log_posterior, np.concatenate([np.zeros(2), hyper]), settings, rng)
         alpha, beta = np.exp(chain[:, :2]).T
         means, variances = [], []
         for h, log in enumerate(chain):
@@ -227,7 +244,7 @@ class _LeftOut:
         rng: np.random.Generator,
     ) -> _LeftOut:
         kept = np.zeros(len(x), dtype=bool)
-        kept[rng.permutation(len(x))[:MAX_LEFT_OUT]] = True
+        kept[rng.permutation(len(x))[: RULES.most_left_out]] = True
         features, ys, heads, rows = [], [], [], []
         for k, network in enumerate(networks):
             seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)
@@ -241,10 +258,8 @@ class _LeftOut:
     def log_posterior(self, log: Array) -> float:
         if not _inside(log):
             return -np.inf
-        error, spread = self._at(float(log[0]))
         log_ridge, log_inflation, log_noise = log
-        variance = np.exp(log_noise) * (np.exp(log_inflation) * spread + 1.0)
-        fit = -0.5 * float(np.sum(error / variance + np.log(2 * np.pi * variance)))
+        fit = float(np.sum(self._log_density(log)))
         # alpha = ridge / noise, beta = 1 / noise
         return fit + _log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
 
@@ -275,10 +290,10 @@ class _LeftOut:
 
 
 def _inside(log: Array) -> bool:
-    return bool(np.all(np.abs(log) < LOG_LIMIT))
+    return bool(np.all(np.abs(log) < RULES.log_limit))
 
 
 def _log_prior(log: Array) -> float:
     if not _inside(log):
         return -np.inf
-    return -0.5 * float(np.sum(log**2)) / PRIOR_DEVIATION**2
+    return -0.5 * float(np.sum(log**2)) / RULES.prior_deviation**2

@@ -9,13 +9,13 @@ of points. Conditioning on a pending point is then an exact rank-one update of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dngo.surrogates.linear import FiniteBasis
-from dngo.surrogates.network import chunks, inputs_of, load_layers, save_layers
+from dngo.surrogates.network import Network, chunks, inputs_of
 from dngo.surrogates.storage import stored_as
 from dngo.types import Array
 
@@ -30,33 +30,18 @@ ROWS = 512  # of which all networks' hidden layers are held at once
 
 @stored_as("sampled_networks")
 @dataclass(frozen=True)
-class SampledNetworks:
+class SampledNetworks(Network):
     """M networks drawn from the posterior: the basis functions.
 
     weights[l]: (M, inputs, outputs), biases[l]: (M, 1, outputs), the output layer among them. It
     has one column; or two, the second being the logarithm of the noise variance at a point.
     """
 
-    stored_as: ClassVar[str]
-    weights: tuple[Single, ...]
-    biases: tuple[Single, ...]
     activation: str = "tanh"
-
-    @property
-    def inputs(self) -> int:
-        """Of the first layer."""
-        return self.weights[0].shape[1]
-
-    def save(self, group: h5py.Group) -> None:
-        save_layers(self, group)
-
-    @classmethod
-    def load(cls, group: h5py.Group) -> SampledNetworks:
-        return cls(*load_layers(group))
 
     def outputs(self, x: Array) -> Single:
         """x: (n, d) unit cube -> (M, n, 1 or 2)."""
-        h = inputs_of(x).astype(np.float32)[None]
+        h: Single = inputs_of(x).astype(np.float32)[None]
         for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             h = h @ w
             h += b

@@ -8,12 +8,21 @@ scales are known sooner, and a gradient without minibatch noise does not mislead
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
-STEP = 1e-2  # epsilon, "a robust choice" for every problem
-DECAY = 0.05  # of the momentum at each step: epsilon V^-1/2 C
-LEAST = 1e-12  # of an element of V
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerRules:
+    """The sampler's numbers, of the paper's section 4 but for the last. Not measured."""
+
+    step: float = 1e-2  # epsilon, "a robust choice" for every problem
+    decay: float = 0.05  # of the momentum at each step: epsilon V^-1/2 C
+    least: float = 1e-12  # of an element of V: a gradient that is always zero has a scale
+
+
+RULES = SamplerRules()
 
 
 class Sampler:
@@ -34,8 +43,8 @@ class Sampler:
         start: torch.Tensor,
         *,
         noise: torch.Generator,
-        step: float = STEP,
-        decay: float = DECAY,
+        step: float = RULES.step,
+        decay: float = RULES.decay,
         adapt: bool = True,
         noisy: bool = True,
     ) -> None:
@@ -82,7 +91,7 @@ class Sampler:
         rate = 1.0 / self.window
         self.smooth += rate * (gradient.mean(dim=0) - self.smooth)
         self.square += rate * (gradient.square().mean(dim=0) - self.square)
-        self.square.clamp_(min=LEAST)
+        self.square.clamp_(min=RULES.least)
         self.window += 1.0 - self.smooth.square() / self.square * self.window
         self.window.clamp_(min=1.0)
         self._coefficients(fixed=False)

@@ -12,25 +12,33 @@ import numpy as np
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.gaussian_process import (
-    CONSTANT,
-    NOISE,
-    NOISE_DEVIATION,
-    SIGNAL_DEVIATION,
+    RULES,
     GaussianProcess,
     fit_process,
     inverse_cholesky,
 )
 from dngo.surrogates.linear import Regression
-from dngo.surrogates.numerics import child
 from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Rows
 
-JITTER = 1e-7  # share of the signal: resolution of the inducing inputs
-NEAR_OPTIMUM = 4  # one in so many inducing inputs is among the best observations
-SAMPLES = 2  # of the hyperparameters, at most: many observations leave little doubt of them
-BURN_IN = 5
+
+@dataclass(frozen=True, kw_only=True)
+class SparseRules:
+    """What a sparse process spares. None was measured by itself."""
+
+    jitter: float = 1e-7  # share of the signal: resolution of the inducing inputs
+    near_optimum: int = 4  # one in so many inducing inputs is among the best observations
+    samples: int = (
+        2  # of the hyperparameters, at most: many observations leave little doubt of them
+    )
+    burn_in: int = (
+        5  # sweeps for signal and noise, from those of the process with fewer observations
+    )
+
+
+SPARSE = SparseRules()
 
 
 def fit_sparse_process(
@@ -49,9 +57,9 @@ def fit_sparse_process(
     uncertain (Titsias 2009).
     """
     x, targets = problem.x, problem.targets
-    streams = [child(rng) for _ in range(3)]
+    streams = rng.spawn(3)
     some = apart(x, size, streams[0])
-    samples = min(settings.hyperparameter_samples, SAMPLES)
+    samples = min(settings.hyperparameter_samples, SPARSE.samples)
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
     lengths = fit_process(Problem(x[some], targets[some]), fewer, rng=streams[1])
     (exact,), found = lengths.components, lengths.diagnostics
@@ -79,7 +87,7 @@ def fit_sparse_process(
 
 def _inducing(x: Array, targets: Array, some: Rows, size: int, rng: np.random.Generator) -> Array:
     """`size` inducing inputs: some of the best observations, the others among rows `some`."""
-    best = np.argsort(targets, kind="stable")[: size // NEAR_OPTIMUM]
+    best = np.argsort(targets, kind="stable")[: size // SPARSE.near_optimum]
     others = rng.permutation(np.setdiff1d(some, best))[: size - len(best)]
     return x[np.sort(np.concatenate([best, others]))]
 
@@ -113,22 +121,22 @@ class _Head:
         lengthscales, one = exact.log_lengthscales[h : h + 1], np.ones(1)
         unit = GaussianProcess(inducing[:0], nothing, lengthscales, one, one, exact.kernel)
         covariance = unit.covariance(inducing, inducing)[0]
-        whitening = inverse_cholesky(covariance + JITTER * np.eye(len(inducing)))
+        whitening = inverse_cholesky(covariance + SPARSE.jitter * np.eye(len(inducing)))
         phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
         head = Regression.fit(phi, problem.targets)
 
         def log_posterior(log: Array) -> float:
-            share = (log[1] - log[0] - np.log(NOISE)) / NOISE_DEVIATION
+            share = (log[1] - log[0] - np.log(RULES.noise)) / RULES.noise_deviation
             if np.max(np.abs(log)) > 20.0 or abs(share) > 6.0:
                 return -np.inf
-            prior = -0.5 * ((log[0] / SIGNAL_DEVIATION) ** 2 + share**2)
+            prior = -0.5 * ((log[0] / RULES.signal_deviation) ** 2 + share**2)
             return prior + head.log_evidence(np.exp(-log[0]), np.exp(-log[1]))
 
         start = np.log([exact.signal[h], exact.noise[h]])
         if not np.isfinite(log_posterior(start)):
-            start = np.array([0.0, np.log(NOISE)])
+            start = np.array([0.0, np.log(RULES.noise)])
         chain = slice_sample(
-            log_posterior, start, width=1.0, samples=1, burn_in=BURN_IN, thin=1, rng=rng
+            log_posterior, start, width=1.0, samples=1, burn_in=SPARSE.burn_in, thin=1, rng=rng
         )
         signal, noise = np.exp(chain[0])
         mean, variance = (
@@ -151,7 +159,7 @@ def _left_out(head: _Head, targets: Array, fold: Rows, rows: Rows) -> Array:
         new = phi[rows[here]]
         mean = new @ (factor.T @ (factor @ (projection - out.T @ targets[fold == k]))) / noise
         variance = np.sum((new @ factor.T) ** 2, axis=1) + noise
-        variance += signal * np.maximum(1.0 + CONSTANT - np.sum(new * new, axis=1), 0.0)
+        variance += signal * np.maximum(1.0 + RULES.constant - np.sum(new * new, axis=1), 0.0)
         error = (targets[rows[here]] - mean) ** 2 / variance
         density[here] = -0.5 * (error + np.log(2 * np.pi * variance))
     return density

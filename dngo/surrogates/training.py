@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -24,15 +25,26 @@ from dngo.surrogates.network import Network, inputs_of, is_relu
 from dngo.surrogates.settings import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
-# Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
-# linear function of x, which generalises better from few observations.
-INITIAL_GAIN = 0.577
-BETAS = (0.9, 0.99)  # of Adam; the second is less than usual, as there are some thousand steps only
-EPSILON = 1e-8  # of Adam: keeps a parameter whose gradient is zero where it is
-AT_ONCE = 200  # steps whose minibatches are sent to the device together
-LOG_LIMIT = 12.0  # of log alpha and log beta: noise-free data would drive beta to infinity
-
 Tensors = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRules:
+    """What of training is no key of the configuration. None was measured by itself."""
+
+    # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
+    # linear function of x, which generalises better from few observations.
+    initial_gain: float = 0.577
+    # Of Adam: the averages' decays, the second less than usual, as there are some thousand steps only;
+    # and what keeps a parameter whose gradient is zero where it is.
+    betas: tuple[float, float] = (0.9, 0.99)
+    epsilon: float = 1e-8
+    at_once: int = 200  # steps whose minibatches are sent to the device together: its latency
+    # Of log alpha and log beta: noise-free data would drive beta to infinity.
+    log_limit: float = 12.0
+
+
+RULES = TrainingRules()
 
 
 @contextmanager
@@ -105,7 +117,7 @@ def train_networks(
 def _initial(k: int, sizes: list[int], rng: np.random.Generator) -> list[np.ndarray]:
     """Weights (k, inputs, outputs) of all layers, then biases (k, 1, outputs), in float32."""
     layers = list(pairwise(sizes))
-    weights = [rng.standard_normal((k, a, b)) * INITIAL_GAIN / np.sqrt(a) for a, b in layers]
+    weights = [rng.standard_normal((k, a, b)) * RULES.initial_gain / np.sqrt(a) for a, b in layers]
     biases = [rng.uniform(-1, 1, (k, 1, b)) / np.sqrt(a) for a, b in layers]
     return [parameter.astype(np.float32) for parameter in [*weights, *biases]]
 
@@ -137,8 +149,8 @@ def _descend(
         parts = [p.shape for p in start]
         decayed = sum(p.size for p in start[: len(start) // 2])
         optimizer = Optimizer(flat, decayed, settings)
-        for first in range(0, steps, AT_ONCE):
-            some = min(AT_ONCE, steps - first)
+        for first in range(0, steps, RULES.at_once):
+            some = min(RULES.at_once, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):
@@ -191,11 +203,11 @@ class Optimizer:
             self.mean.mul_(self.settings.momentum or 0.0).add_(gradient)
             self.flat.add_(self.mean, alpha=-rate)
             return
-        first, second = BETAS
+        first, second = RULES.betas
         self.flat.addcmul_(self.flat, self.decay, value=-rate)
         self.mean.lerp_(gradient, 1.0 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
-        root = self.square.sqrt().mul_((1.0 - second**self.steps) ** -0.5).add_(EPSILON)
+        root = self.square.sqrt().mul_((1.0 - second**self.steps) ** -0.5).add_(RULES.epsilon)
         self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 
@@ -246,7 +258,7 @@ def train_on_evidence(
             error = -log_evidence(phi, y, logs[0], logs[1]) / len(x)
             optimizer.step(torch.autograd.grad(error, flat)[0], step / settings.steps)
             with torch.no_grad():
-                flat[-2:].clamp_(-LOG_LIMIT, LOG_LIMIT)
+                flat[-2:].clamp_(-RULES.log_limit, RULES.log_limit)
         *leaves, _ = _views(flat.detach(), parts)
         weights, biases = leaves[:layers], leaves[layers:]
         return Network(

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
+from dngo.surrogates.gaussian_process import RULES as PROCESS
 from dngo.surrogates.gaussian_process import Evidence
 from dngo.surrogates.settings import SurrogateKind
 from dngo.types import Array
 
-POWERS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
-PRIOR_DEVIATION = 1.0  # of the power about 1, so that a handful of observations stays unbent
-FEWEST, MOST = 8, 120  # observations that the powers are judged by
-SPREAD = 1000  # those that the scale is fitted to
+
+@dataclass(frozen=True, kw_only=True)
+class WarpingRules:
+    """Which power transforms are compared, and by what. None was measured by itself."""
+
+    powers: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
+    prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
+    fewest: int = 8  # observations with which any power but 1 is thought of
+    most: int = 120  # observations that the powers are judged by, each at the cost of a mode
+    spread: int = 1000  # those, apart from each other, that the scale is fitted to
+    steps: int = 15  # of L-BFGS-B from a neighbour's mode
+
+
+RULES = WarpingRules()
 
 
 def choose_scale(
@@ -24,29 +37,29 @@ def choose_scale(
     x: (n, d) unit cube, y: (n,) objective, finite. What counts is whether the function is smooth
     and evenly scaled over the cube, which the values by themselves (as in the usual maximum
     likelihood of a normal distribution) do not tell. Evidences of different scales are compared as
-    densities of y, with the slope of the map. At most MOST random observations have a say, so that
+    densities of y, with the slope of the map. At most RULES.most random observations have a say, so that
     the cost does not grow with n.
     """
-    spread = np.union1d(apart(x, SPREAD, rng), [np.argmin(y), np.argmax(y)])
+    spread = np.union1d(apart(x, RULES.spread, rng), [np.argmin(y), np.argmax(y)])
     plain = TargetScale.fit(y[spread])
-    if not settings.warp or len(spread) < FEWEST:
+    if not settings.warp or len(spread) < RULES.fewest:
         return plain, {}
     # The kinds without a process have these judged by the default one.
     kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
-    rows = np.sort(rng.permutation(spread)[:MOST])
+    rows = np.sort(rng.permutation(spread)[: RULES.most])
     best, highest, start = plain, -np.inf, None
     modes: dict[float, Array] = {}
     # The plain scale first: each search starts from the mode of its neighbour.
-    for power in sorted(POWERS, key=lambda p: abs(p - 1.0)):
+    for power in sorted(RULES.powers, key=lambda p: abs(p - 1.0)):
         if power > (settings.highest_power or 1.0):
             continue
         scale = TargetScale.fit(y[spread], power)
         evidence = Evidence(x[rows], scale.to_model(y[rows]), kernel, ard)
         near = min(modes, key=lambda p: abs(p - power), default=None)
         start = None if near is None else modes[near]
-        modes[power], value = evidence.mode(start, iterations=60 if start is None else 15)
+        modes[power], value = evidence.mode(start, PROCESS.steps if start is None else RULES.steps)
         value += float(np.sum(scale.log_slope(y[rows])))
-        value -= 0.5 * ((power - 1.0) / PRIOR_DEVIATION) ** 2
+        value -= 0.5 * ((power - 1.0) / RULES.prior_deviation) ** 2
         if value > highest:
             best, highest = scale, value
     return best, {"power": best.power}

@@ -48,6 +48,7 @@ class Middle:
         best = state.space.unit(state.history.v[y.argsort()[:2]])
         share = state.settings.share
         v = state.space.from_unit(share * best[:1] + (1 - share) * best[1:])
+        v += 1e-9 * state.streams[self.name].random(v.shape)  # a stream of its own name
         if state.spacing.first(v) is not None:
             yield Pick(v[0], state.make_pending(v)[0], "middle")
 '''

@@ -2,7 +2,7 @@
 
 `propose_batch` picks after a `History`, by the stages that its settings name; `design` spreads the
 first batch over the space. Other packages' stages do what `Stage` says: a `BatchState` and a number
-in, `Pick`s out. Importing this package is cheap; the numerical modules are loaded when a name is
+in, each `Pick` out. Importing this package is cheap; the numerical modules are loaded when a name is
 first used.
 """
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dngo.acquisition.candidates import design
+    from dngo.acquisition.candidates import believed_design, design
     from dngo.acquisition.history import History
     from dngo.acquisition.picks import Pick, Picks
     from dngo.acquisition.pipeline import propose_batch
@@ -27,6 +27,7 @@ _HOMES = {
     "Pick": "picks",
     "Picks": "picks",
     "Stage": "state",
+    "believed_design": "candidates",
     "design": "candidates",
     "propose_batch": "pipeline",
 }
@@ -38,6 +39,7 @@ __all__ = [
     "Pick",
     "Picks",
     "Stage",
+    "believed_design",
     "design",
     "propose_batch",
 ]

@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import qmc
 
 from dngo.acquisition.spacing import distances
-from dngo.space import Column, Space
+from dngo.space import Column, Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array
 
-ENUMERATE = 20_000  # spaces of at most so many points are listed in full, in a fraction of a second
-# Scales of local steps, in units of a parameter's range: from the last digits of an optimum to the
-# next hill. Not measured.
-SMALLEST, LARGEST = 1e-4, 0.3
-# A design of at most so many points in the feasible part is spread, out of 2^n times as many.
-SPREAD, SPREAD_OF = 1000, 2
-# A list's neighbours of one category: all of them, but for absurdly long lists.
-MOST_NEIGHBOURS = 64
-APART = 0.1  # of incumbents that are not among the very best, root mean square; not measured
-LOOKED_AMONG = 1000  # good points that such incumbents are looked for among, at a cost each
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateRules:
+    """Where candidates lie, and how many are worth their cost. None was measured by itself."""
+
+    enumerate: int = 20_000  # points of a space that is listed in full, in a fraction of a second
+    # Scales of local steps, in units of a parameter's range: from the last digits of an optimum to
+    # the next hill.
+    smallest: float = 1e-4
+    largest: float = 0.3
+    # A design of at most so many points in the feasible part is spread, out of 2^n times as many.
+    spread: int = 1000
+    spread_of: int = 2
+    # A list's neighbours of one category: all of them, but for absurdly long lists.
+    most_neighbours: int = 64
+    # Distance of incumbents that are not among the very best, root mean square, and the good points
+    # that they are looked for among, at a cost each.
+    apart: float = 0.1
+    looked_among: int = 1000
+
+
+RULES = CandidateRules()
 
 
 class Candidates:
     """Distinct points, none of them taken, with what the model says of each.
 
     v: (n, k) natural values. source: (n,) where each came from. x: (m, d) encoded, feasibility:
-    (m,) P(all constraints hold) and rate: (m,) expected inverse cost, of the first m, those that
-    have been judged.
+    (m,) P(all constraints hold) and rate: (m,) what else the acquisition is multiplied by, of the
+    first m, those that have been judged.
     """
 
-    def __init__(self, space: Space, taken: Container[bytes], model: Model | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        taken: Container[bytes],
+        model: Model | None = None,
+        rate: Callable[[Array, Array], Array] | None = None,
+    ) -> None:
         self.space, self.taken, self.model = space, taken, model
+        self._rate = rate or (lambda v, x: np.ones(len(x)))
         self.v = np.empty((0, space.k))
         self.x = np.empty((0, space.d))
         self.feasibility, self.rate = np.empty(0), np.empty(0)
@@ -61,7 +81,7 @@ class Candidates:
             x = self.space.encode(self.v[rows])
             self.x = np.concatenate([self.x, x])
             self.feasibility = np.concatenate([self.feasibility, self.model.feasibility(x)])
-            self.rate = np.concatenate([self.rate, self.model.inverse_cost(x)])
+            self.rate = np.concatenate([self.rate, self._rate(self.v[rows], x)])
         return rows
 
 
@@ -77,16 +97,33 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
         return pool.v[:size]
     engine = qmc.Sobol(space.k, scramble=True, rng=rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
-    spreads = bool(space.conditions) and size <= SPREAD
-    drawn = space.sample(_open(engine.random_base2(exponent + SPREAD_OF * spreads)))
+    spreads = bool(space.conditions) and size <= RULES.spread
+    drawn = space.sample(_open(engine.random_base2(exponent + RULES.spread_of * spreads)))
     pool.add(spread(space, drawn, size, exclude) if spreads else drawn, "design")
     for _ in range(6):
         if len(pool.v) >= size:
             break
         pool.add(space.sample(_open(engine.random(2**exponent))), "design")
         exponent += 1
-    if len(pool.v) < size and space.size <= ENUMERATE:
+    if len(pool.v) < size and space.size <= RULES.enumerate:
         pool.add(rng.permutation(everything(space)), "design")
+    return pool.v[:size]
+
+
+def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
+    """The share of a first batch that people's priors are given: (q, k), q <= size.
+
+    The point that is believed in most, then scrambled Sobol points distributed as the priors are,
+    distinct after rounding and none of `exclude` (m, k). None where nothing is believed.
+    """
+    if size <= 0 or not priors.believed(space):
+        return np.empty((0, space.k))
+    pool = Candidates(space, set(space.keys(exclude)))
+    pool.add(priors.peak(space), "prior")
+    engine = qmc.Sobol(space.k, scramble=True, rng=rng)
+    for exponent in range(int(np.ceil(np.log2(size))), int(np.ceil(np.log2(size))) + 5):
+        if len(pool.v) < size:
+            pool.add(priors.drawn(space, _open(engine.random(2**exponent))), "prior")
     return pool.v[:size]
 
 
@@ -108,7 +145,7 @@ def spread(space: Space, v: Array, size: int, others: Array) -> Array:
 
 def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     """At least `size` scrambled Sobol points, or all points of a small discrete space: (n, k)."""
-    if space.size <= ENUMERATE:
+    if space.size <= RULES.enumerate:
         return everything(space)
     exponent = int(np.ceil(np.log2(size)))
     return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
@@ -128,8 +165,8 @@ def around(
     size: int,
     rng: np.random.Generator,
     *,
-    smallest: float = SMALLEST,
-    largest: float = LARGEST,
+    smallest: float = RULES.smallest,
+    largest: float = RULES.largest,
 ) -> Array:
     """Random neighbours of `centres` (m, k): (size, k), rounded.
 
@@ -168,7 +205,7 @@ def neighbours(space: Space, centres: Array) -> Array:
         if column.levels is None:
             continue
         others = (
-            range(1, min(column.levels, MOST_NEIGHBOURS))
+            range(1, min(column.levels, RULES.most_neighbours))
             if column.kind == "categorical"
             else (-1, 1)
         )
@@ -185,10 +222,10 @@ def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
     order = order[: int(np.isfinite(y).sum())]
     chosen = list(order[: (size + 1) // 2])
     u = space.unit(evaluated)
-    for i in order[(size + 1) // 2 :][:LOOKED_AMONG]:
+    for i in order[(size + 1) // 2 :][: RULES.looked_among]:
         if len(chosen) >= size:
             break
-        if np.min(distances(u[i : i + 1], u[chosen])) >= APART:
+        if np.min(distances(u[i : i + 1], u[chosen])) >= RULES.apart:
             chosen.append(i)
     return evaluated[chosen]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 _AT = "dngo.acquisition.stages."
 FIRST = (_AT + "first_feasible:FirstFeasible", _AT + "trust_regions:TrustRegions")
-DOUBT = _AT + "doubt:Doubt"
+DEVIATION_SCALE = _AT + "deviation_scale:DeviationScale"
 IMPROVEMENT = _AT + "improvement:Improvement"
 EXPLORATION = _AT + "exploration:Exploration"
 DRAWS = _AT + "draws:ThompsonDraws"
@@ -204,14 +204,14 @@ class Mcei(Improving):
         ge=0,
         description="Where no candidate's expected improvement reaches this share of the largest "
         "predictive deviation, the improvement has vanished, and when_vanished says what follows. "
-        "With thompson, every other batch first doubts the model: its deviations are doubled until "
-        "that much is expected somewhere.",
+        "With thompson, every other batch first scales the model's deviations: they are doubled "
+        "until that much is expected somewhere.",
     )
 
     @property
     def stage_names(self) -> tuple[str, ...]:
         names = super().stage_names
-        return names if self.explores else (*FIRST, DOUBT, *names[len(FIRST) :])
+        return names if self.explores else (*FIRST, DEVIATION_SCALE, *names[len(FIRST) :])
 
     def vanished_below(self, deviation: float) -> float:
         return self.vanishing * deviation

@@ -2,11 +2,13 @@
 
 Only candidates that could still be the best are evaluated again after each pick: an old value
 serves as an upper bound, which holds nearly always (an expected improvement over a *fantasised*
-incumbent is not monotone), so REFRESH candidates are evaluated again at every pick, in turn, and no
-value is ever older than (length of the shortlist) / REFRESH picks.
+incumbent is not monotone), so a few candidates are evaluated again at every pick, in turn, and no
+value is ever older than (length of the shortlist) / `refresh` picks.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,19 @@ from dngo.acquisition.picks import Pick
 from dngo.acquisition.spacing import Open
 from dngo.types import Array, Rows
 
-# Candidates evaluated at once while looking for the best, and those evaluated at each pick merely
-# because their value is old. A pick's cost grows with both (benchmarks/picks.py); the sum of the values
-# picked is within a tenth of that of evaluating all, which a test checks.
-BLOCK, REFRESH = 16, 8
+
+@dataclass(frozen=True, kw_only=True)
+class ShortlistRules:
+    """How many candidates a pick evaluates again, at a cost each (benchmarks/picks.py).
+
+    The sum of the values picked is within a tenth of that of evaluating all, which a test checks.
+    """
+
+    block: int = 16  # evaluated at once while looking for the best
+    refresh: int = 8  # evaluated at each pick merely because their value is old
+
+
+RULES = ShortlistRules()
 
 
 class Shortlist:
@@ -76,7 +87,7 @@ class Shortlist:
             if self.at[best] == fresh and len(turn) == 0:
                 return best
             # Of equal scores the block may hold others than the first: that one, too.
-            rows = np.unique(np.concatenate([best_of(masked, BLOCK), [best], turn]))
+            rows = np.unique(np.concatenate([best_of(masked, RULES.block), [best], turn]))
             self._update(rows[self.at[rows] < fresh])
             turn = turn[:0]
 
@@ -85,7 +96,7 @@ class Shortlist:
         if self.refreshed == self.fantasies.pending:
             return np.empty(0, dtype=np.intp)
         self.refreshed = self.fantasies.pending
-        turn = (self.next + np.arange(min(REFRESH, len(self.at)))) % len(self.at)
+        turn = (self.next + np.arange(min(RULES.refresh, len(self.at)))) % len(self.at)
         self.next = int(turn[-1] + 1) % len(self.at)
         return turn[self.open.free[turn]]
 

@@ -9,20 +9,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dngo.acquisition.belief import log_weight
 from dngo.acquisition.candidates import Candidates, around, incumbents, neighbours, uniform
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick, Picks
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
-from dngo.space import Space
+from dngo.space import Space, priors
 from dngo.surrogates.model import Model
-from dngo.surrogates.numerics import child
 from dngo.types import Array, Progress
 
-# Random streams, in the order in which they are drawn from that of the batch. Without any outcome
-# there are no fantasies, nor a stream of theirs.
-STREAMS = ("fantasies", "candidates", "refinements", "trust_regions", "draws")
+# Random streams of what the stages share; each stage has one of its own name besides.
+STREAMS = ("fantasies", "candidates", "refinements")
+# As a share of the uniform candidates, how many are drawn from people's priors, where there are any.
+BELIEVED = 0.25
 TOLD_EVERY = 16  # picks, progress is told
 
 
@@ -78,8 +79,9 @@ class BatchState:
 
     @cached_property
     def streams(self) -> dict[str, np.random.Generator]:
-        """Independent random streams by name."""
-        return {name: child(self.rng) for name in STREAMS[not self.has_outcome :]}
+        """Independent random streams: of `STREAMS`, and of each stage by its name."""
+        names = dict.fromkeys([*STREAMS, *(stage.name for stage in self.settings.stages())])
+        return dict(zip(names, self.rng.spawn(len(names)), strict=True))
 
     @cached_property
     def spacing(self) -> Spacing:
@@ -105,14 +107,26 @@ class BatchState:
     def candidates(self) -> Candidates:
         """New points over the whole space and near the best ones, for what is left to pick."""
         space, settings, rng = self.space, self.settings, self.streams["candidates"]
-        found = Candidates(space, self.spacing.taken, self.model)
+        found = Candidates(space, self.spacing.taken, self.model, self.rate)
         centres = incumbents(space, self.history.v, self.history.y, settings.incumbents)
         many = max(settings.uniform_candidates, 2 * self.left)
         found.add(uniform(space, many, rng), "uniform")
+        if priors.believed(space):
+            u = rng.random((int(BELIEVED * many), space.k))
+            found.add(priors.drawn(space, u), "prior")
         found.add(neighbours(space, centres), "neighbour")
         found.add(around(space, centres, settings.local_candidates, rng), "local")
         found.judge()
         return found
+
+    def rate(self, v: Array, x: Array) -> Array:
+        """What acquisitions are multiplied by beside feasibility: the expected inverse cost, and what
+        people believe. v: (n, k) and the same encoded, x: (n, d) -> (n,)."""
+        return self.model.inverse_cost(x) * np.exp(self.belief(v))
+
+    def belief(self, v: Array) -> Array:
+        """The logarithm of what people believe of points v (n, k), as far as it counts by now: (n,)."""
+        return log_weight(self.space, v, len(self.history.y))
 
     def make_pending(self, v: Array) -> list[float]:
         """Make picks v (n, k) pending one after another; each one's acquisition just before."""
@@ -159,7 +173,7 @@ class BatchState:
             return []
         x = self.space.encode(v)
         probability = self.model.feasibility(x)
-        weight = probability * self.model.inverse_cost(x)
+        weight = probability * self.rate(v, x)
         features = fantasies.features(x)
         values = []
         for j in range(len(v)):

@@ -50,8 +50,28 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Prior(Section):
+    """Where a person believes the optimum to be."""
+
+    value: Value = Field(description="The value that is believed to be best.")
+    width: Finite = Field(
+        0.1,
+        gt=0,
+        le=10,
+        description="How far off that may be, one standard deviation: a share of the parameter's "
+        "range, on its logarithmic scale if it has one. Of categories: the probability that another "
+        "one is best.",
+    )
+
+
 class Parameter(Section):
     """What every kind of parameter has."""
+
+    prior: Prior | None = Field(
+        None,
+        description="Where the optimum is believed to be: {value: 0.01, width: 0.1}. The search "
+        "begins there, and what is believed counts for less with every evaluation.",
+    )
 
     active_if: dict[str, list[Value]] = Field(
         default_factory=dict,

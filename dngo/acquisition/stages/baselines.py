@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.stats import qmc
 
-from dngo.acquisition.candidates import ENUMERATE, Candidates, everything
+from dngo.acquisition.candidates import RULES, Candidates, everything
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.types import Array
@@ -53,7 +53,7 @@ def drawn(
             break
         pool.add(draw(count), source)
         count *= 2
-    if len(pool) < number and state.space.size <= ENUMERATE:
+    if len(pool) < number and state.space.size <= RULES.enumerate:
         pool.add(state.rng.permutation(everything(state.space)), source)
     for v in pool.v[:number]:
         yield Pick(v, np.nan, source)

@@ -92,7 +92,7 @@ def _candidates(state: BatchState, v: Array, values: Array) -> Iterator[Pick]:
 
 
 class _Functions:
-    """Functions drawn, less the incumbent: what they gain, negative, for each unit of cost.
+    """Functions drawn, less the incumbent: what they gain, negative, times rates.
 
     Where feasibility is too low for a function's turn, far above all others.
     """
@@ -113,7 +113,7 @@ class _Functions:
         shape = v.shape[:2]
         x = self.state.space.encode(v.reshape(-1, v.shape[2]))
         values = self.draws.own(x.reshape(*shape, -1))
-        rate = self.state.model.inverse_cost(x).reshape(shape)
+        rate = self.state.rate(v.reshape(-1, v.shape[2]), x).reshape(shape)
         values = -weigh(self.best - values, rate)
         if not self.state.model.heeds_constraints:
             return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,9 +13,21 @@ from dngo.acquisition.shortlist import best_of
 from dngo.acquisition.spacing import distances
 from dngo.acquisition.state import BatchState
 
-BLOCK = 2048  # tried points compared at once: what is in memory is this times the candidates
-# The likeliest candidates, and how many new ones near them: not measured.
-PARENTS, CHILDREN = 16, 512
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How candidates are found and compared. Not measured."""
+
+    block: int = (
+        2048  # tried points compared at once: what is in memory is this times the candidates
+    )
+    parents: int = (
+        16  # the likeliest candidates, which new ones surround where constraints are known
+    )
+    children: int = 512  # these new ones
+
+
+SEARCH = Search()
 
 
 class FirstFeasible:
@@ -32,29 +45,32 @@ class FirstFeasible:
         if not len(pool):
             return
         space, history = state.space, state.history
-        weight = pool.feasibility * state.model.inverse_cost(pool.x)
+        # Its logarithm: a threshold that nothing comes near has probabilities that vanish.
+        log_weight = state.model.log_feasibility(pool.x) + np.log(pool.rate)
         open_ = state.spacing.among(pool.v)
         tried = space.unit(np.concatenate([history.v, history.pending]))
         gap = np.ones(len(pool))
-        for rows in range(0, len(tried), BLOCK):
-            gap = np.minimum(gap, distances(open_.u, tried[rows : rows + BLOCK]).min(axis=1))
+        for rows in range(0, len(tried), SEARCH.block):
+            gap = np.minimum(gap, distances(open_.u, tried[rows : rows + SEARCH.block]).min(axis=1))
         for _ in range(min(number, len(pool))):
-            scores = np.where(open_.free, weight * gap, -np.inf)
+            log_gap = np.log(np.maximum(gap, 1e-300))
+            scores = np.where(open_.free, log_weight + log_gap, -np.inf)
             best = int(np.argmax(scores))
-            value, scores[best] = float(scores[best]), -np.inf
+            value, scores[best] = float(np.exp(scores[best])), -np.inf
             open_.take(best)
-            yield Pick(pool.v[best], value, f"candidate:{pool.source[best]}", scores.max())
+            other = float(np.exp(scores.max())) if len(scores) > 1 else -np.inf
+            yield Pick(pool.v[best], value, f"candidate:{pool.source[best]}", other)
             gap = np.minimum(gap, distances(open_.u, open_.u[[best]])[:, 0])
 
 
 def _candidates(state: BatchState) -> Candidates:
     space, streams = state.space, state.streams
-    pool = Candidates(space, state.spacing.taken, state.model)
+    pool = Candidates(space, state.spacing.taken, state.model, state.rate)
     many = uniform(space, state.settings.uniform_candidates, streams["candidates"])
     pool.add(many, "uniform")
     pool.judge()
     if state.model.heeds_constraints and len(pool):
-        parents = pool.v[best_of(pool.feasibility, PARENTS)]
-        pool.add(around(space, parents, CHILDREN, streams["refinements"]), "local")
+        parents = pool.v[best_of(state.model.log_feasibility(pool.x), SEARCH.parents)]
+        pool.add(around(space, parents, SEARCH.children, streams["refinements"]), "local")
         pool.judge()
     return pool

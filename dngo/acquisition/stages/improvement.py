@@ -80,7 +80,7 @@ def _scores(state: BatchState, search: Search) -> Array:
 
     def value(v: Array) -> Array:
         x = space.encode(v)
-        return state.fantasies.at(x, state.model.feasibility(x) * state.model.inverse_cost(x))
+        return state.fantasies.at(x, state.model.feasibility(x) * state.rate(v, x))
 
     scores = state.fantasies.at(pool.x, pool.feasibility * pool.rate)
     for round_ in range(settings.refinements + 1):

@@ -26,8 +26,8 @@ from dngo.acquisition.state import BatchState
 from dngo.space import Space
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.local_process import LocalModel, Paths
-from dngo.surrogates.numerics import child
+from dngo.surrogates.draws import Draws, draw
+from dngo.surrogates.local_process import LocalProcess
 from dngo.types import Array
 
 Penalty = Callable[[Array], Array]
@@ -122,7 +122,7 @@ class TrustRegions:
         scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block, rules)
         for region in islice(found, search.regions):
-            rng = child(rng)
+            (rng,) = rng.spawn(1)
             left = size - len(picked)
             shares = search.additive_shares[: 1 if picked else None]
             local = RegionModel.fit(space, history, region, rng, search, shares)
@@ -147,9 +147,12 @@ class TrustRegions:
 
 def _penalty(state: BatchState) -> Penalty:
     def of(v: Array) -> Array:
+        # A function drawn is lowered, by deviations of its targets, as an acquisition is multiplied.
+        doubt = -state.belief(v)
         if not state.model.heeds_constraints:
-            return np.zeros(len(v))
-        return penalty(state.model.feasibility(state.space.encode(v)), of_draws(state.settings))
+            return doubt
+        least = of_draws(state.settings)
+        return doubt + penalty(state.model.feasibility(state.space.encode(v)), least)
 
     return of
 
@@ -166,7 +169,7 @@ class RegionModel:
     centre: Array
     inputs: Callable[[Array], Array]
     scale: TargetScale
-    models: tuple[LocalModel, ...]
+    models: tuple[LocalProcess, ...]
     rules: LocalSearch
 
     @classmethod
@@ -195,7 +198,10 @@ class RegionModel:
 
         scale = TargetScale.fit(y[rows])
         t, targets = inputs(v), scale.to_model(y[rows])
-        models = tuple(LocalModel.fit(t, targets, rng=child(rng), share=share) for share in shares)
+        models = tuple(
+            LocalProcess.fit(t, targets, rng=stream, share=share)
+            for share, stream in zip(shares, rng.spawn(len(shares)), strict=True)
+        )
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
         centre = history.v[[region.centre]]
         return cls(space, v[inside], centre, inputs, scale, models, rules)
@@ -240,12 +246,12 @@ class RegionModel:
         for i, model in enumerate(self.models):
             mine = boldness[i :: len(self.models)]
             for at in range(0, len(mine), rules.at_once):
-                paths = model.paths(mine[at : at + rules.at_once], rng)
-                values = (paths(t) + extra[:, None]).T  # (paths, shared)
+                draws = draw([model], mine[at : at + rules.at_once], rng)
+                values = draws(t) + extra  # (functions, shared)
                 found, value = minima(
                     shared,
                     values,
-                    self._own(paths, penalty),
+                    self._own(draws, penalty),
                     step,
                     largest=rules.first_step * half,
                     rules=rules.descent,
@@ -257,10 +263,10 @@ class RegionModel:
                 gains.append(self.scale.to_objective(known) - self.scale.to_objective(value))
         return np.concatenate(points), np.concatenate(gains)
 
-    def _own(self, paths: Paths, penalty: Penalty) -> Callable[[Array], Array]:
+    def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
         def own(v: Array) -> Array:
             flat = v.reshape(-1, v.shape[2])
-            values = paths.own(self.inputs(flat).reshape(*v.shape[:2], -1))
+            values = draws.own(self.inputs(flat).reshape(*v.shape[:2], -1))
             return values + penalty(flat).reshape(v.shape[:2])
 
         return own

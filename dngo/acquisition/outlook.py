@@ -1,0 +1,172 @@
+"""What is still to be gained: by functions drawn from the posterior, each as good as the truth.
+
+Each function says how far its value at the best point known lies above its minimum, and what the points of
+a batch would gain by it. Nothing that the model cannot imagine is in these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dngo.acquisition.candidates import around, incumbents, uniform
+from dngo.acquisition.history import History
+from dngo.acquisition.minima import Descent, minima
+from dngo.space import Space
+from dngo.surrogates.draws import draw
+from dngo.surrogates.model import Model
+from dngo.surrogates.numerics import one_thread
+from dngo.types import Array
+
+FURTHER = 5  # batches that are looked ahead to
+LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the distances that are noted
+EXCLUDED = 1e6  # of targets, where a function is not to be lowest: above any function
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    """How functions are drawn and searched. Not measured one by one."""
+
+    functions: int = 128
+    known: int = 1000  # best points that every function is asked at
+    uniform: int = 2048
+    local: int = 1024
+    incumbents: int = 8
+    largest_step: float = 0.15  # of the descents, in units of a parameter's range
+    feasible: float = 0.5  # least probability at a function's minimum
+    descent: Descent = field(default_factory=lambda: Descent(children=16))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """In units of the objective.
+
+    batch: improvement expected of the batch; further: of FURTHER batches, this one included, the
+    points of the others being minima of functions drawn today. distances: quantiles, at LEVELS, of how
+    far the best point lies above the best that there is.
+    """
+
+    batch: float
+    further: float
+    distances: tuple[float, ...]
+
+    def within(self, distance: float) -> float:
+        """The probability that the best point is no farther from the best that there is."""
+        return float(np.interp(distance, *_rising(self.distances), left=0.0, right=1.0))
+
+    def distance(self, probability: float) -> float:
+        """What the best point is within with this probability."""
+        return float(np.interp(probability, LEVELS, self.distances))
+
+
+def _rising(distances: tuple[float, ...]) -> tuple[Array, Array]:
+    """Distances, each once, and the highest level of each."""
+    values = np.array(distances)
+    last = np.append(np.diff(values) > 0, True)
+    return values[last], np.array(LEVELS)[last]
+
+
+def look_ahead(
+    model: Model,
+    space: Space,
+    history: History,
+    picks: Array,
+    *,
+    rng: np.random.Generator,
+    rules: LookAhead = LookAhead(),
+) -> Outlook | None:
+    """What is expected of a batch `picks` (q, k), and after it; None before any outcome is ok."""
+    if not model.objective or not np.isfinite(history.y).any():
+        return None
+    with one_thread():
+        draws = draw(model.objective, np.ones(rules.functions), rng)
+        known = history.v
+        ranked = np.argsort(history.y, kind="stable")[: int(np.isfinite(history.y).sum())]
+        good = known[ranked[: rules.known]]
+        best = good[:1]
+        near = incumbents(space, known, history.y, rules.incumbents)
+        shared = np.concatenate(
+            [
+                good,
+                uniform(space, rules.uniform, rng),
+                around(space, near, rules.local, rng),
+                picks,
+            ]
+        )
+
+        def excess(x: Array) -> Array:
+            if not model.heeds_constraints:
+                return np.zeros(len(x))
+            return np.where(model.feasibility(x) < rules.feasible, EXCLUDED, 0.0)
+
+        def own(v: Array) -> Array:
+            x = space.encode(v.reshape(-1, v.shape[2]))
+            return draws.own(x.reshape(*v.shape[:2], -1)) + excess(x).reshape(v.shape[:2])
+
+        def step(v: Array, largest: float) -> Array:
+            return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+
+        x = space.encode(shared)
+        outside = excess(x)
+        outside[: len(good)] = 0.0  # known to be feasible
+        found, values = minima(
+            shared, draws(x) + outside, own, step, largest=rules.largest_step, rules=rules.descent
+        )
+        here = draws(space.encode(best))[:, 0]
+        gains = _Gains(model, here)
+        lowest = np.minimum(values[:, 0], here)
+        of_batch = _of_batch(model, space.encode(picks), draws, rng)
+        ahead = np.minimum(of_batch, _of_others(draws, space, found[:, 0], picks, rng))
+    distances = np.quantile(gains(lowest), LEVELS)
+    return Outlook(
+        batch=float(gains(of_batch).mean()),
+        further=float(gains(ahead).mean()),
+        distances=tuple(float(d) for d in distances),
+    )
+
+
+class _Gains:
+    """By how much values (functions,) are less than those at the best point, in units of the
+    objective."""
+
+    def __init__(self, model: Model, here: Array) -> None:
+        self.scale, self.here = model.scale, here
+
+    def __call__(self, values: Array) -> Array:
+        return np.maximum(self._objective(self.here) - self._objective(values), 0.0)
+
+    def _objective(self, targets: Array) -> Array:
+        # A transform is bent back to anything far below what was seen.
+        return np.maximum(self.scale.to_objective(targets), self.scale.lowest)
+
+
+def _of_batch(
+    model: Model, x: Array, draws: Callable[[Array], Array], rng: np.random.Generator
+) -> Array:
+    """The lowest feasible value of each function among points x (q, d): (functions,)."""
+    if not len(x):
+        return np.full(draws(np.zeros((1, x.shape[1]))).shape[0], EXCLUDED)
+    values = draws(x)
+    holds = rng.random(values.shape) < model.feasibility(x)
+    return np.where(holds, values, EXCLUDED).min(axis=1)
+
+
+def _of_others(
+    draws: Callable[[Array], Array],
+    space: Space,
+    lowest: Array,
+    picks: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Each function's lowest value where others are lowest, lowest (functions, k): (functions,).
+
+    As many others as FURTHER - 1 batches have points.
+    """
+    values = draws(space.encode(lowest))
+    number = min((FURTHER - 1) * len(picks), len(values) - 1)
+    chances = rng.random(values.shape)
+    np.fill_diagonal(chances, 2.0)  # never its own
+    kept = np.argsort(chances, axis=1)[:, :number]
+    return np.take_along_axis(values, kept, axis=1).min(axis=1, initial=EXCLUDED)

@@ -1,0 +1,84 @@
+"""Where people believe the optimum to be: a density over the space, and points drawn from it.
+
+Each parameter with a `prior` has a normal around the value that is believed in, on the parameter's own
+scale, or of categories the probabilities; the others are uniform, and all are independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import truncnorm
+
+from dngo.space.columns import Column, to_column, to_coordinate
+from dngo.space.parameters import Prior
+from dngo.space.space import Space
+
+# Of the density at its peak: nothing is believed less likely than that, so that no wrong belief keeps a
+# search away from anywhere for good.
+FLOOR = 0.01
+
+
+def believed(space: Space) -> dict[int, Prior]:
+    """The priors that there are, by the column of `v`."""
+    found = {j: space.parameters[c.name].prior for j, c in enumerate(space.columns)}
+    return {j: prior for j, prior in found.items() if prior is not None}
+
+
+def log_prior(space: Space, v: np.ndarray) -> np.ndarray:
+    """Of natural values v (n, k) the logarithm of the density, less that of its peak: (n,).
+
+    A parameter that is inactive at a point says nothing there.
+    """
+    v = np.atleast_2d(v)
+    u, found = space.unit(v), np.zeros(len(v))
+    for j, prior in believed(space).items():
+        column = space.columns[j]
+        if column.kind == "categorical":
+            shares = _shares(column, prior)
+            index = np.where(np.isnan(v[:, j]), 0.0, v[:, j]).astype(int)
+            each = np.log(np.maximum(shares[index], 1e-300) / shares.max())
+        else:
+            each = -0.5 * ((u[:, j] - _centre(column, prior)) / prior.width) ** 2
+        found += np.where(np.isnan(v[:, j]), 0.0, each)
+    return np.log(FLOOR + (1.0 - FLOOR) * np.exp(found))
+
+
+def drawn(space: Space, u: np.ndarray) -> np.ndarray:
+    """Points (n, k) distributed as the prior is if the u (n, k) in [0, 1) are uniform.
+
+    In a space with constraints they are points near these that keep them.
+    """
+    u = np.array(u, dtype=float)
+    for j, prior in believed(space).items():
+        column = space.columns[j]
+        if column.kind == "categorical":
+            edges = np.cumsum(_shares(column, prior))
+            index = np.minimum(np.searchsorted(edges, u[:, j], side="right"), len(edges) - 1)
+            u[:, j] = (index + 0.5) / len(edges)
+        else:
+            centre, width = _centre(column, prior), prior.width
+            u[:, j] = truncnorm.ppf(u[:, j], -centre / width, (1 - centre) / width, centre, width)
+    others = [j for j, c in enumerate(space.columns) if j not in believed(space)]
+    v = space.at(u)
+    v[:, others] = space.decode(u)[:, others]  # listed values with equal probability
+    return space.round(v)
+
+
+def peak(space: Space) -> np.ndarray:
+    """The point that is believed in most; where nothing is believed, at the defaults: (1, k)."""
+    v = np.array([[c.default for c in space.columns]])
+    for j, prior in believed(space).items():
+        v[0, j] = to_column(space.columns[j], prior.value)
+    return space.round(v)
+
+
+def _centre(column: Column, prior: Prior) -> float:
+    return float(to_coordinate(column, np.array([to_column(column, prior.value)]))[0])
+
+
+def _shares(column: Column, prior: Prior) -> np.ndarray:
+    """The probability of each category: (levels,)."""
+    levels = column.levels or 1
+    shares = np.full(levels, prior.width / max(levels - 1, 1))
+    shares[int(to_column(column, prior.value))] = 1.0 - prior.width
+    return shares

@@ -1,0 +1,177 @@
+"""What people believe: a density on each parameter's scale, heeded less with every evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from proposing import QUICK_CLASSIFIER
+from spaces import mixed
+
+from dngo import derive
+from dngo.acquisition import History, propose_batch
+from dngo.acquisition.belief import BETA, log_weight, power
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.config import load, validate
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal, Prior
+from dngo.space.priors import FLOOR, drawn, log_prior, peak
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+
+MIXED = {
+    "rate": Float(type="float", low=1e-4, high=1, log=True, prior=Prior(value=1e-3, width=0.05)),
+    "depth": Int(type="int", low=1, high=9, prior=Prior(value=7, width=0.2)),
+    "kind": Categorical(
+        type="categorical", choices=["a", "b", "c"], prior=Prior(value="b", width=0.2)
+    ),
+    "deep": Boolean(type="boolean", prior=Prior(value=True, width=0.3)),
+    "size": Ordinal(type="ordinal", values=["s", "m", "l"], prior=Prior(value="l", width=0.5)),
+    "free": Float(type="float", low=0, high=1),
+}
+
+
+def test_points_drawn_are_distributed_as_the_prior_is() -> None:
+    space = Space(dict(MIXED))
+    v = drawn(space, np.random.default_rng(0).random((4000, space.k)))
+    points = space.to_parameters(v)
+    logs = np.log10([p["rate"] for p in points])
+    assert (
+        abs(np.mean(logs) + 3) < 0.02
+    )  # of the four decades a twentieth, on the logarithmic scale
+    assert abs(np.std(logs) - 0.2) < 0.02
+    assert abs(np.mean([p["kind"] == "b" for p in points]) - 0.8) < 0.03
+    assert abs(np.mean([p["deep"] for p in points]) - 0.7) < 0.03
+    assert abs(np.mean([p["free"] for p in points]) - 0.5) < 0.02
+    # Where points are drawn the density is high, and nowhere higher than at its peak.
+    top = peak(space)
+    (best,) = space.to_parameters(top)
+    assert {n: best[n] for n in ("depth", "kind", "deep", "size")} == {
+        "depth": 7, "kind": "b", "deep": True, "size": "l"
+    }  # fmt: skip
+    assert best["rate"] == pytest.approx(1e-3)
+    assert log_prior(space, top) == pytest.approx(0.0)
+    everywhere = log_prior(space, space.sample(np.random.default_rng(1).random((4000, space.k))))
+    assert everywhere.max() <= 1e-12 and everywhere.min() >= np.log(FLOOR)
+    assert log_prior(space, v).mean() > everywhere.mean() + 1
+
+
+def test_without_a_prior_nothing_is_weighed() -> None:
+    space = mixed()
+    v = space.sample(np.random.default_rng(0).random((8, space.k)))
+    assert not log_weight(space, v, 3).any()
+
+
+def test_what_is_believed_fades() -> None:
+    space = Space(dict(MIXED))
+    v = space.sample(np.random.default_rng(0).random((32, space.k)))
+    assert power(1) == power(int(BETA)) == 1.0
+    weights = [log_weight(space, v, n) for n in (10, 100, 1000)]
+    np.testing.assert_allclose(weights[0], log_prior(space, v))
+    np.testing.assert_allclose(weights[2], weights[0] / 100)
+    assert np.exp(weights[2]).min() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (Float(type="float", low=0, high=1), "value: x never has the value 2; it ranges from 0.0"),
+        (Boolean(type="boolean"), "value: x never has the value 2"),
+        (Fixed(type="fixed", value=2), "a fixed parameter has no other value"),
+    ],
+)
+def test_a_belief_that_cannot_be_is_one_line(tmp_path: Path, parameter, message: str) -> None:
+    document = {
+        "study": "s",
+        "objective": {"command": "true"},
+        "space": {
+            "x": {**parameter.model_dump(exclude_none=True), "prior": {"value": 2}},
+            "y": {"type": "boolean"},
+        },
+    }
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(document))
+    with pytest.raises(UserError) as caught:
+        load([path])
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_half_of_a_design_is_drawn_from_it_and_it_is_no_part_of_what_a_study_is() -> None:
+    document = {
+        "study": "s",
+        "objective": {"command": "true"},
+        "space": {n: p.model_dump(exclude_none=True) for n, p in MIXED.items()},
+        "design": {"size": 17},
+    }
+    config = validate(document)
+    proposals = derive.design(config)
+    sources = [p.source for p in proposals]
+    assert sources == ["default"] + ["design:prior"] * 8 + ["design:sobol"] * 8
+    space = config.search_space
+    believed = log_prior(space, space.from_parameters([p.parameters for p in proposals]))
+    assert believed[1] == pytest.approx(0.0)  # what is believed in most
+    assert believed[2:9].mean() > believed[9:].mean()
+    assert derive.design(config) == proposals
+    plain = {n: {k: v for k, v in p.items() if k != "prior"} for n, p in document["space"].items()}
+    without = validate({**document, "space": plain})
+    assert without.identity() == config.identity()
+    assert {p.source for p in derive.design(without)} == {"default", "design:sobol"}
+
+
+# ---- what it is worth ---------------------------------------------------------------------------
+
+OPTIMUM = np.array([0.15, 0.85, 0.3])
+ROUGH = AcquisitionSettings(
+    uniform_candidates=256,
+    local_candidates=128,
+    shortlist=128,
+    fantasies=4,
+    refinements=1,
+    ascents=0,
+)
+MODEL = SurrogateSettings(kind="gp", hyperparameter_samples=2, warp=False)
+
+
+def evaluations(believed: np.ndarray | None, seed: int = 0, most: int = 60) -> int:
+    """How many until a bowl with ripples is within .1 of its minimum, by batches of three."""
+    document = {
+        "study": "s",
+        "seed": seed,
+        "objective": {"command": "true"},
+        "space": {
+            f"x{i}": {
+                "type": "float", "low": 0, "high": 1,
+                **({} if believed is None else {"prior": {"value": float(believed[i]), "width": 0.1}}),
+            }
+            for i in range(3)
+        },
+        "design": {"size": 6},
+    }  # fmt: skip
+    config = validate(document)
+    space = config.search_space
+    v = space.from_parameters([p.parameters for p in derive.design(config)])
+    while len(v) < most:
+        away = v - OPTIMUM
+        y = np.sum(away**2 + 0.1 * (1 - np.cos(20 * away)), axis=1)
+        if y.min() < 0.1:
+            return int(np.argmax(y < 0.1)) + 1
+        data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
+        rng = np.random.default_rng([seed, len(v)])
+        model = fit_model(data, MODEL, QUICK_CLASSIFIER, rng=rng)
+        picks = propose_batch(model, space, History(v, y), size=3, settings=ROUGH, rng=rng)
+        v = np.concatenate([v, picks.v])
+    return most
+
+
+def test_a_right_prior_saves_evaluations_and_a_wrong_one_costs_few() -> None:
+    """A mirror image costs no more than fifteen evaluations; benchmarks/priors.py measures more."""
+    seeds = range(4)
+    none = sum(evaluations(None, seed) for seed in seeds)
+    right = sum(evaluations(OPTIMUM + 0.05, seed) for seed in seeds)
+    wrong = sum(evaluations(1 - OPTIMUM, seed) for seed in seeds)
+    assert right < 0.75 * none
+    assert wrong <= none + 15 * len(seeds)

@@ -86,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_report_is_one_outcome_that_can_be_kept(
     folder: Path, report: bytes | None, last_line: str, named: bool
 ) -> None:
-    constraints = ["a"] if named else []
+    constraints = dict.fromkeys(["a"] if named else [])
     verdict = judge(report, last_line, constraints)
     assert verdict.status in ("ok", "infeasible", "invalid")
     outcome = hold(verdict, folder)
@@ -104,9 +104,9 @@ def test_any_report_is_one_outcome_that_can_be_kept(
 def test_what_is_unfinished_is_not_adopted(report: dict[str, Any], data: st.DataObject) -> None:
     document = json.dumps(report).encode()
     cut = data.draw(st.integers(0, len(document) - 1))
-    found = adoptable(document[:cut], [])
+    found = adoptable(document[:cut], {})
     assert found is None
-    assert adoptable(b"0.25\n", []) == judge(b"0.25", "", []) and adoptable(b"0.2", []) is None
+    assert adoptable(b"0.25\n", {}) == judge(b"0.25", "", {}) and adoptable(b"0.2", {}) is None
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -138,7 +138,7 @@ def test_what_lies_at_the_outcomes_place_is_read_without_waiting(tmp_path: Path,
     else:
         path.touch()  # as `mktemp` leaves it: nothing was reported there
     found: list[Verdict] = []
-    reader = threading.Thread(target=lambda: found.append(judge_file(path, "0.5", [])), daemon=True)
+    reader = threading.Thread(target=lambda: found.append(judge_file(path, "0.5", {})), daemon=True)
     reader.start()
     reader.join(10)
     assert [v.status for v in found] == ["ok" if kind == "empty" else "invalid"]

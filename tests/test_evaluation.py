@@ -37,7 +37,9 @@ def runner(
 ) -> Runner:
     files = Files(folder / "work", folder / "out", folder / "err")
     names = ["x", "mode", "flag", "inactive"]
-    return Runner(objective, names, constraints or [], lambda proposal: files, **kwargs)
+    return Runner(
+        objective, names, dict.fromkeys(constraints or []), lambda proposal: files, **kwargs
+    )
 
 
 def outcome_of(
@@ -481,7 +483,7 @@ class SideBySide(Share):
             Runner(
                 python(code, environment=slot.environment),
                 ["x"],
-                [],
+                {},
                 lambda p: Files(folder / f"work{p.slot}", folder / f"{p.slot}.out", folder / f"{p.slot}.err"),
                 limits=slot.limits,
                 cpus=slot.cpus,
@@ -553,7 +555,7 @@ from dngo.evaluation.chunk import evaluate
 from dngo.evaluation.run import Files, Runner
 from dngo.evaluation.supervision import Interrupted
 folder = Path(sys.argv[1])
-one = Runner(Objective(**json.loads(sys.argv[2])), ["x"], [],
+one = Runner(Objective(**json.loads(sys.argv[2])), ["x"], {},
              lambda p: Files(folder / "work", folder / "out", folder / "err"))
 try:
     evaluate([Proposal(0, 0, {"x": 1}, "test")], lambda p: folder / "outcomes" / "0.json",

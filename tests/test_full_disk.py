@@ -73,7 +73,7 @@ def test_an_evaluation_on_a_disk_that_fills_up_is_run_once(disk: Path) -> None:
         f"echo . >> {runs}; head -c 1000000 /dev/zero > {filler}; yes output | head -c 50000; "
         "echo; echo 0.5"
     )
-    runner = Runner(Objective(command=["bash", "-c", command]), ["x"], [], lambda p: files)
+    runner = Runner(Objective(command=["bash", "-c", command]), ["x"], {}, lambda p: files)
     threading.Thread(
         target=lambda: (_wait_for(runs), time.sleep(3), filler.unlink()), daemon=True
     ).start()

@@ -1,7 +1,8 @@
 """Evaluate a Python function in a process of its own.
 
-`python -m dngo.evaluation.call REPORT PARENT module:function`; see `dngo.evaluation.start` for the
-first two.
+`python -m dngo.evaluation.call REPORT module:function`; REPORT is that of `dngo.evaluation.start`.
+`python -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the parameters
+on standard input, and calls nothing.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ import importlib
 import json
 import os
 import sys
-
-from dngo.evaluation.start import prepare
+from typing import Any
 
 
 def main() -> None:
     """Call the function with the parameters as keywords; report what it returns."""
-    report, (module, _, name) = int(sys.argv[1]), sys.argv[3].partition(":")
-    prepare(report, int(sys.argv[2]))
-    sys.path.insert(0, os.getcwd())
+    report, name = int(sys.argv[1]), sys.argv[2]
+    os.set_inheritable(report, False)
     try:
-        function = getattr(importlib.import_module(module), name)
+        function = _find(name)
     except (Exception, SystemExit) as error:
-        reason = f"{sys.argv[3]!r} cannot be imported: {type(error).__name__}: {error}"
-        os.write(report, reason.encode("utf-8", "replace")[:2000])
+        _complain(report, _cannot_import(name, error))
+        raise
+    parameters = json.load(sys.stdin)
+    try:
+        result = function(**parameters)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            # It was not called at all: what it takes are other arguments.
+            _complain(report, _cannot_call(name, error))
         raise
     os.close(report)
-    result = function(**json.load(sys.stdin))
     if not isinstance(result, dict):
         result = {"objective": float(result)}
     # Whole or not at all: what lies there when this process is killed counts.
@@ -36,5 +41,49 @@ def main() -> None:
     os.replace(temporary, os.environ["DNGO_OUTCOME"])
 
 
+def check() -> None:
+    """Say where the function is defined, or why it cannot be called; exit status 1 then."""
+    import inspect
+
+    name, parameters = sys.argv[2], json.load(sys.stdin)
+    try:
+        function = _find(name)
+    except (Exception, SystemExit) as error:
+        sys.exit(_cannot_import(name, error))
+    try:
+        signature = inspect.signature(function)
+        signature.bind(**parameters)
+    except TypeError as error:
+        sys.exit(_cannot_call(name, error))
+    except ValueError:
+        pass  # written in C: it does not say what it takes
+    print(getattr(inspect.getmodule(function), "__file__", None) or "built in")
+
+
+def _find(name: str) -> Any:
+    """The function called module:function, modules in the folder where this was started included."""
+    sys.path.insert(0, os.getcwd())
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _complain(report: int, why: str) -> None:
+    line = " ".join(why.split()).encode("utf-8", "replace")[:2000]
+    os.write(report, b"! callable: " + line + b"\n")
+
+
+def _cannot_import(name: str, error: BaseException) -> str:
+    return (
+        f"{name!r} cannot be imported: {type(error).__name__}: {error}; modules are looked for in "
+        f"{os.getcwd()} and among the packages of {sys.executable}"
+    )
+
+
+def _cannot_call(name: str, error: TypeError) -> str:
+    return (
+        f"{name!r} cannot be called: {error}; its arguments are the parameters of `space`, by name"
+    )
+
+
 if __name__ == "__main__":
-    main()
+    check() if sys.argv[1] == "--check" else main()

@@ -14,14 +14,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
+from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
-from dngo.evaluation.run import JobLimit, JobOver
+from dngo.evaluation.run import JobLimit, JobOver, Runner
+from dngo.evaluation.starter import StarterDied
 from dngo.evaluation.supervision import Interrupted, Stop
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
@@ -102,6 +105,7 @@ def evaluate(
     else:
         with ThreadPoolExecutor(len(evaluators), "evaluate") as pool:
             workers = [pool.submit(work, evaluator) for evaluator in evaluators]
+            futures.wait(workers)  # so that no thread ends before the others: see `Starter`
         for worker in workers:
             worker.result()
     return [share.found[p.id] for p in proposals]
@@ -171,6 +175,37 @@ class _Share:
             raise
 
 
+@contextlib.contextmanager
+def at_rest(claim: Claim, proposal: Proposal, path: Path, evaluator: Runner) -> Iterator[None]:
+    """Hold a point that has no outcome and that nobody evaluates, so that nobody begins to.
+
+    path: of its outcome. Raises UserError otherwise: what is being evaluated is paid for, and what an
+    earlier start has left counts.
+    """
+    try:
+        acquired = claim.acquire()
+    except FileNotFoundError:
+        raise UserError(f"{proposal.id}: its batch has just been merged") from None
+    if not acquired:
+        owner = describe(claim.owner())
+        raise UserError(f"{proposal.id}: is being evaluated by {owner}; its outcome will count")
+    try:
+        outcome = find_outcome(path, proposal)
+        if outcome is None and evaluator.runs(proposal):
+            raise UserError(f"{proposal.id}: its evaluation still runs; its outcome will count")
+        if outcome is None:
+            outcome = evaluator.adopt(proposal, len(_starts(claim.path.with_suffix(".starts"))))
+            if outcome is not None:
+                write_outcomes(path, [outcome])
+                evaluator.tidy(proposal)
+        if outcome is not None:
+            raise UserError(f"{proposal.id}: has its outcome: {outcome.status}")
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            claim.release()
+
+
 def _claim_and_run(
     claim: Claim,
     proposal: Proposal,
@@ -222,6 +257,9 @@ def _evaluate(
         if used >= attempts.limit:
             return _give_up(noted, used, proposal)
         return _start(starts, len(noted) + 1, proposal, evaluator, attempts)
+    except StarterDied:
+        print(f"{proposal.id}: the process that started it was killed", flush=True)
+        return _evaluate(path, starts, proposal, evaluator, attempts, first)
     except JobLimit as limit:
         # More is to come, or this job had given part of its time to others: the next attempt's turn.
         again = attempts.escalates and used + 1 < attempts.limit

@@ -14,6 +14,7 @@ from typing import Any
 from dngo.batch import Proposal
 from dngo.config import PLACEHOLDER, Objective
 from dngo.errors import UserError
+from dngo.evaluation.obstacles import missing_script, shell_word
 
 
 class CannotStart(UserError):
@@ -64,7 +65,7 @@ def call_of(
     """The call that evaluates a point.
 
     names: every parameter of the space (an inactive one is an empty word on the command line).
-    Raises CannotStart for a command line that means nothing.
+    Raises CannotStart for a command line that means nothing, or whose script does not exist.
     """
     known = {
         "parameters": str(places.parameters),
@@ -79,14 +80,20 @@ def call_of(
         **objective.environment,
         **{f"DNGO_{k.upper()}": v for k, v in known.items()},
     }
-    words = [objective.callable] if objective.callable else command_line(objective, values)
+    if objective.callable:
+        return Call([objective.callable], environment, json.dumps(proposal.parameters))
+    words = command_line(objective, values)
+    folder = Path(objective.working_directory or ".")
+    if folder.is_dir() and (missing := missing_script(words, folder, environment.get("PATH"))):
+        raise CannotStart(f"objective.command: {missing}")
     return Call(words, environment, json.dumps(proposal.parameters))
 
 
 def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     """The words of `objective.command`, placeholders filled in.
 
-    Raises CannotStart for a placeholder that means nothing, or quotes that do not close.
+    Raises CannotStart for a placeholder that means nothing, for quotes that do not close, and for what
+    only a shell could read.
     """
     assert objective.command is not None
     try:
@@ -99,6 +106,8 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
         raise CannotStart(f"objective.command: {error}; give a list of words") from None
     if not words:
         raise CannotStart("objective.command: is empty")
+    if isinstance(objective.command, str) and (unknown := shell_word(words)):
+        raise CannotStart(f"objective.command: {unknown}")
 
     def fill(match: re.Match[str]) -> str:
         name = match.group(1)

@@ -1,7 +1,8 @@
 """What an objective reported, read: any bytes whatever become exactly one status, message and values.
 
-The document is `{"objective": 0.1, "constraints": {"name": true}, "noise": 0.01, "metadata": {...}}`
-in the file `{outcome}` or as the last line of standard output, where a bare number will do too.
+The document is `{"objective": 0.1, "constraints": {"name": true, "other": 341.5}, "noise": 0.01,
+"metadata": {...}}` in the file `{outcome}` or as the last line of standard output, where a bare number
+will do too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.storage.text import storable_tree
+from dngo.thresholds import Constraints
 
 MAX_DOCUMENT = 2**24  # bytes of an outcome document
 MAX_DEPTH = 64  # of what lies inside metadata; JSON readers of other programs give up at some depth
@@ -30,11 +32,11 @@ class Verdict:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def judge(report: bytes | None, last_line: str, constraints: list[str]) -> Verdict:
+def judge(report: bytes | None, last_line: str, constraints: Constraints) -> Verdict:
     """The verdict on a report; it raises nothing, whatever was reported.
 
     report: the content of `{outcome}`; None or empty, and the last line of standard output counts.
-    constraints: the names that must be reported, no more and no fewer.
+    constraints: what must be reported, no more and no less.
     """
     try:
         return _read(_parse(report, last_line), constraints)
@@ -42,7 +44,7 @@ def judge(report: bytes | None, last_line: str, constraints: list[str]) -> Verdi
         return Verdict("invalid", f"unreadable outcome: {error}")
 
 
-def judge_file(path: Path, last_line: str, constraints: list[str]) -> Verdict:
+def judge_file(path: Path, last_line: str, constraints: Constraints) -> Verdict:
     """`judge` on what lies at `{outcome}`, if anything does."""
     try:
         report = read_report(path)
@@ -70,7 +72,7 @@ def read_report(path: Path) -> bytes | None:
     return report
 
 
-def adoptable(report: bytes | None, constraints: list[str]) -> Verdict | None:
+def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
     """The verdict on what a program left whose end nobody saw, or None if it may be unfinished.
 
     A mapping shows by its last brace that it is whole, a number by the end of its line.
@@ -99,11 +101,11 @@ def _parse(report: bytes | None, last_line: str) -> dict[str, Any]:
     return document
 
 
-def _read(document: dict[str, Any], constraints: list[str]) -> Verdict:
+def _read(document: dict[str, Any], constraints: Constraints) -> Verdict:
     unknown = sorted(set(document) - KEYS)
     if unknown:
         raise ValueError(f"unknown keys {', '.join(unknown)[:100]}")
-    flags = _flags(document.get("constraints"), constraints)
+    flags, numbers = _reported(document.get("constraints"), constraints)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict | None):
         raise ValueError("metadata must be a mapping")
@@ -117,6 +119,7 @@ def _read(document: dict[str, Any], constraints: list[str]) -> Verdict:
     fields = {
         "objective": objective if math.isfinite(objective) else math.nan,
         "constraints": flags,
+        "numbers": numbers,
         "noise": noise,
         "metadata": metadata,
     }
@@ -128,17 +131,30 @@ def _read(document: dict[str, Any], constraints: list[str]) -> Verdict:
     return Verdict("ok", "", fields)
 
 
-def _flags(reported: Any, constraints: list[str]) -> dict[str, int]:
+def _reported(reported: Any, constraints: Constraints) -> tuple[dict[str, int], dict[str, float]]:
+    """Whether each constraint holds, and the numbers of those that have a threshold."""
     reported = {} if reported is None else reported
-    if not isinstance(reported, dict):
-        raise ValueError(f"constraints must be a mapping of {sorted(constraints)} to true or false")
-    if set(reported) != set(constraints):
-        raise ValueError(
-            f"constraints must be {sorted(constraints)}, and {sorted(reported)} were reported"
-        )
-    if any(satisfied not in (True, False) for satisfied in reported.values()):
-        raise ValueError("a constraint must be true or false")
-    return {name: int(satisfied) for name, satisfied in reported.items()}
+    if not isinstance(reported, dict) or set(reported) != set(constraints):
+        given = sorted(reported) if isinstance(reported, dict) else type(reported).__name__
+        raise ValueError(f"constraints must be {_wanted(constraints)}, and {given} was reported")
+    flags, numbers = {}, {}
+    for name, threshold in constraints.items():
+        value = reported[name]
+        if threshold is None:
+            if value not in (True, False):
+                raise ValueError(f"constraint {name} must be true or false")
+            flags[name] = int(value)
+        else:
+            numbers[name] = _number(f"constraint {name}, which is to be {threshold},", value)
+            if not math.isfinite(numbers[name]):
+                raise ValueError(f"constraint {name} must be a finite number, and is {value}")
+            flags[name] = int(threshold.keeps(numbers[name]))
+    return flags, numbers
+
+
+def _wanted(constraints: Constraints) -> str:
+    kinds = (f"{n}: {'true or false' if t is None else 'a number'}" for n, t in constraints.items())
+    return f"{{{', '.join(kinds)}}}"
 
 
 def _number(name: str, value: Any) -> float:

@@ -23,6 +23,7 @@ from dngo.evaluation.command import Places
 from dngo.evaluation.document import Verdict, adoptable, read_report
 from dngo.evaluation.limits import Bounds, End, Limits, memory_of
 from dngo.storage.processes import host, since_boot, start_ticks
+from dngo.thresholds import Constraints
 
 LOOK = 0.25  # seconds between looks at what still runs
 SETTLED = 5.0  # seconds after which a finished outcome is not waited for any longer
@@ -70,7 +71,7 @@ def wait(
     places: Places,
     objective: Objective,
     job: Limits,
-    constraints: list[str],
+    constraints: Constraints,
     interrupted: Callable[[], None],
 ) -> Left:
     """Wait for what an evaluation left running, within its limits; say what it came to.

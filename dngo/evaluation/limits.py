@@ -33,16 +33,17 @@ class End:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the job that evaluates may use: deadline (seconds, monotonic clock), memory (bytes)."""
+    """What the job that evaluates may use: deadline (seconds, monotonic clock), memory (bytes), CPUs."""
 
     deadline: float = math.inf
     memory: float = math.inf
+    cpus: float = math.inf
 
     @classmethod
     def from_now(cls, given: dict[str, Any]) -> Limits:
-        """Limits of what a job has left as it starts: "seconds" and "memory", where there are any."""
-        seconds, memory = (float(given.get(k, math.inf)) for k in ("seconds", "memory"))
-        return cls(time.monotonic() + seconds, memory)
+        """Limits of what a job has as it starts: "seconds", "memory" and "cpus", where there are any."""
+        seconds, *others = (float(given.get(k, math.inf)) for k in ("seconds", "memory", "cpus"))
+        return cls(time.monotonic() + seconds, *others)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,25 @@ def memory_of(processes: list[psutil.Process]) -> float:
         with contextlib.suppress(psutil.Error):
             total += process.memory_info().rss
     return total
+
+
+def memory_below(pid: int | None) -> float:
+    """Resident bytes of a process and of all that descend from it."""
+    if not os.path.exists(
+        f"/proc/self/task/{os.getpid()}/children"
+    ):  # no Linux: look at everything
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            return memory_of([process, *process.children(recursive=True)])
+        return 0.0
+    pages, found = 0, [pid]
+    for process_id in found:  # which grows meanwhile
+        with contextlib.suppress(OSError):
+            pages += int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+            for task in os.listdir(f"/proc/{process_id}/task"):
+                children = Path(f"/proc/{process_id}/task/{task}/children").read_text()
+                found += map(int, children.split())
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_to_hand() -> float:

@@ -27,11 +27,13 @@ from dngo.evaluation import leftovers
 from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.document import Verdict, judge_file
 from dngo.evaluation.limits import Bounds, End, Limits
+from dngo.evaluation.starter import Starter
 from dngo.evaluation.streams import Kept
 from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently, read_json
 from dngo.storage.text import one_line
+from dngo.thresholds import Constraints
 
 MAX_MESSAGE = 500
 ADOPTED = "its job died meanwhile; adopted what it had written"
@@ -66,26 +68,28 @@ class Files:
 class Runner:
     """Evaluates points, whatever happens, to one outcome each.
 
-    names: every parameter of the space.  constraints: those that must be reported.
+    names: every parameter of the space.  constraints: what must be reported.
     files_of, seed_of: where a point's files are, and the seed that its evaluation is given.
     limits: those of the job; the objective's own are in its section of the configuration.
     cpus: those that an evaluation is bound to, by number; none: all that the job has.
+    starter: what starts it; the evaluators of a job share one.
     """
 
     objective: Objective
     names: list[str]
-    constraints: list[str]
+    constraints: Constraints
     files_of: Callable[[Proposal], Files]
     seed_of: Callable[[Proposal], int] = lambda proposal: 0
     limits: Limits = field(default_factory=Limits)
     cpus: frozenset[int] = frozenset()
+    starter: Starter = field(default_factory=Starter)
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """Start the objective at a point and see to its end.
 
         attempts: how often it has been started, this time included.
         Raises Interrupted if this process was told to stop meanwhile, JobLimit if the job's limits
-        are what ended it, CannotStart if nothing can be started.
+        are what ended it, CannotStart if nothing can be started, StarterDied if nobody saw its end.
         """
         files = self.files_of(proposal)
         places = files.places
@@ -111,19 +115,16 @@ class Runner:
                 raise JobLimit(made[0])
 
         try:
-            if self.cpus:  # of this thread, and of what it starts
-                os.sched_setaffinity(0, self.cpus)
-            supervise(
-                call,
-                self.objective,
-                places,
-                streams,
-                Bounds.of(self.objective, self.limits),
-                ended,
-            )
+            started = self.starter.start(call, self.objective, places, self.cpus)
+            try:
+                bounds = Bounds.of(self.objective, self.limits)
+                supervise(started, call.document, places, streams, bounds, ended)
+            finally:
+                started.close()
         finally:
             for stream in streams:
                 stream.close()
+        started.check(self.objective, call)
         return made[0]
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
@@ -164,6 +165,10 @@ class Runner:
             raise JobLimit(outcome)
         return outcome
 
+    def runs(self, proposal: Proposal) -> bool:
+        """Whether a process of an earlier start still runs, on this host."""
+        return bool(leftovers.find(self.files_of(proposal).places))
+
     def tidy(self, proposal: Proposal) -> None:
         """Remove what an evaluation needed; its outcome is on disk."""
         places = self.files_of(proposal).places
@@ -189,8 +194,7 @@ def _prepare(files: Files, document: str, output_limit: int) -> tuple[Kept, Kept
     """An empty private folder with the parameters, and the streams."""
     places = files.places
     shutil.rmtree(places.workdir, ignore_errors=True)
-    for folder in (places.workdir, files.stdout.parent, files.stderr.parent):
-        folder.mkdir(parents=True, exist_ok=True)
+    places.workdir.mkdir(parents=True, exist_ok=True)
     places.parameters.write_text(document, encoding="utf-8")
     return Kept(files.stdout, output_limit), Kept(files.stderr, output_limit)
 

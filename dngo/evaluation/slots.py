@@ -27,8 +27,8 @@ def slots(at_once: int | Literal["auto"], threads: int, limits: Limits) -> list[
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     # Of a node that is handed out whole a job has more CPUs than it asked for.
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    available = int(given) if given.isdigit() else len(cpus)
-    number = max(1, available // threads) if at_once == "auto" else at_once
+    available = min(int(given) if given.isdigit() else len(cpus), limits.cpus)
+    number = max(1, int(available // threads)) if at_once == "auto" else at_once
     if number == 1:
         return [Slot(limits)]
     memory = limits.memory if math.isfinite(limits.memory) else memory_to_hand()

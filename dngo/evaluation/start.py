@@ -1,44 +1,162 @@
-"""Become the objective: `python -I -S start.py REPORT PARENT WORD...`.
+"""The process of a job that starts its objectives: `python -I -S start.py CONTROL PARENT`.
 
-What is to be done between fork and exec is done here, in an interpreter of its own: a parent with
-threads may deadlock in `preexec_fn`. REPORT is a socket that says when to go on, and is told why
-nothing could be started; it closes in silence once something has. PARENT is the process with which
-this one dies.
+What is to be done between fork and exec is Python of ours, which a process with threads must not run
+there; this one has none. It imports nothing of this package and little else, so that a fork of it is
+cheap: an interpreter for each objective would cost 15 to 20 ms of CPU time, a fork costs one or two.
 
-It imports nothing of this package, and little else: it costs each evaluation some 15 ms.
+CONTROL is a socket. A request is the length of a JSON document in eight bytes, with the objective's
+standard input, output and error and its report; then the document (`dngo.evaluation.starter.Starter`).
+On the report go lines: `p PID` just before it begins, `! KEY: WHY` if it cannot be started, `f ERRNO` if
+the system has no process to spare, `x CODE` at its end, as in `subprocess.Popen.returncode`. This process
+dies with PARENT, and what it has started dies with it.
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
+import select
 import signal
+import socket
 import sys
+import time
 
-
-def prepare(report: int, parent: int) -> None:
-    """Die with the parent, be the first that the kernel kills for memory, keep the report private."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)  # it died before that
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as stream:
-        stream.write("1000")
-    os.set_inheritable(report, False)
-    if not os.read(report, 1):  # the parent has noted who we are, or is dead
-        os._exit(1)
+PR_SET_PDEATHSIG = 1
+# Whoever ends a job signals all its processes. The supervisor says what is to be done then.
+IGNORED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+Handlers = dict[int, "signal._HANDLER"]
+DEATH = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def main() -> None:
-    """Prepare, and execute the words."""
-    report, words = int(sys.argv[1]), sys.argv[3:]
-    prepare(report, int(sys.argv[2]))
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and that is inherited
-        signal.signal(number, signal.SIG_DFL)
+    """Start what is asked for and tell how it ended, until the parent is gone."""
+    _die_with(int(sys.argv[2]))
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    handlers: Handlers = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
+    # Python ignores these two for itself, and what is ignored is inherited.
+    handlers |= dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_DFL)
+    wakeup, awake = socket.socketpair()
+    wakeup.setblocking(False)
+    awake.setblocking(False)
+    signal.set_wakeup_fd(awake.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    reports: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([control, wakeup], [], [])
+        if wakeup in ready:
+            wakeup.recv(4096)
+            _reap(reports)
+        if control in ready:
+            size, descriptors, _, _ = socket.recv_fds(control, 8, 4)
+            if not size:
+                return
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            request = json.loads(_receive(control, int(size)))
+            *streams, report = descriptors
+            parent = os.getpid()
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    _become(request, parent, streams, report, handlers)
+                reports[pid] = report
+            except OSError as error:
+                _say(report, f"f {error.errno}")
+                os.close(report)
+            for descriptor in streams:
+                os.close(descriptor)
+
+
+def _receive(control: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = control.recv(size - len(data))
+        if not piece:
+            os._exit(1)  # the parent died
+        data += piece
+    return data
+
+
+def _reap(reports: dict[int, int]) -> None:
+    """Tell of each that has ended how."""
+    while reports:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        report = reports.pop(pid)
+        _say(report, f"x {os.waitstatus_to_exitcode(status)}")
+        os.close(report)
+
+
+def _say(report: int, line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        os.write(report, f"{line}\n".encode("utf-8", "replace"))
+
+
+def _become(
+    request: dict, parent: int, streams: list[int], report: int, handlers: Handlers
+) -> None:
+    """What a child does: prepare, and execute the words; it never returns."""
+    why = ""
     try:
-        os.execvp(words[0], words)
+        os.setsid()
+        _die_with(parent)
+        for number, handler in handlers.items():
+            python = handler is signal.default_int_handler
+            signal.signal(number, signal.SIG_DFL if python or handler is None else handler)
+        for target, descriptor in enumerate(streams):
+            os.dup2(descriptor, target)
+        with contextlib.suppress(OSError):
+            _write("/proc/self/oom_score_adj", "1000")  # the first that the kernel kills for memory
+        _note(request)
+        if request["cpus"]:
+            os.sched_setaffinity(0, request["cpus"])
+        _say(report, f"p {os.getpid()}")  # now that it can be found, whatever its environment
+        words = request["words"]
+        if request["reports"]:
+            os.set_inheritable(report, True)
+            words = [word if word != "REPORT" else str(report) for word in words]
+        why = f"working_directory: {request['folder']} cannot be entered"
+        os.chdir(request["folder"])
+        why = f"command: {words[0]!r} cannot be started"
+        os.execvpe(words[0], words, request["environment"])
     except OSError as error:
-        os.write(report, f"{words[0]!r} cannot be started: {error.strerror}".encode())
+        _say(report, f"! {why}: {error.strerror}")
+    except ValueError as error:  # a name of a variable that no system accepts
+        _say(report, f"! environment: {error}")
+    finally:
         os._exit(127)
+
+
+def _die_with(parent: int) -> None:
+    if DEATH is not None:
+        DEATH(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it died before that
+
+
+def _note(request: dict) -> None:
+    """Write down who runs it, for whoever finds the supervisor dead: a help, not a condition."""
+    note = {**request["host"], "pid": os.getpid(), "ticks": None, "time": time.time()}
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as stream:
+            note["ticks"] = int(stream.read().rpartition(b")")[2].split()[19])
+        _write(request["note"], json.dumps(note))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as stream:
+        stream.write(text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections import deque
 from pathlib import Path
 
@@ -15,7 +16,8 @@ class Kept:
 
     def __init__(self, path: Path, limit: int):
         self.path, self.half = path, limit // 2
-        self.stream = open(path, "wb", buffering=0)  # noqa: SIM115
+        self.stream: io.FileIO | None = None  # which is made when there is something to keep
+        path.unlink(missing_ok=True)
         self.written = self.total = 0
         self.tail: deque[bytes] = deque()
         self.tail_size = 0
@@ -26,12 +28,18 @@ class Kept:
         head = data[: max(0, self.half - self.written)]
         if head:
             with contextlib.suppress(OSError):  # a full disk must not end an evaluation
-                self.stream.write(head)
+                self._open().write(head)
             self.written += len(head)
         self.tail.append(data)
         self.tail_size += len(data)
         while self.tail_size - len(self.tail[0]) >= self.half:
             self.tail_size -= len(self.tail.popleft())
+
+    def _open(self) -> io.FileIO:
+        if self.stream is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.stream = io.FileIO(self.path, "wb")
+        return self.stream
 
     def _end(self) -> bytes:
         return b"".join(self.tail)[-self.half :]
@@ -46,10 +54,9 @@ class Kept:
         end, rest = self._end(), self.total - self.written
         with contextlib.suppress(OSError):
             if rest > len(end):
-                self.stream.write(b"\n[... %d bytes left out ...]\n" % (rest - len(end)))
+                self._open().write(b"\n[... %d bytes left out ...]\n" % (rest - len(end)))
             if rest:
-                self.stream.write(end[-min(rest, len(end)) :])
+                self._open().write(end[-min(rest, len(end)) :])
         with contextlib.suppress(OSError):
-            self.stream.close()
-            if self.total == 0:
-                self.path.unlink(missing_ok=True)
+            if self.stream is not None:
+                self.stream.close()

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import selectors
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import psutil
-
-from dngo.config import Objective
-from dngo.evaluation import start
-from dngo.evaluation.command import Call, CannotStart, Places
+from dngo.evaluation.command import Places
 from dngo.evaluation.leftovers import find, kill
-from dngo.evaluation.limits import Bounds, End, kernel_kills, memory_of
+from dngo.evaluation.limits import Bounds, End, kernel_kills, memory_below
+from dngo.evaluation.starter import Started, StarterDied
 from dngo.evaluation.streams import Kept
-from dngo.storage.processes import host, start_ticks
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
@@ -60,130 +52,74 @@ class Stop:
 
 
 def supervise(
-    call: Call,
-    objective: Objective,
+    started: Started,
+    document: str,
     places: Places,
     streams: tuple[Kept, Kept],
     bounds: Bounds,
     ended: Callable[[End], None],
 ) -> None:
-    """Run the objective once, and hand how it ended to `ended` before anything else happens.
+    """See an objective that was started to its end, and hand that to `ended` before anything else.
 
-    streams: for standard output and standard error.
-    Raises Interrupted if this process was told to stop meanwhile, CannotStart if there is nothing to
-    be started, OSError if the system refuses; `ended` is not called then.
+    document: for its standard input.  streams: for standard output and standard error.
+    Raises Interrupted if this process was told to stop meanwhile, StarterDied if nobody knows how it
+    ended; `ended` is not called then, nor if nothing could be started at all.
     """
     kills_before = kernel_kills()
-    process, report = _start(call, objective)
-    watch = _Watch(process, call.document, report, bounds, streams)
+    watch = _Watch(started, document, bounds, streams)
+    left_alone = False
     try:
-        _note(places, process.pid)
-        with contextlib.suppress(OSError):
-            os.write(report, b".")  # now that it can be found, whatever its environment: go
         stopped = watch.until_end()
-        if stopped is None:
-            ended(_judge(process.returncode, watch, kills_before))
+        if started.complaint:
             return
-        _end(process, places)
-        if process.returncode == 0:  # within the grace: if it reported, that was paid for
+        if stopped is None:
+            ended(_judge(watch, kills_before))
+            return
+        _end(started, places)
+        if started.code == 0:  # within the grace: if it reported, that was paid for
             ended(End("ok", "", next(iter(watch.out.last_lines(1)), ""), late=stopped))
         elif stopped is INTERRUPTED:
             raise Interrupted
         else:
             ended(stopped)
-    finally:
-        _end(process, places if process.poll() is None else None)
-
-
-def _start(call: Call, objective: Objective) -> tuple[subprocess.Popen[bytes], int]:
-    """The objective's process, and a descriptor that says why there is none if there is none."""
-    ours, helpers = socket.socketpair()
-    report, theirs = ours.detach(), helpers.detach()
-    what = [str(theirs), str(os.getpid()), *call.words]
-    if objective.callable:
-        words = [sys.executable, "-m", "dngo.evaluation.call", *what]
-    else:
-        words = [sys.executable, "-I", "-S", str(start.__file__), *what]
-    folder = objective.working_directory or "."
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=call.environment,
-            start_new_session=True,
-            pass_fds=(theirs,),
-        )
-    except BaseException as error:
-        os.close(report)
-        if isinstance(error, OSError) and error.filename == folder:
-            raise CannotStart(
-                f"objective.working_directory: {folder} cannot be entered: {error.strerror}"
-            ) from None
-        if isinstance(error, ValueError):  # a name of a variable that no system accepts
-            raise CannotStart(f"objective.environment: {error}") from None
+    except StarterDied:
+        left_alone = True  # what goes on all the same is waited for, as after a supervisor's death
+        try:
+            _heed_scheduler(-signal.SIGKILL)  # which may be about to end this process, too
+        except Interrupted:
+            kill(find(places))
+            raise
         raise
     finally:
-        os.close(theirs)
-    return process, report
-
-
-def _note(places: Places, pid: int) -> None:
-    """Who runs it, for whoever finds the supervisor dead: a help, not a condition."""
-    note = {**host(), "pid": pid, "ticks": start_ticks(pid), "time": time.time()}
-    with contextlib.suppress(OSError):
-        places.started.write_text(json.dumps(note))
+        if not left_alone:
+            _end(started, places if started.code is None else None)
 
 
 class _Watch:
     """The streams, the limits and the end of one process."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        document: str,
-        report: int,
-        bounds: Bounds,
-        streams: tuple[Kept, Kept],
-    ):
-        self.process, self.bounds, self.report = process, bounds, report
+    def __init__(self, started: Started, document: str, bounds: Bounds, streams: tuple[Kept, Kept]):
+        self.started, self.bounds = started, bounds
         self.out, self.err = streams
         self.to_send = document.encode()
-        self.complaint = b""  # why nothing could be started
         self.open_streams = 2
 
     def until_end(self) -> End | None:
         """Feed and drain the process until it ends by itself (None), or else why it was told to.
 
-        Raises CannotStart.
+        Raises StarterDied.
         """
-        assert self.process.stdin and self.process.stdout and self.process.stderr
-        os.set_blocking(self.process.stdin.fileno(), False)
-        with selectors.DefaultSelector() as selector, _ended(self.process) as pidfd:
-            selector.register(self.process.stdin, selectors.EVENT_WRITE, self._send)
-            selector.register(self.process.stdout, selectors.EVENT_READ, self._receive(self.out))
-            selector.register(self.process.stderr, selectors.EVENT_READ, self._receive(self.err))
-            selector.register(self.report, selectors.EVENT_READ, self._hear)
-            if pidfd is not None:
-                selector.register(pidfd, selectors.EVENT_READ, lambda _, __: None)
-            try:
-                stopped = self._run(selector)
-                if stopped is not None:
-                    self._grant_grace(selector)
-                if self.process.poll() is not None:
-                    if pidfd is not None:
-                        selector.unregister(pidfd)
-                    self._drain(selector)
-            finally:
-                os.close(self.report)
-                for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-                    with contextlib.suppress(OSError):
-                        stream.close()
-        if self.complaint:
-            key = "callable" if "dngo.evaluation.call" in self.process.args else "command"  # type: ignore[operator]
-            raise CannotStart(f"objective.{key}: {self.complaint.decode('utf-8', 'replace')}")
+        started = self.started
+        with selectors.DefaultSelector() as selector:
+            selector.register(started.stdin, selectors.EVENT_WRITE, self._send)
+            for descriptor, kept in ((started.stdout, self.out), (started.stderr, self.err)):
+                selector.register(descriptor, selectors.EVENT_READ, self._receive(kept))
+            selector.register(started.report, selectors.EVENT_READ, self._hear)
+            stopped = self._run(selector)
+            if stopped is not None:
+                self._grant_grace(selector)
+            if started.code is not None:
+                self._drain(selector)
         return stopped
 
     def _run(self, selector: selectors.BaseSelector) -> End | None:
@@ -193,7 +129,7 @@ class _Watch:
             pause = min(look, self.bounds.deadline) - time.monotonic()
             self._attend(selector, pause)
             # One that has just ended by itself is judged, not thrown away: it was paid for.
-            if self.process.poll() is not None:
+            if self.started.code is not None:
                 return None
             if Stop.requested:
                 return INTERRUPTED
@@ -201,16 +137,15 @@ class _Watch:
             if now >= self.bounds.deadline:
                 return self.bounds.out_of_time()
             if now >= look:
-                if self.bounds.exceeded(memory_of(_family(self.process.pid))):
+                if self.bounds.exceeded(memory_below(self.started.pid)):
                     return self.bounds.out_of_memory()
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
 
     def _grant_grace(self, selector: selectors.BaseSelector) -> None:
         """Tell it to stop, and hear what it still has to say."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGTERM)
+        self.started.send(signal.SIGTERM)
         end = time.monotonic() + GRACE
-        while self.process.poll() is None and time.monotonic() < end:
+        while self.started.code is None and time.monotonic() < end:
             self._attend(selector, end - time.monotonic())
 
     def _drain(self, selector: selectors.BaseSelector) -> None:
@@ -232,9 +167,7 @@ class _Watch:
             self.to_send = b""  # it does not read its standard input: its own business
         if not self.to_send:
             selector.unregister(descriptor)
-            assert self.process.stdin
-            with contextlib.suppress(OSError):
-                self.process.stdin.close()
+            self.started.close_input()
 
     def _receive(self, kept: Kept) -> Callable[[selectors.BaseSelector, int], None]:
         def receive(selector: selectors.BaseSelector, descriptor: int) -> None:
@@ -248,17 +181,16 @@ class _Watch:
         return receive
 
     def _hear(self, selector: selectors.BaseSelector, descriptor: int) -> None:
-        data = b""
-        with contextlib.suppress(OSError):
-            data = os.read(descriptor, 1 << 12)
-        self.complaint += data
-        if not data:
+        self.started.hear()
+        if self.started.code is not None:
             selector.unregister(descriptor)
 
 
-def _judge(code: int, watch: _Watch, kills_before: int) -> End:
+def _judge(watch: _Watch, kills_before: int) -> End:
     """How a process ended that met no limit of ours; raises Interrupted if its job is being ended."""
     last_line = next(iter(watch.out.last_lines(1)), "")
+    code = watch.started.code
+    assert code is not None
     if code == 0:
         return End("ok", "", last_line)
     _heed_scheduler(code)
@@ -290,34 +222,12 @@ def _heed_scheduler(code: int) -> None:
         time.sleep(0.02)
 
 
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
-    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        yield None
-        return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    return []
-
-
-def _end(process: subprocess.Popen[bytes], places: Places | None) -> None:
+def _end(started: Started, places: Places | None) -> None:
     """End the process, if it still runs, and whatever it started in its group.
 
     places: if given, what left the group is found by them and ended, too.
     """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    started.send(signal.SIGKILL)
+    started.wait()
     if places is not None:
         kill(find(places))

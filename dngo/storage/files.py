@@ -72,10 +72,15 @@ def patiently(action: Callable[[], Any], *, what: str, patience: float = PATIENC
 
 def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None:
     """Write a JSON document atomically and durably."""
+    write_text(path, json.dumps(document, indent=1) + "\n", patience=patience)
+
+
+def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
+    """Write a text atomically and durably."""
 
     def write() -> None:
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
 
     patiently(write, what=f"writing {path}", patience=patience)
 

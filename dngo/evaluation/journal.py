@@ -1,0 +1,235 @@
+"""How the evaluations of one run have ended so far, and whether it is to start another one.
+
+The journal is a file of one JSON object a line: the first is about the run, then one for each outcome, in
+their order, and one for what stopped it. It begins anew with each run, so that the same command always goes
+on. It decides nothing but whether to go on: outcomes are kept elsewhere, and a line may be lost.
+
+A run stops when, of the evaluations that it started,
+
+- one shows a mistake of the set-up by its own words (`MISTAKES`), while nothing in the study has run yet;
+- so many in a row as `stop.failures` says have failed in the same way, `lost` included;
+- a whole design has failed, in whatever ways: there is no model of nothing.
+
+`stop.failures: 0` turns all of them off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dngo.batch import RAN, Outcome, Proposal, way
+from dngo.evaluation.chunk import Evaluator
+from dngo.evaluation.command import CannotStart
+
+SHOWN = 200  # characters of a message
+_LINE = 1500  # bytes of a line, at most: a character may take six
+
+# What programs say that fail at any point, and the key to look at; the first that fits counts.
+MISTAKES: tuple[tuple[str, str], ...] = (
+    (
+        r"\b(ModuleNotFoundError|ImportError)\b|No module named",
+        "objective.command: its interpreter lacks a module; name the one of its own environment, as "
+        "'/path/to/environment/bin/python ...' or 'conda run --no-capture-output -n NAME python ...' "
+        "({python} is the one that runs dngo)",
+    ),
+    (
+        r"EnvironmentLocationNotFound|[Nn]ot a conda environment|could not open image",
+        "objective.command: there is no such environment or image; `conda env list` names those there are",
+    ),
+    (
+        r"exit status 12[67]\b|command not found|can't open file|Could not open script",
+        "objective.command: a program or file that it names is not found, or may not be executed; paths "
+        "count from objective.working_directory, or else from the configuration's folder",
+    ),
+    (
+        r"unrecognized arguments|arguments are required|invalid choice|[Nn]o such option",
+        "objective.command: the program knows no such options, or needs others",
+    ),
+    (
+        r"\bKeyError\b",
+        "space, objective.environment: the program asks for a name that it is not given; it gets the "
+        "parameters as `space` calls them, and the variables of objective.environment",
+    ),
+    (
+        r"\b(SyntaxError|IndentationError|NameError|UnboundLocalError|NotImplementedError)\b"
+        r"|\b(TypeError|AttributeError)\b(?!.*NoneType)",
+        "objective: the program itself has a mistake",
+    ),
+    (
+        r"unreadable outcome: constraints",
+        "constraints: the names in the configuration and those that are reported must be the same",
+    ),
+    (
+        r"unreadable outcome",
+        'objective: the program must report a number, or {"objective": 0.1}, as the last line of its '
+        "standard output or in the file {outcome}",
+    ),
+)
+_BY_STATUS = {
+    "timeout": "objective.time_limit, or the runtime of the job: no evaluation has the time it needs",
+    "out_of_memory": "objective.memory_mb, or mem_mb of the job: no evaluation has the memory it needs",
+    "lost": "the jobs die without a word: see what the scheduler says of them",
+}
+
+
+class Halted(CannotStart):
+    """Nothing more is to be started in this run."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The journal of a study's current or last run.
+
+    path: of the file; its folder is the study's.
+    """
+
+    path: Path
+
+    def begin(self, *, ran: bool, objective: dict[str, Any]) -> None:
+        """Begin anew: a run has been started.
+
+        ran: whether any evaluation of the study has run to its end before.  objective: what is
+        evaluated (`dngo.evaluation.fingerprint`).
+        """
+        head = {"ran": ran, "objective": objective}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # a full disk: nothing stops this run then
+            self.path.write_text(json.dumps(head) + "\n", encoding="utf-8")
+
+    def note(self, outcome: Outcome) -> None:
+        """Note how an evaluation ended."""
+        message = outcome.message[:SHOWN]
+        self._append({"id": outcome.id, "status": outcome.status, "message": message})
+
+    def note_stop(self, message: str) -> None:
+        """Note why the run stops."""
+        self._append({"stopped": message})
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        """What the run evaluates; empty without a journal."""
+        return (self._read(1)[0] or {}).get("objective") or {}
+
+    @property
+    def stopped(self) -> str:
+        """Why the run stopped, "" if it did not."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return ""
+        return next((d["stopped"] for d in _documents(reversed(lines)) if "stopped" in d), "")
+
+    def heed(self, limit: int) -> None:
+        """Raise Halted if the run is not to start another evaluation.
+
+        limit: `stop.failures`. Without a journal, as in a stage that nobody's run has started, all is well.
+        """
+        head, ends, whole = self._read(limit)
+        if head is None or not ends or limit == 0:
+            return
+        last = ends[-1]
+        if whole and not head["ran"] and not any(e["status"] in RAN for e in ends):
+            mistake = next((end for end in ends if _is_mistake(end["message"])), None)
+            if mistake:
+                raise Halted(
+                    self._words("no evaluation has worked yet, and one ended like this", mistake)
+                )
+        ways = {way(e["status"], e["message"]) for e in ends[-limit:]}
+        if len(ends) >= limit and len(ways) == 1 and last["status"] not in RAN:
+            raise Halted(self._words(f"the last {limit} evaluations all ended alike", last))
+
+    def heed_design(self, outcomes: list[Outcome], limit: int) -> None:
+        """Raise Halted if all of a design has failed."""
+        outcomes = [o for o in outcomes if o.status != "withdrawn"]
+        if limit == 0 or not outcomes or not self.path.exists() or any(o.ran for o in outcomes):
+            return
+        ways = [way(o.status, o.message) for o in outcomes]
+        most = max(ways, key=ways.count)
+        first = outcomes[ways.index(most)]
+        end = {"id": first.id, "status": first.status, "message": first.message[:SHOWN]}
+        n, alike = len(outcomes), ways.count(most)
+        share = "like this" if alike == n else f"{alike} of them like this"
+        raise Halted(self._words(f"all {n} evaluations of the design failed, {share}", end))
+
+    def _words(self, finding: str, end: dict[str, Any]) -> str:
+        """What is said of a run that stops: what was seen, where, and the key to look at."""
+        iteration, slot = end["id"].split("-")
+        log = self.path.parent / "logs" / "points" / iteration / f"{slot}.err"
+        said = f"{end['status']}: {end['message']} (point {end['id']}; see {log})"
+        return f"{finding}: {said}. {cure(end['status'], end['message'])}"
+
+    def _append(self, document: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # nobody's run, or a full disk: a help, not a condition
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            with open(descriptor, "ab", buffering=0) as stream:
+                stream.write((json.dumps(document) + "\n").encode())
+
+    def _read(self, limit: int) -> tuple[dict[str, Any] | None, list[dict[str, Any]], bool]:
+        """What is said of the run, its last evaluations, and whether these are all of them."""
+        try:
+            with open(self.path, "rb") as stream:
+                head = next(_documents([stream.readline().decode()]), None)
+                start, size = stream.tell(), stream.seek(0, os.SEEK_END)
+                stream.seek(max(start, size - limit * _LINE))
+                lines = stream.read().decode("utf-8", "replace").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return None, [], False
+        ends = [d for d in _documents(lines) if {"id", "status", "message"} <= d.keys()]
+        return head if head and "ran" in head else None, ends, size - start <= limit * _LINE
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An evaluator that heeds the journal of its run, and keeps it.
+
+    limit: `stop.failures`.
+    """
+
+    evaluator: Evaluator
+    journal: Journal
+    limit: int
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """What earlier starts have left."""
+        outcome = self.evaluator.adopt(proposal, attempts)
+        if outcome is not None:
+            self.journal.note(outcome)
+        return outcome
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one more start; raises Halted if there is to be none."""
+        self.journal.heed(self.limit)
+        outcome = self.evaluator.run(proposal, attempts)
+        self.journal.note(outcome)
+        return outcome
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Called once the outcome is on disk."""
+        self.evaluator.tidy(proposal)
+
+
+def _documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The objects in the lines that are whole."""
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            document = json.loads(line)
+            if isinstance(document, dict):
+                yield document
+
+
+def _is_mistake(message: str) -> bool:
+    return any(re.search(pattern, message) for pattern, _ in MISTAKES)
+
+
+def cure(status: str, message: str) -> str:
+    """The key to look at where an evaluation ended so, in words."""
+    found = (cure for pattern, cure in MISTAKES if re.search(pattern, message))
+    otherwise = _BY_STATUS.get(status, "objective: the program, or what it is given, does not work")
+    return next(found, otherwise)

@@ -1,0 +1,198 @@
+"""A job's way to the process that starts its objectives, `dngo.evaluation.start`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dngo.config import Objective
+from dngo.evaluation import start
+from dngo.evaluation.command import Call, CannotStart, Places
+from dngo.evaluation.obstacles import obstacle
+from dngo.storage.processes import host
+
+
+class StarterDied(Exception):
+    """The process that starts objectives was killed, and what it had started was killed with it."""
+
+
+class Starter:
+    """Starts objectives, for any number of threads, through one process that is started when needed.
+
+    That process dies with the thread that first needed it, so threads that share a starter end together.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._end: Callable[[], Any] = lambda: None
+
+    def start(
+        self, call: Call, objective: Objective, places: Places, cpus: frozenset[int] = frozenset()
+    ) -> Started:
+        """Start an objective in a session of its own, bound to some CPUs (none: to all of the job).
+
+        Returns once it is about to begin, and can be found by the note in `places`.
+        Raises CannotStart, OSError if the system refuses, StarterDied.
+        """
+        words = call.words
+        if objective.callable:
+            words = [sys.executable, "-m", "dngo.evaluation.call", "REPORT", *words]
+        request = {
+            "words": words,
+            "reports": bool(objective.callable),
+            "environment": call.environment,
+            "folder": objective.working_directory or ".",
+            "cpus": sorted(cpus),
+            "note": str(places.started),
+            "host": host(),
+        }
+        document = json.dumps(request).encode()
+        ours, theirs = _descriptors()
+        try:
+            with self._lock:
+                try:
+                    self._send(document, theirs)
+                except StarterDied:  # while it had nothing to do: nothing has begun
+                    self._send(document, theirs)
+        except BaseException:
+            for descriptor in ours:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        stdin, stdout, stderr, report = ours
+        started = Started(stdin, stdout, stderr, report)
+        try:
+            while started.pid is started.code is None:
+                started.hear()
+        except BaseException:
+            started.close()
+            raise
+        return started
+
+    def _send(self, document: bytes, descriptors: list[int]) -> None:
+        control = self._control or self._begin()
+        try:
+            socket.send_fds(control, [b"%8d" % len(document)], descriptors)
+            control.sendall(document)
+        except OSError as error:
+            self._control = None
+            self._end()
+            raise StarterDied from error
+
+    def _begin(self) -> socket.socket:
+        control, theirs = socket.socketpair()
+        words = [sys.executable, "-I", "-S", str(start.__file__)]
+        with theirs:
+            process = subprocess.Popen(
+                [*words, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+        self._control = control
+        self._end = weakref.finalize(self, _end, control, process)
+        return control
+
+
+def _end(control: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    control.close()
+    process.wait()
+
+
+def _descriptors() -> tuple[list[int], list[int]]:
+    """Standard input, output, error and report: our ends, and those of an objective."""
+    made: list[int] = []
+    try:
+        made += reversed(os.pipe())
+        made += os.pipe()
+        made += os.pipe()
+        made += (end.detach() for end in socket.socketpair())
+    except OSError:
+        for descriptor in made:
+            os.close(descriptor)
+        raise
+    for descriptor in made[:6:2]:
+        os.set_blocking(descriptor, False)
+    return made[::2], made[1::2]
+
+
+@dataclass
+class Started:
+    """An objective that was started: our ends of its streams, and what its starter reports of it.
+
+    pid: None until it is known.  code: as in `subprocess.Popen.returncode`, None until it has ended.
+    complaint: why nothing could be started.
+    """
+
+    stdin: int
+    stdout: int
+    stderr: int
+    report: int
+    pid: int | None = None
+    code: int | None = None
+    complaint: str = ""
+    _heard: bytes = field(default=b"", repr=False)
+
+    def hear(self) -> None:
+        """Take what is reported, once the report can be read; raises StarterDied, OSError."""
+        data = os.read(self.report, 1 << 16)
+        if not data and self.code is None:
+            raise StarterDied
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            sign, _, words = line.decode("utf-8", "replace").partition(" ")
+            if sign == "p":
+                self.pid = int(words)
+            elif sign == "x":
+                self.code = int(words)
+            elif sign == "f":
+                raise OSError(int(words), os.strerror(int(words)), "fork")
+            else:
+                self.complaint = words
+
+    def wait(self) -> None:
+        """Wait for its end; raises StarterDied."""
+        while self.code is None:
+            self.hear()
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal its process group, if there is one."""
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def close_input(self) -> None:
+        """Tell it that there is no more to read."""
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def close(self) -> None:
+        """Close our ends; call it once."""
+        self.close_input()
+        for descriptor in (self.stdout, self.stderr, self.report):
+            os.close(descriptor)
+
+    def check(self, objective: Objective, call: Call) -> None:
+        """Raise CannotStart if nothing could be started, and say what may be done about it."""
+        if self.complaint:
+            key, _, why = self.complaint.partition(": ")
+            if objective.callable and key == "command":
+                key = "callable"
+            folder, path = objective.working_directory or ".", call.environment.get("PATH")
+            more = obstacle(call.words, Path(folder), path) if key == "command" else ""
+            raise CannotStart("; ".join(filter(None, (f"objective.{key}: {why}", more))))

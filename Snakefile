@@ -17,24 +17,19 @@ min_version("9.27")
 
 
 include: "rules/common.smk"
+
+
+rule all:
+    input:
+        dag.targets,
+
+
 include: "rules/fit.smk"
 include: "rules/propose.smk"
 include: "rules/evaluate.smk"
 include: "rules/merge.smk"
 include: "rules/report.smk"
-
-
-localrules:
-    all,
-    merge,
-    progress,
-    report,
-
-
-rule all:
-    default_target: True
-    input:
-        dag.targets,
+include: "rules/conclude.smk"
 
 
 onstart:

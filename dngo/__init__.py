@@ -1,7 +1,34 @@
 """Scalable Bayesian optimisation with deep networks, as a Snakemake workflow.
 
-The package holds all logic; `rules/` and `scripts/` only connect it to Snakemake.
-Importing `dngo` is cheap: numerical modules are imported where needed, torch where a GPU is.
+`dngo.open` gives a study to look at, to ask and to tell (`dngo.api`). The package holds all logic;
+`rules/` and `scripts/` only connect it to Snakemake. Importing `dngo` is cheap: numerical modules are
+imported where needed, torch where a GPU is.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dngo.api import Session
+    from dngo.api import open_study as open
+    from dngo.errors import UserError
+
 __version__ = "0.2.0"
+__all__ = ["Session", "UserError", "__version__", "open"]
+
+_HOMES = {"Session": ("api", "Session"), "open": ("api", "open_study")}
+_HOMES["UserError"] = ("errors", "UserError")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    home, there = _HOMES[name]
+    return getattr(import_module(f"dngo.{home}"), there)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

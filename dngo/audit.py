@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from dngo import archive
 from dngo.archive import transfer
-from dngo.batch import Batch, Outcome
+from dngo.batch import TOLD, Batch, Outcome
+from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.space import Space
+from dngo.space.parameters import AnyParameter
+from dngo.storage.logs import PointLogs
 from dngo.types import Array, Rows
 
 NEAREST = 3
+PRINTED = 5  # lines of each stream that a page shows
+_PARAMETER: TypeAdapter[AnyParameter] = TypeAdapter(AnyParameter)
 _KEYS = ("iteration", "slot", "parameters_digest")  # of an outcome
 
 
@@ -37,6 +43,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     outcome = archive.read_outcomes(path, batch)[slot]
     chosen = batch.proposals[slot]
     known = table.iteration < batch.training_iterations
+    told = [outcome.status for _, outcome in archive.read_told(path, t)]
     residual = (outcome.objective - chosen.mean) / chosen.std if chosen.std else math.nan
     return {
         "id": chosen.id,
@@ -45,20 +52,24 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "space_constraints": _known(space, table.v[[row]]),
         "proposed": {
             **_fields(chosen, "stage", "source", "runner_up", "mean", "std", "feasibility"),
+            **_fields(chosen, "origin"),
             **_fields(chosen, "deviation_scale", "num_pending"),
             "acquisition": chosen.value,
             "rank_in_batch": slot + 1,
             "batch_size": len(batch.proposals),
             "pending": _pending(path, batch, slot),
             **_fields(batch, "training_iterations", "training_digest", "seed", "spawn_key"),
-            "training_rows": int(known.sum()),
-            "training_ok": int((known & (table.status == "ok")).sum()),
+            "training_rows": int(known.sum()) + len(told),
+            "training_ok": int((known & (table.status == "ok")).sum()) + told.count("ok"),
             "transferred": sum(len(earlier.y) for earlier in transfer.recorded(path)),
             "time": batch.environment.get("time"),
             "surrogate": _summary(path, t),
+            "belief": _belief(batch, table.v[[row]], int(known.sum())),
             "cost": _cost(path, t, table.x[[row]], batch.config.get("acquisition", {}).get("per")),
         },
         "outcome": {"standardised_residual": residual, **_outcome(outcome)},
+        "constraints": _constraints(path, t, table.x[[row]], batch, outcome),
+        "printed": PointLogs(path.parent / "logs" / "points").read(t, slot),
         "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
         "environment": batch.environment,
         "digest": attributes["digest"],
@@ -127,9 +138,11 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "status": o.status,
                     "objective": o.objective,
                     **{f"constraint_{k}": v for k, v in o.constraints.items()},
+                    **{f"number_{k}": v for k, v in o.numbers.items()},
                     "noise": o.noise,
                     "stage": p.stage,
                     "source": p.source,
+                    "origin": json.dumps(p.origin, sort_keys=True) if p.origin else "",
                     "acquisition": p.value,
                     "runner_up": p.runner_up,
                     "mean": p.mean,
@@ -159,7 +172,10 @@ def page(data: dict[str, Any]) -> str:
         lines += ["", "Known constraints"]
         lines += [f"  {k:<24}{'holds' if ok else 'broken'}" for k, ok in known.items()]
     lines += ["", "Why it was proposed", *_why(data)]
-    lines += ["", "What came of it", *_what_came(data["outcome"])]
+    lines += ["", "What came of it", *_what_came(data)]
+    for stream, text in data["printed"].items():
+        last = [line for line in text.splitlines() if line.strip()][-PRINTED:]
+        lines += [f"  Last on {stream:<15} {line[:200]}" for line in last]
     if data["nearest_before"]:
         lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
         lines += [
@@ -178,6 +194,8 @@ def _why(data: dict[str, Any]) -> list[str]:
     why, source = data["proposed"], data["proposed"]["source"]
     if source == "default":
         lines = ["  It is the point of all defaults, evaluated first."]
+    elif why["origin"]:
+        lines = _entered(why)
     elif source == "imported":
         row = data["outcome"]["metadata"].get("imported_from")
         lines = [
@@ -190,11 +208,34 @@ def _why(data: dict[str, Any]) -> list[str]:
         lines = [f"  A baseline proposed it ({source}): no model was asked."]
     else:
         lines = _expected(why)
+    if why["belief"] is not None:
+        lines.append(f"  Priors of people        times {_show(why['belief'])}")
     if why["cost"]:
         lines.append(
             f"  Cost expected           {_show(why['cost']['expected'])} ({why['cost']['per']})"
         )
     return lines + [f"    {name:<28} {_show(v)}" for name, v in why["surrogate"].items()]
+
+
+def _entered(why: dict[str, Any]) -> list[str]:
+    """Who put a point into the study, and what the surrogate expected there."""
+    origin, told = why["origin"], why["source"] in TOLD
+    verb = "measured its outcome elsewhere" if told else "asked for it"
+    place = ", ".join(str(origin[key]) for key in ("file", "row") if key in origin)
+    lines = [
+        f"  {origin.get('by')} {verb}, {_time(float(origin.get('time', math.nan)))}"
+        + f": {place}" * bool(place)
+    ]
+    if "repeats" in origin:
+        lines.append(f"  Repeats                 {origin['repeats']}, which had failed")
+    if "sha256" in origin:
+        lines.append(f"  SHA-256 of the file     {origin['sha256']}")
+    if math.isfinite(why["mean"]):
+        lines += [
+            f"  Objective expected      {_show(why['mean'])} ± {_show(why['std'])}",
+            f"  Feasible with           probability {_show(why['feasibility'])}",
+        ]
+    return lines
 
 
 def _expected(why: dict[str, Any]) -> list[str]:
@@ -210,7 +251,7 @@ def _expected(why: dict[str, Any]) -> list[str]:
             + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
         ),
         ("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}"),
-        *([("Model doubted", f"its deviations times {scale:g}")] if scale != 1.0 else []),
+        *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
         ("Feasible with", f"probability {_show(why['feasibility'])}"),
         (
             "Pending then",
@@ -227,8 +268,9 @@ def _expected(why: dict[str, Any]) -> list[str]:
     return [f"  {name:<24}{text}" for name, text in rows]
 
 
-def _what_came(came: dict[str, Any]) -> list[str]:
+def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
+    came = data["outcome"]
     lines = [
         f"  Status                  {came['status']} {came['message']}".rstrip(),
         f"  Objective               {_show(came['objective'])}",
@@ -238,8 +280,7 @@ def _what_came(came: dict[str, Any]) -> list[str]:
             f"  Surprise                {came['standardised_residual']:+.2f} standard deviations "
             "from what was expected"
         )
-    for name, flag in came["constraints"].items():
-        lines.append(f"  {name:<24}{'satisfied' if flag else 'violated'}")
+    lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *lines,
@@ -248,13 +289,32 @@ def _what_came(came: dict[str, Any]) -> list[str]:
     ]
 
 
+def _held(constraint: dict[str, Any]) -> str:
+    """What came of a constraint, beside what was expected."""
+    words = {1: "satisfied", 0: "violated", None: "unknown"}
+    text = words[constraint.get("held")]
+    if "threshold" in constraint:
+        text = (
+            f"{_show(constraint.get('number', math.nan))}, to be {constraint['threshold']}: {text}"
+        )
+    if "mean" in constraint:
+        text += f"; expected {_show(constraint['mean'])} ± {_show(constraint['std'])}"
+    if "probability" in constraint:
+        text += f"; to hold with probability {_show(constraint['probability'])}"
+    return text
+
+
 def _derived_by(data: dict[str, Any]) -> list[str]:
     """The code, the machine, the random stream and the data behind a proposal."""
     environment, why = data["environment"], data["proposed"]
     packages = ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())
     commit = environment.get("commit") or {}
     dirty = " with changes" if commit.get("dirty") else ""
+    objective = environment.get("objective") or {}
+    called = objective.get("command") or objective.get("callable")
+    files = "".join(f"; {name}: {sha[:12]}" for name, sha in objective.get("files", {}).items())
     return [
+        *([f"  objective               {called}{files}"] if called else []),
         f"  dngo {environment.get('dngo')}, commit {str(commit.get('id', 'unknown'))[:12]}{dirty}",
         f"  {packages}",
         f"  Python {environment.get('python')} on {environment.get('host')}, {environment.get('cpu')}",
@@ -284,6 +344,20 @@ def _summary(path: Path, t: int) -> dict[str, Any]:
         return json.loads(group["surrogate"].attrs["summary"])
 
 
+def _belief(batch: Batch, v: Array, evaluations: int) -> float | None:
+    """What people's priors multiplied the acquisition at v (1, k) by; None if there were none.
+
+    evaluations: how many were known.
+    """
+    if batch.iteration == 0:
+        return None
+    from dngo.acquisition.belief import log_weight
+    from dngo.space.priors import believed
+
+    space = Space({n: _PARAMETER.validate_python(p) for n, p in batch.config["space"].items()})
+    return float(np.exp(log_weight(space, v, evaluations)[0])) if believed(space) else None
+
+
 def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] | None:
     """What the point x (1, d) was expected to cost, by a measure; None if it did not matter."""
     if per is None:
@@ -296,6 +370,34 @@ def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] 
 
         expected, _ = Cost.load(group["model/cost"]).expected(x)
     return {"per": per, "expected": float(expected[0])}
+
+
+def _constraints(
+    path: Path, t: int, x: Array, batch: Batch, outcome: Outcome
+) -> dict[str, dict[str, Any]]:
+    """What was expected of each constraint at x (1, d), and what came of it: by name.
+
+    threshold: as it was then; held: 1, 0 or None if unknown. probability: of its holding; number:
+    what was reported; mean, std: of it. Only what there is: a design expected nothing.
+    """
+    told: dict[str, dict[str, Any]] = {
+        "threshold": {n: str(threshold) for n, threshold in thresholds_of(batch.config).items()},
+        "held": outcome.constraints,
+        "number": outcome.numbers,
+    }
+    found: dict[str, dict[str, Any]] = {
+        name: {key: values[name] for key, values in told.items() if name in values}
+        for name in batch.identity["constraints"]
+    }
+    model, _ = archive.read_surrogate(path, t)
+    for name in found:
+        belief = model.classifiers.get(name) if model is not None else None
+        if belief is not None:
+            found[name]["probability"] = float(belief.probability(x)[0])
+        if belief is not None and hasattr(belief, "predict"):
+            mean, std = belief.predict(x)
+            found[name] |= {"mean": float(mean[0]), "std": float(std[0])}
+    return found
 
 
 def _show(value: Any) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +15,22 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from dngo.config import identity_of
 from dngo.errors import UserError
 from dngo.storage.digest import digest_parameters
-from dngo.storage.files import read_json, write_json
+from dngo.storage.files import read_json, write_text
 from dngo.storage.text import one_line
 
-STATUSES = ("ok", "infeasible", "failed", "invalid", "timeout", "out_of_memory", "lost")
+STATUSES = (
+    "ok",
+    "infeasible",
+    "failed",
+    "invalid",
+    "timeout",
+    "out_of_memory",
+    "lost",
+    "withdrawn",
+)
+UNTOLD = ("lost", "withdrawn")  # outcomes that say nothing about their point
+TOLD = ("imported", "api")  # sources of points whose outcomes were measured elsewhere
+RAN = ("ok", "infeasible")  # outcomes with which an objective came to its end
 BATCH_FORMAT = 1
 # JSON has no NaN: null stands for "does not apply".
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -34,6 +48,7 @@ class Proposal:
     feasibility: probability that every constraint holds.  num_pending: points pending at the pick.
     stage: what picked it, as `dngo.acquisition` names its stages; empty in archives of before.
     deviation_scale: by what the surrogate's deviations were multiplied for the pick.
+    origin: of a point that people entered: who, when, from which file; else empty.
     Numbers that do not apply are NaN.
     """
 
@@ -51,10 +66,21 @@ class Proposal:
     runner_up: Number = math.nan
     stage: str = ""
     deviation_scale: float = 1.0
+    origin: dict[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         return f"{self.iteration}-{self.slot}"
+
+    @property
+    def told(self) -> bool:
+        """Whether its outcome was measured elsewhere: it is not evaluated here."""
+        return self.source in TOLD
+
+    @property
+    def given(self) -> bool:
+        """Whether people put it at the head of its batch, to be evaluated."""
+        return bool(self.origin) and not self.told
 
 
 @dataclass(frozen=True)
@@ -63,6 +89,7 @@ class Outcome:
 
     status: one of `STATUSES`.  objective: natural units, NaN if there is none.
     constraints: name to 1 (satisfied), 0 (violated); a name left out is unknown.
+    numbers: what was reported of the constraints that have a threshold, by name.
     noise: standard deviation of the objective as reported, or NaN.
     duration: seconds.  started, finished: seconds since 1970.  attempts: starts, this one included.
     message: why it is not ok.  metadata: whatever the objective reported.
@@ -76,6 +103,7 @@ class Outcome:
     status: Status
     objective: Number = math.nan
     constraints: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, float] = field(default_factory=dict)
     noise: Number = math.nan
     duration: Number = math.nan
     attempts: Natural = 1
@@ -90,6 +118,40 @@ class Outcome:
     def id(self) -> str:
         return f"{self.iteration}-{self.slot}"
 
+    @property
+    def ran(self) -> bool:
+        """Whether the objective came to its end, and reported."""
+        return self.status in RAN
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a stage knows beside an archive's prefix.
+
+    pending: proposals under evaluation.  given: those that stand at the head of the batch already.
+    told: points with outcomes that were measured elsewhere.
+    """
+
+    pending: Sequence[Proposal] = ()
+    given: Sequence[Proposal] = ()
+    told: Sequence[tuple[Proposal, Outcome]] = ()
+
+    @classmethod
+    def parse_told(cls, text: str) -> list[tuple[Proposal, Outcome]]:
+        """What `dump_told` wrote; raises pydantic's ValidationError."""
+        pairs: list[tuple[Proposal, Outcome]] = _TOLD.validate_json(text)
+        return pairs
+
+    def dump_told(self) -> str:
+        """The told points as JSON text; empty if there are none."""
+        pairs = [[to_json(p), to_json(o)] for p, o in self.told]
+        return json.dumps(pairs, sort_keys=True) if pairs else ""
+
+    def without_told(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """The proposals that are not among the told ones."""
+        names = {p.origin["entry"] for p, _ in self.told}
+        return [p for p in proposals if p.origin.get("entry") not in names]
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -100,6 +162,11 @@ class Batch:
     training_digest: digest of the archive at that prefix.  pending: iterations under way then.
     environment: packages and machine (see `dngo.provenance`).  versions: of what made the batch
     ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
+    told: the outcomes of its last proposals, which were measured elsewhere.
+    durations: seconds that each proposal is expected to take, where that is modelled; a hint to whoever
+    evaluates, which the archive's models give again.  outlook: what was still
+    to be gained then (`dngo.acquisition.outlook`).  ended: why the study ended instead, of a batch
+    without points that is never archived.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -115,6 +182,10 @@ class Batch:
     environment: dict[str, Any]
     proposals: list[Proposal]
     versions: dict[str, int] = field(default_factory=dict)
+    told: list[Outcome] = field(default_factory=list)
+    durations: list[float] = field(default_factory=list)
+    outlook: dict[str, Any] = field(default_factory=dict)
+    ended: str = ""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -122,19 +193,30 @@ class Batch:
         return identity_of(self.config)
 
     @property
+    def evaluated(self) -> list[Proposal]:
+        """The proposals that are evaluated here."""
+        return [p for p in self.proposals if not p.told]
+
+    @property
     def num_chunks(self) -> int:
-        return math.ceil(len(self.proposals) / self.points_per_job)
+        return math.ceil(len(self.evaluated) / self.points_per_job)
 
     def chunk(self, index: int) -> list[Proposal]:
         """The proposals that one job evaluates; empty beyond the last."""
         start = index * self.points_per_job
-        return self.proposals[start : start + self.points_per_job]
+        return self.evaluated[start : start + self.points_per_job]
+
+    def longest_first(self, proposals: list[Proposal]) -> list[Proposal]:
+        """Some of its proposals in the order in which a job with several slots is soonest done."""
+        expected = dict(zip((p.slot for p in self.proposals), self.durations, strict=False))
+        return sorted(proposals, key=lambda p: -expected.get(p.slot, 0.0))
 
     def write(self, path: Path) -> None:
         """Write `proposals.json`."""
-        document = {"format": BATCH_FORMAT, **asdict(self)}
-        document["proposals"] = [_to_json(p) for p in self.proposals]
-        write_json(path, document)
+        head = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "proposals"}
+        head["told"] = [to_json(o) for o in self.told]
+        text = _document(head, "proposals", self.proposals)
+        write_text(path, text)
 
     @classmethod
     def read(cls, path: Path) -> Batch:
@@ -151,13 +233,23 @@ class Batch:
         return batch
 
 
+def way(status: str, message: str) -> tuple[str, str]:
+    """In which way an evaluation ended: messages that differ only in their numbers are one."""
+    return status, re.sub(r"\d+(\.\d+)?", "#", last_line(message))
+
+
+def last_line(message: str) -> str:
+    """The line of a message that says it, within bounds."""
+    return text.splitlines()[-1].strip()[:300] if (text := message.strip()) else "(no message)"
+
+
 def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:
     """Write outcomes as JSON: atomically, to outlive the machine; or at once, if not `durable`."""
-    document = {"format": BATCH_FORMAT, "outcomes": [_to_json(o) for o in outcomes]}
+    text = _document({}, "outcomes", outcomes)
     if durable:
-        write_json(path, document)
+        write_text(path, text)
     else:
-        path.write_text(json.dumps(document), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
@@ -207,11 +299,31 @@ def _damaged(path: Path, reason: str) -> UserError:
     )
 
 
-def _to_json(record: Proposal | Outcome) -> dict[str, Any]:
+def to_json(record: Proposal | Outcome) -> dict[str, Any]:
+    """A record as JSON has it: null for a number that does not apply."""
     return {
         k: None if isinstance(v, float) and not math.isfinite(v) else v
         for k, v in asdict(record).items()
     }
+
+
+def _document(head: dict[str, Any], name: str, records: Sequence[Proposal | Outcome]) -> str:
+    """JSON with one record a line: a batch has thousands, and people look at it, too."""
+    begin = json.dumps({"format": BATCH_FORMAT, **head})[:-1]
+    lines = ",\n".join(json.dumps(_brief(r), separators=(",", ":")) for r in records)
+    return f'{begin}, "{name}": [\n{lines}\n]}}\n'
+
+
+def _brief(record: Proposal | Outcome) -> dict[str, Any]:
+    """A record as JSON has it, without what is at its default."""
+    found = to_json(record)
+    for f in fields(record):
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        if isinstance(default, float) and math.isnan(default):
+            default = None
+        if type(found[f.name]) is type(default) and found[f.name] == default:
+            del found[f.name]
+    return found
 
 
 @dataclass(frozen=True)
@@ -220,4 +332,5 @@ class _Outcomes:
 
 
 _BATCH: TypeAdapter[Any] = TypeAdapter(Batch)
+_TOLD: TypeAdapter[Any] = TypeAdapter(list[tuple[Proposal, Outcome]])
 _OUTCOMES: TypeAdapter[Any] = TypeAdapter(_Outcomes)

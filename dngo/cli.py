@@ -7,12 +7,14 @@ import contextlib
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dngo import __version__
+from dngo.commands import best, entering, forking
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
 from dngo.space import Space
@@ -26,7 +28,8 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # objectives say things that no terminal can show
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    words, own = _split(sys.argv[1:] if argv is None else argv)
+    arguments = parser.parse_args(words, argparse.Namespace(snakemake=own))
     if arguments.command is None:
         parser.print_help()
         return 2
@@ -42,24 +45,90 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
+START = """\
+a study of your own, in an empty folder:
+  dngo init          write config.yaml and objective.py; then put your computation into the latter
+  dngo check         is the configuration valid, how many evaluations will it take?
+  dngo run           run it, or go on with it after whatever stopped it
+  dngo report        what it found
+
+`dngo COMMAND --help` says more. Completion in bash, this once and from the next login on:
+  source <(dngo --print-completion bash)
+  dngo --print-completion bash > ~/.local/share/bash-completion/completions/dngo
+"""
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words for `dngo run`, and those for Snakemake, which follow `--`."""
+    if words[:1] != ["run"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
 def _parser() -> argparse.ArgumentParser:
+    import shtab
+
     parser = argparse.ArgumentParser(
         prog="dngo",
-        description="Look at studies; `snakemake` runs them.",
+        description="Bayesian optimisation of objectives that cost minutes to days, with Snakemake.",
+        epilog=START,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dngo {__version__}")
+    shtab.add_argument_to(parser, help="for a shell; see below")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
+    _add_starts(commands)
     _add_configurations(commands)
     _add_studies(commands)
+    best.register(commands)
+    entering.register(commands)
+    forking.register(commands)
     _add_archives(commands)
     return parser
 
 
+def _add_starts(commands: Any) -> None:
+    """Commands that begin a study and run it."""
+    init = commands.add_parser("init", help="write a configuration and an objective that runs")
+    init.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    init.add_argument("--study", help="its name; default: the folder's")
+    init.add_argument("--direction", choices=("minimize", "maximize"), help="default: minimize")
+    init.add_argument(
+        "--parameter",
+        action="append",
+        dest="parameters",
+        metavar="WORDS",
+        help="'x 0 1', 'rate 1e-4 1 log', 'layers 1 8', 'kind a,b,c'; one option for each",
+    )
+    init.add_argument(
+        "--objective", help="the command that evaluates a point; default: objective.py"
+    )
+    init.add_argument("--yes", action="store_true", help="ask nothing, also in a terminal")
+    init.set_defaults(run=_init)
+
+    run = commands.add_parser(
+        "run",
+        help="run a study, or go on with it",
+        usage="dngo run [CONFIG] [--results FOLDER] [-- OPTION OF SNAKEMAKE ...]",
+        epilog="dngo run my.yaml -- --profile slurm; -- -n shows what would run; -- --cores 4",
+    )
+    run.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    run.add_argument("--results", help="folder of the studies, if not the configured one")
+    run.set_defaults(run=_run)
+
+
 def _add_configurations(commands: Any) -> None:
     """Commands that are given a configuration, and begin or check a study."""
-    check = commands.add_parser("check", help="validate a configuration without running anything")
+    check = commands.add_parser("check", help="is a configuration valid, and can it be run?")
     check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    check.add_argument(
+        "--run",
+        dest="trial",
+        action="store_true",
+        help="evaluate one point, outside any study, and show it",
+    )
     page = check.add_mutually_exclusive_group()
     page.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
     page.add_argument("--keys", action="store_true", help="print docs/configuration.md and exit")
@@ -140,8 +209,32 @@ def _add_archives(commands: Any) -> None:
     export.set_defaults(run=_export)
 
 
+def _init(arguments: argparse.Namespace) -> int:
+    from rich.prompt import Prompt
+
+    from dngo.init import begin
+
+    path, prompt = Path(arguments.config), Prompt.ask
+    given = {n: getattr(arguments, n) for n in ("study", "direction", "parameters", "objective")}
+    asks = sys.stdin.isatty() and not arguments.yes
+    for file in begin(path, given, prompt if asks else None):
+        print(f"{file}: written")
+    named = "" if arguments.config == "config.yaml" else f" {arguments.config}"
+    print(f"Next: dngo check{named}, then dngo run{named}")
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from dngo.workflow.start import command
+
+    words = command(Path(arguments.config), arguments.results, arguments.snakemake)
+    sys.stdout.flush()
+    os.execv(words[0], words)  # so signals and the exit status are Snakemake's
+
+
 def _check(arguments: argparse.Namespace) -> int:
     from dngo.config import keys, load, schema, with_defaults
+    from dngo.locate import find_study
 
     if arguments.schema or arguments.keys:
         print(schema() if arguments.schema else keys(), end="")
@@ -150,6 +243,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.defaults:
         print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
         return 0
+    study = find_study([arguments.config])
     space = config.search_space
     points = config.design_size + config.iterations * config.batch_size
     size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
@@ -159,19 +253,36 @@ def _check(arguments: argparse.Namespace) -> int:
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
         f"batches of {config.batch_size}, {config.points_per_job} to a job"
     )
+    print(f"Results in {study.folder}")
     if config.space_constraints:
         print(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
     _warn_of_time(config)
     if config.transfer:
         from dngo.archive import transfer
-        from dngo.study import Study
 
         # A study that has begun has its own copy, and its sources may be gone.
-        begun = Study(config).archive
-        known = begun.exists()
-        for earlier in transfer.recorded(begun) if known else transfer.read(config.transfer, space):
+        if study.archive.exists():
+            sources = transfer.recorded(study.archive)
+        else:
+            sources = transfer.read(config.transfer, space, config.thresholds, beside=study.beside)
+        for earlier in sources:
             print(f"Learns from {earlier}")
-    return 0
+    return _check_start(study, trial=arguments.trial)
+
+
+def _check_start(study: Any, *, trial: bool) -> int:
+    """Look at the study as it stands, at the objective, and at one evaluation of it if asked to."""
+    from dngo.check import page, resolve, standing, try_point
+
+    begun = standing(study)
+    if begun:
+        print(begun)
+    print(f"Objective: {resolve(study.config)}")
+    if not trial:
+        return 0
+    found = try_point(study)
+    print(f"\n{page(found)}")
+    return 0 if found.outcome.ran else 1
 
 
 def _feasible(space: Space) -> str:
@@ -197,11 +308,10 @@ def _warn_of_time(config: Any) -> None:
 
 
 def _study(arguments: argparse.Namespace):
-    from dngo.config import load
-    from dngo.study import Study
+    from dngo.locate import find_study
 
     overrides = {"results": arguments.results} if arguments.results else {}
-    return Study(load([arguments.config], overrides))
+    return find_study([arguments.config], overrides)
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -221,7 +331,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
     study = _study(arguments)
     if study.header() is None:
-        raise UserError(f"{study.archive}: there is no archive yet; run `snakemake` first")
+        raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     with reading(study.archive):
         print(summary(study))
         if arguments.html:
@@ -353,7 +463,7 @@ def _import(arguments: argparse.Namespace) -> int:
         print(f"{arguments.file}: {place}: left out: {reason}", file=sys.stderr)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}")
-    print(f"Go on with: snakemake --configfile {arguments.config}")
+    print(f"Go on with: dngo run {arguments.config}")
     return 0
 
 

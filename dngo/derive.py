@@ -7,6 +7,7 @@ clock, a host or a file but the archive.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ import numpy as np
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
-from dngo.batch import Proposal
+from dngo.batch import RAN, UNTOLD, Beside, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
 from dngo.surrogates import FIT_VERSION
 
 if TYPE_CHECKING:
     from dngo.acquisition import History
+    from dngo.space import Space
     from dngo.surrogates import Model, TrainingData
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
@@ -55,7 +57,7 @@ def sign(config: Config) -> float:
 
 def ran(table: archive.Table) -> np.ndarray:
     """Which rows came to their end, and so have an objective and a cost: (n,) bool."""
-    return np.isin(table.status, ("ok", "infeasible"))
+    return np.isin(table.status, RAN)
 
 
 def training_data(
@@ -64,7 +66,8 @@ def training_data(
     cost: np.ndarray | None = None,
     earlier: Sequence[transfer.Earlier] = (),
 ) -> TrainingData:
-    """What an archive's rows teach: only ok rows the objective, all but lost ones the constraints.
+    """What an archive's rows teach: only ok rows the objective, all but those of which nothing is
+    known the constraints.
 
     cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
     earlier: evaluations of earlier studies, already of the sign that is minimised.
@@ -72,43 +75,71 @@ def training_data(
     from dngo.surrogates import EarlierTask, TrainingData
 
     ok = table.status == "ok"
-    # A lost evaluation says nothing about its point.
-    completed = np.where(table.status == "lost", np.nan, ran(table).astype(float))
+    # A lost evaluation says nothing about its point, and a withdrawn point has none.
+    completed = np.where(np.isin(table.status, UNTOLD), np.nan, ran(table).astype(float))
     return TrainingData(
         x=table.x,
         y=np.where(ok, sign(config) * table.objective, np.nan),
         constraints={COMPLETED: completed, **table.constraints},
+        numbers=table.numbers,
+        thresholds=config.thresholds,
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
-        noise=table.noise,
         batch=table.iteration,
         earlier=tuple(EarlierTask(one.x, one.y) for one in earlier),
+        earlier_numbers={
+            name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
+            for name in table.numbers
+        },
     )
 
 
-def design(config: Config) -> list[Proposal]:
-    """The proposals of iteration 0: the defaults if asked for, then a scrambled Sobol design."""
+def design(config: Config, beside: Beside = Beside()) -> list[Proposal]:
+    """The proposals of iteration 0: given points, the defaults if asked for, a scrambled Sobol design,
+    half of which is distributed as the priors are where there are any."""
+    from dngo.acquisition import believed_design
     from dngo.acquisition import design as sobol
 
-    space = config.search_space
+    space, given = config.search_space, list(beside.given)
+    known = _points(space, [*given, *(p for p, _ in beside.told)])
     first = space.defaults() if config.design.include_default else space.defaults()[:0]
+    taken = set(space.keys(known))
+    fresh = [key not in taken for key in space.keys(first)]
+    first = first[fresh][: max(config.design_size - len(given), 0)]
     rng = np.random.default_rng(seed_sequence(config, 0, DESIGN))
-    v = sobol(space, config.design_size - len(first), rng=rng, exclude=first)
-    points = space.to_parameters(np.concatenate([first, v]))
-    sources = ["default"] * len(first) + ["design:sobol"] * len(v)
-    return [
+    size = max(config.design_size - len(given) - len(first), 0)
+    known = np.concatenate([first, known])
+    # A stream by its key: spawned from `rng` it would change the sequence, which SciPy spawns too.
+    own = np.random.default_rng(seed_sequence(config, 0, DESIGN, 1))
+    more = believed_design(space, size // 2, rng=own, exclude=known)
+    v = sobol(space, size - len(more), rng=rng, exclude=np.concatenate([known, more]))
+    points = space.to_parameters(np.concatenate([first, more, v]))
+    sources = ["default"] * len(first) + ["design:prior"] * len(more) + ["design:sobol"] * len(v)
+    return given + [
         Proposal(iteration=0, slot=i, parameters=p, source=s, stage="design")
-        for i, (p, s) in enumerate(zip(points, sources, strict=True))
+        for i, (p, s) in enumerate(zip(points, sources, strict=True), start=len(given))
     ]
 
 
+def _points(space: Space, proposals: Sequence[Proposal]) -> np.ndarray:
+    """Their natural values: (n, k)."""
+    return space.from_parameters([p.parameters for p in proposals])
+
+
 def fit(
-    path: Path, config: Config, t: int, iterations: int, *, progress: Progress | None = None
+    path: Path,
+    config: Config,
+    t: int,
+    iterations: int,
+    *,
+    told: Sequence[tuple[Proposal, Outcome]] = (),
+    progress: Progress | None = None,
 ) -> Model:
     """The surrogate of iteration t, trained on the first `iterations` iterations of an archive.
 
-    Nothing is trained for a baseline: its model knows neither objective nor constraints.
+    told: further outcomes, measured elsewhere. Nothing is trained for a baseline: its model knows
+    neither objective nor constraints.
     """
-    table = archive.read_table(path, iterations=iterations)
+    table = _known(path, config, iterations, told)
     if config.acquisition.is_baseline:
         from dngo.surrogates import Model, TargetScale
 
@@ -119,7 +150,7 @@ def fit(
     from dngo.surrogates import Past, fit_model
 
     per = getattr(config.acquisition, "per", None)  # a kind of another package may know none
-    cost = costs(path, table, per, iterations)
+    cost = costs(path, table, per, iterations, [outcome.metadata for _, outcome in told])
     return fit_model(
         training_data(table, config, cost, transfer.recorded(path)),
         config.surrogate,
@@ -134,19 +165,32 @@ def fit(
     )
 
 
+def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[float]:
+    """Seconds that each proposal is expected to take; empty where no durations are modelled."""
+    if model.cost is None or getattr(config.acquisition, "per", None) != "duration":
+        return []
+    space = config.search_space
+    x = space.encode(space.from_parameters([p.parameters for p in proposals]))
+    return [float(seconds) for seconds in model.cost.expected(x)[0]]
+
+
 def costs(
-    path: Path, table: archive.Table, per: str | None, iterations: int | None = None
+    path: Path,
+    table: archive.Table,
+    per: str | None,
+    iterations: int | None = None,
+    told: Sequence[dict[str, Any]] = (),
 ) -> np.ndarray | None:
     """What each row cost by the name of a cost, (n,) NaN where unknown; None without a name.
 
+    told: the metadata of the table's last rows, where these are not of the archive.
     Raises UserError if evaluations of this study ran and none reported a number of that name.
     """
     if per is None or per == "duration":
         return None if per is None else np.maximum(table.duration, 1e-6)
-    documents = archive.read_metadata(path, iterations=iterations)
+    documents = [*archive.read_metadata(path, iterations=iterations), *told]
     values = np.array([_number(document.get(per)) for document in documents])
-    own = np.array(["imported_from" not in document for document in documents], dtype=bool)
-    if np.any(ran(table) & own) and np.isnan(values).all():
+    if np.any(ran(table) & ~table.told) and np.isnan(values).all():
         known = sorted({name for document in documents for name in document})
         raise UserError(
             f"acquisition.per: no evaluation has a number {per!r} in its metadata; "
@@ -168,30 +212,31 @@ def propose(
     iterations: int,
     model: Model,
     *,
-    pending: Sequence[Proposal],
+    beside: Beside = Beside(),
     progress: Progress | None = None,
 ) -> list[Proposal]:
     """The proposals of iteration t by a surrogate of the first `iterations` iterations.
 
-    pending: the proposals under evaluation meanwhile, in order.
+    beside: the proposals under evaluation meanwhile, in order; what the surrogate was told; and the
+    points that the batch begins with, which come back with what the surrogate expects of them.
     """
     from dngo.acquisition import propose_batch
 
-    space = config.search_space
+    space, given = config.search_space, list(beside.given)
     found = propose_batch(
         model,
         space,
-        _history(path, config, iterations, pending),
-        size=config.batch_size,
+        _history(path, config, iterations, beside),
+        size=max(config.batch_size - len(given), 0),
         settings=config.acquisition,
         rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
         root=seed_sequence(config, 0, DESIGN),
         progress=progress,
     )
-    return [
+    return _expected(given, config, model) + [
         Proposal(
             iteration=t,
-            slot=i,
+            slot=i + len(given),
             parameters=parameters,
             source=str(found.source[i]),
             value=float(found.value[i]),
@@ -207,17 +252,76 @@ def propose(
     ]
 
 
-def _history(path: Path, config: Config, iterations: int, pending: Sequence[Proposal]) -> History:
+def outlook(
+    path: Path,
+    config: Config,
+    t: int,
+    iterations: int,
+    model: Model,
+    proposals: Sequence[Proposal],
+    *,
+    beside: Beside = Beside(),
+) -> dict[str, Any]:
+    """What was still to be gained when iteration t was proposed (`dngo.acquisition.outlook`), by a
+    stream of its own: plain data, empty where no surrogate was asked."""
+    from dngo.acquisition.outlook import look_ahead
+
+    found = look_ahead(
+        model,
+        config.search_space,
+        _history(path, config, iterations, beside),
+        _points(config.search_space, proposals),
+        rng=np.random.default_rng(seed_sequence(config, t, PROPOSE, 1)),
+    )
+    return {} if found is None else asdict(found)
+
+
+def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[Proposal]:
+    """Given points with what a surrogate expects of them; a baseline expects nothing."""
+    if not given or config.acquisition.is_baseline:
+        return list(given)
+    x = config.search_space.encode(_points(config.search_space, given))
+    (mean, std), feasibility = model.predict(x), model.feasibility(x)
+    return [
+        replace(
+            p,
+            mean=float(sign(config) * mean[i]),
+            std=float(std[i]),
+            feasibility=float(feasibility[i]),
+        )
+        for i, p in enumerate(given)
+    ]
+
+
+def _known(
+    path: Path, config: Config, iterations: int, told: Sequence[tuple[Proposal, Outcome]]
+) -> archive.Table:
+    """The rows of a prefix and what was told beside it, judged by the thresholds of today.
+
+    A row that a later one repeats says nothing any more: that one does.
+    """
+    table = archive.read_table(path, iterations=iterations)
+    repeated = archive.read_repeated(path, iterations=iterations)
+    if repeated:
+        ids = [f"{t}-{slot}" for t, slot in zip(table.iteration, table.slot, strict=True)]
+        known = np.where(np.isin(ids, list(repeated)), "lost", table.status)
+        table = replace(table, status=known)
+    table = table.with_told(config.search_space, told)
+    return table.judged(config.thresholds) if config.thresholds and len(table) else table
+
+
+def _history(path: Path, config: Config, iterations: int, beside: Beside) -> History:
     """What an acquisition is told of the first `iterations` iterations, and of what is pending."""
     from dngo.acquisition import History
 
-    table = archive.read_table(path, iterations=iterations)
+    space = config.search_space
+    table = _known(path, config, iterations, beside.told)
     # The samplers of a baseline are told themselves which points are infeasible.
     known = ran(table) if config.acquisition.is_baseline else table.status == "ok"
     return History(
         v=table.v,
         y=np.where(known, sign(config) * table.objective, np.nan),
-        pending=config.search_space.from_parameters([p.parameters for p in pending]),
+        pending=_points(space, [*beside.pending, *beside.given]),
         iteration=table.iteration,
         constraints=table.constraints,
     )

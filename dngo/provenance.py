@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib.metadata
 import os
 import platform
@@ -27,6 +28,22 @@ VARIABLES = (
     "SLURM_JOB_PARTITION",
     "SLURM_CLUSTER_NAME",
 )
+
+
+def workflow_folder() -> Path:
+    """The folder of the Snakefile: the top of the repository, which a wheel has in dngo/workflow/root."""
+    package = Path(__file__).resolve().parent
+    packed = package / "workflow" / "root"
+    return packed if packed.exists() else package.parent
+
+
+def who() -> dict[str, Any]:
+    """The person and the host at work, and when: kept with what people enter."""
+    try:
+        person = getpass.getuser()
+    except (OSError, KeyError):  # a container may know no name of its user
+        person = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    return {"by": f"{person}@{socket.gethostname()}", "time": time.time()}
 
 
 def environment() -> dict[str, Any]:
@@ -60,6 +77,8 @@ def environment() -> dict[str, Any]:
 def _commit() -> dict[str, Any]:
     """The package's git commit, and whether its files differ from it; empty outside a checkout."""
     folder = Path(__file__).resolve().parent
+    if workflow_folder() != folder.parent:
+        return {}  # a wheel, perhaps in an environment inside some other repository
 
     def git(*words: str) -> str:
         return subprocess.run(

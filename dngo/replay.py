@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 
 from dngo import archive, derive
-from dngo.batch import Batch, Proposal
+from dngo.batch import Batch, Beside, Proposal
 from dngo.config import Config, upgrade, validate
 from dngo.errors import UserError
 from dngo.space import Space
@@ -59,12 +59,14 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
         raise UserError(f"{path}: has no iteration {t}; it holds {held}")
     space = archive.read_space(path)
     batch = archive.read_batch(path, t, space)
-    imported = [p.source for p in batch.proposals if p.source.startswith("import")]
-    if imported:
-        return Verdict(t, "imported", f"{len(imported)} points came from a file, not from a model")
+    told = sum(p.told for p in batch.proposals)
+    if told == len(batch.proposals):
+        return Verdict(t, "imported", f"{told} points came from a file, not from a model")
     config = configuration(path, t)
+    beside = Beside(given=[p for p in batch.proposals if p.given])
     if t == 0:
-        return _compare(t, [], batch.proposals, derive.design(config), space)
+        beside = replace(beside, told=[(batch.proposals[o.slot], o) for o in batch.told])
+        return _compare(t, [], batch.evaluated, derive.design(config, beside), space)
     iterations = batch.training_iterations
     if archive.prefix_digest(path, iterations) != batch.training_digest:
         return Verdict(t, "different", "the training prefix has another digest than was recorded")
@@ -72,13 +74,19 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     if not baseline and (elsewhere := _made_elsewhere(path, batch)):
         return Verdict(t, "another version", elsewhere)
     fitted = configuration(path, t, stage="fit")
-    model = derive.fit(path, fitted, t, iterations, progress=progress)
+    beside = replace(beside, told=archive.read_told(path, t))
+    model = derive.fit(path, fitted, t, iterations, told=beside.told, progress=progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
-    proposals = derive.propose(
-        path, config, t, iterations, model, pending=pending, progress=progress
-    )
+    beside = replace(beside, pending=beside.without_told(pending))
+    proposals = derive.propose(path, config, t, iterations, model, beside=beside, progress=progress)
     arrays = [] if baseline else _surrogates(path, t, model)
-    return _compare(t, arrays, batch.proposals, proposals, space)
+    if batch.outlook:
+        looked = derive.outlook(path, config, t, iterations, model, proposals, beside=beside)
+        arrays += [
+            (f"outlook {name}", np.asarray(batch.outlook[name]), np.asarray(looked.get(name)))
+            for name in sorted(batch.outlook)
+        ]
+    return _compare(t, arrays, batch.evaluated, proposals, space)
 
 
 def _made_elsewhere(path: Path, batch: Batch) -> str:
@@ -108,8 +116,10 @@ def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
     try:
         document = _upgraded(json.loads(attributes["config"]), attributes, source)
         if fitted:
+            # A threshold may have been changed before the batch was proposed.
             known = {"settings": "surrogate", "classifier": "classifier"}
             if stage == "fit":
+                known["constraints"] = "constraints"
                 known["acquisition"] = "acquisition"
             sections = {k: json.loads(fitted[name]) for name, k in known.items() if name in fitted}
             document |= _upgraded(sections, fitted, source)

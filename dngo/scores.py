@@ -15,6 +15,8 @@ from dngo import archive
 from dngo.config import Config
 from dngo.derive import sign
 
+RECENT = 20  # iterations whose constraints are judged: a surrogate is read for each
+
 
 @dataclass(frozen=True)
 class Score:
@@ -36,18 +38,56 @@ class Score:
     levels: np.ndarray
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What was expected of a constraint at each row of an archive, before its outcome was known.
+
+    probability: (n,) of its holding; mean, std: (n,) of its number. NaN where nothing was expected.
+    """
+
+    probability: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+
+    def brier(self, held: np.ndarray) -> float:
+        """Mean squared error of the probabilities; held: (n,) 1, 0 or NaN."""
+        return float(np.nanmean((self.probability - held) ** 2))
+
+
+def expected_constraints(
+    path: Path, table: archive.Table, *, iterations: int = RECENT
+) -> dict[str, Expected]:
+    """For each constraint what the surrogates of the latest iterations expected of their batches.
+
+    table: the rows of the archive. Constraints of which nothing has been learnt are left out.
+    """
+    found: dict[str, Expected] = {}
+    for t in np.unique(table.iteration)[-iterations:]:
+        model, _ = archive.read_surrogate(path, int(t))
+        rows = np.flatnonzero(table.iteration == t)
+        for name in sorted({*table.constraints} & {*(model.classifiers if model else ())}):
+            belief = model.classifiers[name]  # type: ignore[union-attr]
+            if belief.is_constant:
+                continue
+            one = found.setdefault(name, Expected(*np.full((3, len(table)), np.nan)))
+            one.probability[rows] = belief.probability(table.x[rows])
+            if hasattr(belief, "predict"):
+                one.mean[rows], one.std[rows] = belief.predict(table.x[rows])
+    return found
+
+
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
     from dngo.surrogates.gaussian_process import GaussianProcess
 
-    table = archive.read_table(path)
+    table = archive.read_table(path, thresholds=config.thresholds)
     ok = table.status == "ok"
     y = sign(config) * table.objective
     scores: list[Score] = []
     with archive.reading(path) as file:
         for t in np.unique(table.iteration):
             group = file[f"iterations/{t}"]
-            rows = ok & (table.iteration == t)
+            rows = ok & (table.iteration == t) & ~table.told  # what was told, it knew
             if "surrogate" not in group or not rows.any():
                 continue
             model, _ = archive.read_surrogate(path, int(t))

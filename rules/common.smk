@@ -2,31 +2,17 @@
 
 import sys
 
-# The package beside the Snakefile is the one that runs.
-sys.path.insert(0, workflow.basedir)
-
-from dngo.workflow.dag import Dag
 from dngo.errors import UserError
+from dngo.workflow.dag import Dag
 
 try:
-    dag = Dag.build(
-        configfiles=workflow.overwrite_configfiles,
-        overrides=workflow.config_settings.config,
-        basedir=workflow.basedir,
-        main=workflow.is_main_process,
-        dry=workflow.dryrun,
-        remote=workflow.remote_exec,
-    )
+    dag = Dag.of(workflow, config)
 except UserError as error:
     sys.exit(str(error))
 
-# `cores: all` means this machine's: the jobs of a cluster may have more threads than its login node.
-if workflow.nodes is not None:
-    workflow.global_resources["_cores"] = None
-
-# Scripts get the resolved configuration, whichever files and options it came from.
-config.clear()
-config.update(dag.config)
+# Scripts get the resolved configuration, whichever files and options it came from. A module's caller
+# keeps its own, so this one is not changed but replaced.
+config = dag.config
 
 
 pathvars:

@@ -11,6 +11,7 @@ rule merge:
         "<study>/logs/merge/{iteration}.log",
     benchmark:
         "<study>/benchmarks/merge/{iteration}.tsv"
+    localrule: True
     conda:
         "../envs/study.yaml"
     threads: dag.threads("merge")

@@ -13,6 +13,7 @@ rule report:
         "<study>/logs/report.log",
     benchmark:
         "<study>/benchmarks/report.tsv"
+    localrule: True
     conda:
         "../envs/study.yaml"
     script:
@@ -29,6 +30,7 @@ rule progress:
         "<study>/logs/progress/{iteration}.log",
     # Whatever brings the study forward comes first.
     priority: -1
+    localrule: True
     conda:
         "../envs/study.yaml"
     script:

@@ -10,4 +10,4 @@ snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
     study.merge(int(snakemake.wildcards.iteration), Path(snakemake.output.receipt))
-    progress.say(f"Study {study.config.study}: {headline(study)}")
+    print(f"Study {study.config.study}: {headline(study)}")

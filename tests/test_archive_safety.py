@@ -63,6 +63,15 @@ def test_counts_are_compared_with_what_is_there(tmp_path: Path, name: str) -> No
             archive.read_header(path)
 
 
+@pytest.mark.parametrize("source", fuzz.ARCHIVES, ids=lambda path: path.stem)
+def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> None:
+    path = Path(shutil.copy(source, tmp_path))
+    assert archive.verify(path) == []
+    with h5py.File(path, "r+") as file:
+        del file["iterations/2/surrogate/model/constraints"]
+    assert "/iterations/2/surrogate/model/constraints: is missing" in archive.verify(path)
+
+
 def test_a_file_of_the_system_is_not_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"a secret of more than eight bytes" * 20)

@@ -14,17 +14,19 @@ from toy import ROOT
 # checkers alone does not count.
 LAYERS = [
     "cli",
-    "workflow",
-    "audit exchange replay report scores",
+    "api commands workflow",
+    "entering retry",
+    "audit check exchange init replay report scores",
+    "locate",
     "study",
     "derive evaluation",
-    "archive",
+    "archive ending waiting",
     "batch",
     "config",
     "acquisition",
     "surrogates",
     "space",
-    "errors kinds provenance storage types",
+    "errors kinds provenance storage thresholds types",
 ]
 LONGEST, MOST_PARAMETERS = 60, 8
 

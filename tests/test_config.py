@@ -54,6 +54,7 @@ def test_what_is_commented_out_in_the_manual_shows_defaults(tmp_path: Path) -> N
     assert count > 20
     live = load([write(tmp_path, text)]).model_dump()
     live["objective"]["working_directory"] = str(ROOT)
+    live["results"] = str(ROOT / "results")
     assert live == load([ROOT / "config.yaml"]).model_dump()
 
 

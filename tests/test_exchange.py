@@ -19,6 +19,7 @@ from dngo import archive, derive
 from dngo.batch import STATUSES, Batch, Outcome
 from dngo.cli import main
 from dngo.config import load
+from dngo.space.distributions import as_told
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study, best_row
 
@@ -178,7 +179,9 @@ def test_optuna_opens_it(tmp_path: Path, direction: str, name: str) -> None:
     assert loaded.study_name == "made" and loaded.direction.name.lower() == direction
     assert loaded.best_value == table.objective[best]
     assert loaded.best_trial.user_attrs["id"] == f"0-{best}"
-    assert loaded.best_trial.params == study.space.to_parameters(table.v[best : best + 1])[0]
+    (point,) = study.space.to_parameters(table.v[best : best + 1])
+    kinds = loaded.best_trial.distributions
+    assert loaded.best_trial.params == {n: as_told(kinds[n], point[n]) for n in point}
     for trial, status in zip(loaded.trials, table.status, strict=True):
         assert trial.user_attrs["status"] == status
         assert (trial.state.name == "COMPLETE") == (status in ("ok", "infeasible"))

@@ -64,8 +64,13 @@ def test_their_configuration_is_brought_up_and_means_the_same(old: Path) -> None
         for stage in ("fit", "propose"):
             config = configuration(old, t, stage=stage)
             now = json.loads(config.resolved())
-            for name in was.keys() - {"surrogate", "acquisition"}:
-                assert now[name] == was[name], name
+            assert now.pop("constraints") == dict.fromkeys(was["constraints"], True)
+            assert all(parameter.pop("prior") is None for parameter in now["space"].values())
+            for name in now.keys() & was.keys() - {"surrogate", "acquisition"}:
+                # Keys of later releases have defaults that change nothing.
+                section = isinstance(was[name], dict)
+                known = {key: now[name][key] for key in was[name]} if section else now[name]
+                assert known == was[name], name
             for name in ("surrogate", "acquisition"):
                 assert now[name]["kind"] == was[name]["kind"]
             assert config.identity() == archive.read_header(old).identity
@@ -154,7 +159,7 @@ def test_what_a_resumed_one_records_of_a_pick_leaves_its_old_rows_as_they_were(o
     assert (told["proposed"]["stage"], told["proposed"]["deviation_scale"]) == ("improvement", 2.0)
     if "random" not in old.name:
         assert "the stage of improvement" in page(told)
-        assert "its deviations times 2" in page(told)
+        assert "the model's deviations times 2" in page(told)
     for column, value in (("stage", "draws"), ("deviation_scale", 3.0)):
         for row in (before.rows - 1, before.rows):
             altered = Path(shutil.copy(old, old.with_name("altered.h5")))

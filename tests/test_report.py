@@ -147,7 +147,7 @@ def test_what_lies_outside_the_axis_is_counted(view: View) -> None:
 def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:
     drawn = [draw(view) for draw in FIGURES]  # an error shows here, not in a report's place for it
     figures = [figure for figure in drawn if figure is not None]
-    assert len(figures) == len(FIGURES)
+    assert len(figures) == len(FIGURES) - 1  # no constraint of this study is a number
     for figure in figures:
         traces = figure.plot.data
         assert traces and figure.caption and figure.title
@@ -248,6 +248,49 @@ def test_a_batch_of_near_duplicates_is_told(view: View) -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def constrained(tmp_path_factory) -> View:
+    """A study whose best points would be a = b = 0.55, were they allowed."""
+    study = synthetic.study(
+        tmp_path_factory.mktemp("constrained"),
+        iterations=3,
+        size=40,
+        space={name: {"type": "float", "low": 0, "high": 1, "default": 0.4} for name in "abc"},
+        space_constraints=["a + b <= 0.9", "c >= 0.01"],
+    )
+    return View.of(study.archive)
+
+
+def test_known_constraints_are_drawn_where_they_rule_points_out(constrained: View) -> None:
+    figures = {figure.key: figure for figure in all_figures(constrained)}
+    best = constrained.table.v[constrained.best]
+    for trace in figures["surfaces"].plot.data:
+        if trace.type == "heatmap" and _axes(figures["surfaces"], trace) == "ab":
+            a, b = np.meshgrid(trace.x, trace.y)
+            assert np.array_equal(np.isnan(trace.z), a + b > 0.9)
+    lines = [t for t in figures["slices"].plot.data if t.type == "scatter"]
+    hatched = [t for t in lines if t.fill == "toself" and t.fillpattern.shape]
+    left = [min(t.x) for t in hatched if t.xaxis == "x"]
+    assert left == pytest.approx([0.9 - best[1]], abs=1 / 32)
+    assert "Hatched" in figures["slices"].caption and "blank" in figures["surfaces"].caption
+
+
+def _axes(figure: Any, trace: Any) -> str:
+    layout = figure.plot.layout
+    names = (layout[f"{one}axis{getattr(trace, f'{one}axis')[1:]}"].title.text for one in "xy")
+    return "".join(sorted(names))
+
+
+def test_a_best_point_at_the_edge_of_a_known_constraint_is_named(constrained: View) -> None:
+    row = constrained.best
+    near = float(constrained.table.v[row, :2].sum()) > 0.89
+    assert ("the edge of the known constraint a + b <= 0.9" in findings(constrained)) == near
+    sums = constrained.table.v[:, :2].sum(axis=1)
+    for row in range(len(constrained)):
+        assert ("a + b <= 0.9" in constrained.at_edge(row)) == (sums[row] > 0.89), row
+    assert (sums > 0.89).any() and (sums < 0.89).any()
+
+
 def test_idle_slots_are_told(view: View) -> None:
     late = 100.0 * view.table.iteration
     numbers = {k: view.numbers[k] + late for k in ("started", "finished")}
@@ -318,7 +361,7 @@ def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, bro
     _, path, _ = large
     browser.open(path.as_uri())
     names = browser.draw_everything()
-    assert len(names) == len(FIGURES)
+    assert len(names) == len(FIGURES) - 1
     for name in names:
         div = f"document.getElementById('figure-{name}')"
         assert browser.js(f"{div}.dataset.state") == "drawn", name
@@ -336,8 +379,8 @@ def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, bro
 def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
     study, path, _ = large
     browser.open(path.as_uri())
+    browser.js("document.getElementById('progress').scrollIntoView()")  # drawn once it is near
     browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
-    browser.js("document.getElementById('progress').scrollIntoView()")
     dot = browser.driver.find_elements(By.CSS_SELECTOR, "#figure-progress .points path")[150]
     ActionChains(browser.driver).move_to_element(dot).perform()
     label = browser.wait("document.querySelector('#figure-progress .hovertext')?.textContent")
@@ -458,6 +501,7 @@ def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Pat
     assert set(study.evaluations().values()) == {1}
     monkeypatch.undo()
     # Only the report is left to do, and then nothing.
-    again = study.snakemake()
-    assert "rule evaluate" not in again and (study.results / "report" / "report.html").exists()
+    study.snakemake()
+    assert (study.results / "report" / "report.html").exists()
+    assert set(study.evaluations().values()) == {1} and len(study.evaluations()) == 16
     assert "Nothing to be done" in study.snakemake()

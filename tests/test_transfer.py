@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from dngo import archive
+from dngo import archive, derive
 from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
 from dngo.config import Config, validate
@@ -124,6 +125,37 @@ def test_rows_in_the_space_are_taken_in_its_terms(tmp_path: Path) -> None:
     assert (found.rows, found.unsuccessful) == (60, 12)
     assert found.outside == 60 - 12 - len(kept)
     assert str(found.outside) in str(found)
+
+
+def test_numbers_that_have_thresholds_are_taken_feasible_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "old.h5"
+    config = configured(tmp_path, "old", constraints=[{"heat": "<= 400"}, {"cold": ">= 3"}])
+    space = config.search_space
+    points = space.to_parameters(space.sample(np.random.default_rng(0).random((6, space.k))))
+    proposals = [Proposal(0, i, p, "design:sobol") for i, p in enumerate(points)]
+    outcomes = [
+        Outcome(0, i, digest_parameters(p), "ok", 1.0, {"heat": 1, "cold": 1}, {"heat": 9.0 + i})
+        for i, p in enumerate(points)
+    ]
+    outcomes[2] = replace(outcomes[2], status="infeasible", constraints={"heat": 0, "cold": 1})
+    outcomes[4] = Outcome(0, 4, outcomes[4].parameters_digest, "failed")
+    document = json.loads(config.resolved())
+    batch = Batch(0, document, 1, 0, [0, 0], 0, "", [], {}, proposals)
+    archive.append(path, identity=config.identity(), batch=batch, outcomes=outcomes, surrogate=None)
+    new = configured(tmp_path, transfer=[str(path)], constraints=[{"heat": "<= 11"}])
+    study = Study(new)
+    transfer_file = study.transfer()
+    assert transfer_file is not None
+    advance(study, 0)
+    (found,) = transfer.recorded(study.archive)
+    x, heat = found.numbers["heat"]
+    assert heat.tolist() == [9.0, 10.0, 11.0, 12.0, 14.0]
+    rows = [0, 1, 2, 3, 5]
+    assert x.tobytes() == archive.read_table(path).x[rows].tobytes()
+    assert archive.verify(study.archive) == []
+    data = derive.training_data(study.table(), new, earlier=[found])
+    (task,) = data.earlier_numbers["heat"]
+    assert task.y.tolist() == heat.tolist()
 
 
 def test_what_was_maximised_is_turned_round(tmp_path: Path) -> None:

@@ -21,10 +21,14 @@ from toy import ROOT, Toy
 
 from dngo import archive
 from dngo.archive import read_table, verify
+from dngo.audit import audit
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.slots import slots
 from dngo.study import Study
+from dngo.workflow.dag import Dag
 
 
 def kill_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
@@ -72,6 +76,9 @@ def test_a_study_runs_and_says_what_it_found(toy) -> None:
         assert "model" in file["iterations/2/surrogate"]
         assert json.loads(file["iterations/1"].attrs["environment"])["packages"]["torch"]
     assert not any((study.results / "pending").iterdir())
+    # What was printed is bundled, and told by the audit.
+    assert all(path.suffix == ".zip" for path in (study.results / "logs" / "points").iterdir())
+    assert "stdout" in audit(study.archive, "2-1")["printed"]
     # Nothing is left to do, and that is said.
     again = study.snakemake()
     assert "Nothing to evaluate" in again
@@ -254,6 +261,19 @@ def test_overlapping_batches(toy) -> None:
         archive.iteration_attributes(study.archive, t)["training_iterations"] for t in range(4)
     ]
     assert trained == [0, 1, 1, 2]
+
+
+def test_a_job_of_this_machine_has_the_cores_that_its_points_can_use(toy) -> None:
+    config = toy().folder / "config.yaml"
+    study = Study(load([config], {"points_per_job": 6, "points_at_once": "auto"}))
+    for cores, threads in ((None, 1), (1, 1), (4, 4), (16, 6)):
+        dag = Dag(study)
+        dag.cores = cores
+        assert dag.threads("evaluate") == threads
+        assert dag.limits == {"cpus": threads}
+        assert dag.threads("fit") == 1
+        given = len(os.sched_getaffinity(0))
+        assert len(slots("auto", 1, Limits.from_now(dag.limits))) == min(threads, given)
 
 
 def test_iterations_per_run_and_stop_bound_what_is_planned(toy) -> None:

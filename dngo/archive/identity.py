@@ -25,6 +25,7 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
             ("study", "study", ""),
             ("direction", "objective.direction", ""),
             ("constraints", "constraints", []),
+            ("thresholds", "which constraints are numbers with a bound", []),
             ("transfer", "transfer", []),
             ("space_constraints", "space_constraints", []),
         )
@@ -35,9 +36,14 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
         raise UserError(
             f"{place}: its study was begun with another configuration, and what cannot change has "
             f"changed: {'; '.join(changes)[:600]}. Nothing was evaluated or written: put the old "
-            "value back and go on, or give the study another name (`dngo import` brings along what "
-            "was evaluated)"
+            "value back and go on, or give the study another name, and bring along what was evaluated: "
+            f"`dngo fork {_archive(place)} --config` that other study's configuration"
         )
+
+
+def _archive(place: Path) -> Path:
+    """The archive of the study that a file belongs to: itself, or of a batch the one two folders above."""
+    return place if place.suffix == ".h5" else place.parents[2] / "archive.h5"
 
 
 def _changed_space(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -5,16 +5,19 @@ Layout (format 1), readable by plain h5py::
     /                      attributes: format_version, identity (JSON), rows, iterations, digest
     /proposals/            one row per proposal, in the order (iteration, slot)
         iteration slot source value mean std feasibility num_pending runner_up
-        stage  deviation_scale
+        stage  deviation_scale  origin (JSON, of points that people entered)
         parameters/NAME    natural values; numbers are NaN, choices "" where inactive
         v  x               rows as matrices: natural values, and the model's inputs
     /outcomes/             the same rows
         status objective noise duration attempts host job started finished message metadata
-        constraints/NAME   1 satisfied, 0 violated, -1 unknown
-    /iterations/T/         attributes: config, versions, columns, environment, merged (environment of the
-                           merge), seed, spawn_key, training_iterations, training_digest, pending,
-                           first_row, rows, points_per_job, previous, digest;  surrogate/ the model
-    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any
+        constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the threshold of then
+        numbers/NAME       of each constraint that has a threshold: what was reported, or NaN
+    /iterations/T/         attributes: config, versions, columns, outlook, environment, merged
+                           (environment of the merge), seed, spawn_key, training_iterations,
+                           training_digest, pending, first_row, rows, points_per_job, previous,
+                           digest;  surrogate/ the model
+    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
+                           numbers/NAME/ those of a constraint that has a threshold in both studies
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from dngo.batch import STATUSES
 FORMAT_VERSION = 1
 TEXT = h5py.string_dtype("utf-8")
 STATUS = h5py.enum_dtype({s: i for i, s in enumerate(STATUSES)}, basetype="u1")
+# Archives of before version 0.2 know no status `withdrawn`; the next iteration teaches them.
+EARLIER_STATUS = h5py.enum_dtype({s: i for i, s in enumerate(STATUSES[:-1])}, basetype="u1")
 PROPOSAL_COLUMNS: dict[str, Any] = {
     "iteration": "i8",
     "slot": "i8",
@@ -41,6 +46,7 @@ PROPOSAL_COLUMNS: dict[str, Any] = {
     "runner_up": "f8",
     "stage": TEXT,
     "deviation_scale": "f8",
+    "origin": TEXT,
 }
 OUTCOME_COLUMNS: dict[str, Any] = {
     "status": STATUS,
@@ -58,8 +64,8 @@ OUTCOME_COLUMNS: dict[str, Any] = {
 
 # What later versions added: an archive may be without it. Columns of /proposals have this value in
 # the rows of before; an iteration's attribute `columns` names those that its digest covers.
-OPTIONAL_COLUMNS: dict[str, Any] = {"stage": "", "deviation_scale": 1.0}
-OPTIONAL_ATTRIBUTES = ("versions", "columns")
+OPTIONAL_COLUMNS: dict[str, Any] = {"stage": "", "deviation_scale": 1.0, "origin": ""}
+OPTIONAL_ATTRIBUTES = ("versions", "columns", "outlook")
 # Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
 ROOT_ATTRIBUTES: dict[str, type] = {
     "format": str,
@@ -73,6 +79,7 @@ ITERATION_ATTRIBUTES: dict[str, type] = {
     "config": dict,
     "versions": dict,
     "columns": str,
+    "outlook": dict,
     "environment": dict,
     "merged": dict,
     "seed": int,

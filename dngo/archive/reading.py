@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ from dngo.archive.digests import chain_problems, genesis_digest
 from dngo.archive.identity import check_identity
 from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, plain
 from dngo.archive.structure import check_archive, check_header, space_of
-from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo.batch import STATUSES, TOLD, Batch, Beside, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import replacing
+from dngo.thresholds import Threshold
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -38,12 +39,17 @@ class Header:
     digest: str
 
 
+_OUTCOME_NUMBERS = ("objective", "noise", "duration")
+
+
 @dataclass(frozen=True)
 class Table:
     """The rows of an archive up to some iteration, as arrays of equal length n.
 
     v: (n, k), x: (n, d); status: (n,) names; objective, noise, duration: (n,), NaN if unknown;
-    constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers.
+    constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers. numbers: name to (n,)
+    of what was reported of the constraints that have a threshold, NaN if nothing was. told: (n,)
+    bool, whether an outcome was measured elsewhere.
     """
 
     iteration: np.ndarray
@@ -55,9 +61,62 @@ class Table:
     noise: np.ndarray
     duration: np.ndarray
     constraints: dict[str, np.ndarray]
+    told: np.ndarray
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.iteration)
+
+    def judged(self, thresholds: Mapping[str, Threshold]) -> Table:
+        """The same rows, whose flags and status are those that these thresholds make of the numbers.
+
+        A threshold may be changed while a study goes on; what stands in the archive was judged by
+        the one of then.
+        """
+        flags = dict(self.constraints)
+        for name, number in self.numbers.items():
+            if name in thresholds:
+                kept = thresholds[name].keeps(number).astype(float)
+                flags[name] = np.where(np.isnan(number), flags[name], kept)
+        broken = np.any([flag == 0 for flag in flags.values()], axis=0)
+        held = np.where(np.isfinite(self.objective), "ok", "invalid")
+        ran = np.isin(self.status, ("ok", "infeasible"))
+        status = np.where(ran, np.where(broken, "infeasible", held), self.status)
+        return replace(self, constraints=flags, status=status)
+
+    def with_told(self, space: Space, told: Sequence[tuple[Proposal, Outcome]]) -> Table:
+        """The same with further rows, of outcomes that were measured elsewhere."""
+        if not told:
+            return self
+        proposals, outcomes = zip(*told, strict=True)
+        v = space.from_parameters([p.parameters for p in proposals])
+        rows = {n: [getattr(o, n) for o in outcomes] for n in ("status", *_OUTCOME_NUMBERS)}
+
+        def column(kind: str, name: str) -> np.ndarray:
+            return np.array([getattr(o, kind).get(name, np.nan) for o in outcomes], dtype=float)
+
+        further = Table(
+            iteration=np.array([p.iteration for p in proposals]),
+            slot=np.array([p.slot for p in proposals]),
+            v=v,
+            x=space.encode(v),
+            **{n: np.array(values) for n, values in rows.items()},
+            constraints={n: column("constraints", n) for n in self.constraints},
+            numbers={n: column("numbers", n) for n in self.numbers},
+            told=np.ones(len(told), dtype=bool),
+        )
+
+        def joined(before: Any, after: Any) -> Any:
+            if isinstance(before, dict):
+                return {n: joined(before[n], after[n]) for n in before}
+            return np.concatenate([before, after])
+
+        return Table(
+            **{
+                f.name: joined(getattr(self, f.name), getattr(further, f.name))
+                for f in fields(self)
+            }
+        )
 
 
 _open: ContextVar[Mapping[Path, h5py.File]] = ContextVar("archives that a block reads")
@@ -156,15 +215,21 @@ def read_space(path: Path) -> Space:
     return space_of(header.identity)
 
 
-def read_table(path: Path, *, iterations: int | None = None) -> Table:
-    """The rows of the first `iterations` iterations (all of them if None)."""
+def read_table(
+    path: Path,
+    *,
+    iterations: int | None = None,
+    thresholds: Mapping[str, Threshold] | None = None,
+) -> Table:
+    """The rows of the first `iterations` iterations (all of them if None).
+
+    thresholds: what the numbers are judged by now; as they were then if None.
+    """
     with reading(path) as file:
-        rows = int(file.attrs["rows"])
-        if iterations is not None and iterations < int(file.attrs["iterations"]):
-            rows = int(file[f"iterations/{iterations}"].attrs["first_row"])
+        rows = _rows(file, iterations)
         p, o = file["proposals"], file["outcomes"]
         flags = {n: o["constraints"][n][:rows].astype(float) for n in o["constraints"]}
-        return Table(
+        table = Table(
             iteration=p["iteration"][:rows],
             slot=p["slot"][:rows],
             v=p["v"][:rows],
@@ -174,15 +239,16 @@ def read_table(path: Path, *, iterations: int | None = None) -> Table:
             noise=o["noise"][:rows],
             duration=o["duration"][:rows],
             constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
+            numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
+            told=np.isin(p["source"].asstr()[:rows].astype(str), TOLD),
         )
+    return table.judged(thresholds) if thresholds and len(table) else table
 
 
 def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
     """What the objective reported beside its value: a dict for each row of `read_table`."""
     with reading(path) as file:
-        rows = int(file.attrs["rows"])
-        if iterations is not None and iterations < int(file.attrs["iterations"]):
-            rows = int(file[f"iterations/{iterations}"].attrs["first_row"])
+        rows = _rows(file, iterations)
         return [json.loads(text) for text in file["outcomes/metadata"].asstr()[:rows]]
 
 
@@ -200,12 +266,14 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
     with reading(path) as file:
         p = file["proposals"]
         columns = {n: _values(p[n], part) for n in PROPOSAL_COLUMNS if n in p}
+        if "origin" in columns:
+            columns["origin"] = [json.loads(text) if text else {} for text in columns["origin"]]
         parameters = space.to_parameters(p["v"][part])
     proposals = [
         Proposal(parameters=parameters[i], **{n: c[i] for n, c in columns.items()})
         for i in range(rows)
     ]
-    return Batch(
+    batch = Batch(
         iteration=iteration,
         config=json.loads(attributes["config"]),
         points_per_job=attributes["points_per_job"],
@@ -217,7 +285,34 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
         environment=json.loads(attributes["environment"]),
         proposals=proposals,
         versions=json.loads(attributes.get("versions", "{}")),
+        outlook=json.loads(attributes.get("outlook", "{}")),
     )
+    if not any(p.told for p in proposals):
+        return batch
+    return replace(batch, told=[o for o in read_outcomes(path, batch) if proposals[o.slot].told])
+
+
+def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
+    """Outcomes from elsewhere that the fit of an iteration knew beside its prefix."""
+    with reading(path) as file:
+        recorded = file.get(f"iterations/{iteration}/surrogate/told")
+        return [] if recorded is None else Beside.parse_told(recorded.asstr()[()])
+
+
+def read_entered(path: Path) -> set[str]:
+    """Names of the entries (`dngo.waiting`) that are rows of an archive."""
+    with reading(path) as file:
+        column = file["proposals"].get("origin")
+        texts = [] if column is None else column.asstr()[: int(file.attrs["rows"])]
+        return {json.loads(text)["entry"] for text in texts if text}
+
+
+def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
+    """Ids of the rows that a later one of the first iterations repeats (`dngo retry`)."""
+    with reading(path) as file:
+        column = file["proposals"].get("origin")
+        texts = [] if column is None else column.asstr()[: _rows(file, iterations)]
+        return {json.loads(text).get("repeats") for text in texts if text} - {None}
 
 
 def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
@@ -229,6 +324,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
         o = file["outcomes"]
         columns = {n: _values(o[n], part) for n in OUTCOME_COLUMNS}
         flags = {n: o["constraints"][n][part] for n in o["constraints"]}
+        numbers = {n: o["numbers"][n][part] for n in o.get("numbers", ())}
     outcomes = []
     for i, proposal in enumerate(batch.proposals):
         fields = {n: c[i] for n, c in columns.items()}
@@ -240,6 +336,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
                 slot=proposal.slot,
                 parameters_digest=digest_parameters(proposal.parameters),
                 constraints={n: int(f[i]) for n, f in flags.items() if f[i] >= 0},
+                numbers={n: float(z[i]) for n, z in numbers.items() if not np.isnan(z[i])},
                 **fields,
             )
         )
@@ -297,6 +394,13 @@ def prefix_digest(path: Path, iterations: int) -> str:
         if iterations == 0:
             return genesis_digest(file)
         return str(file[f"iterations/{iterations - 1}"].attrs["digest"])
+
+
+def _rows(file: h5py.File, iterations: int | None) -> int:
+    """The number of rows of the first iterations, of all of them if None."""
+    if iterations is None or iterations >= int(file.attrs["iterations"]):
+        return int(file.attrs["rows"])
+    return int(file[f"iterations/{iterations}"].attrs["first_row"])
 
 
 def _values(dataset: h5py.Dataset, part: slice) -> list[Any]:

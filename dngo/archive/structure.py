@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from dngo.archive.layout import (
+    EARLIER_STATUS,
     FORMAT_VERSION,
     ITERATION_ATTRIBUTES,
     OPTIONAL_ATTRIBUTES,
@@ -65,6 +66,8 @@ def check_archive(file: h5py.File, size: int) -> None:
     _columns(_member(proposals, "parameters"), {c.name: None for c in space.columns}, rows)
     names = root["identity"]["constraints"]
     _columns(_member(outcomes, "constraints"), dict.fromkeys(names, "i1"), rows)
+    if numbers := root["identity"].get("thresholds"):
+        _columns(_member(outcomes, "numbers"), dict.fromkeys(numbers, "f8"), rows)
     _points(_array(proposals, "v", (rows, space.k)), space)
     _array(proposals, "x", (rows, space.d))
     for column in [*columns_of(proposals), *columns_of(outcomes)]:  # those of nobody included
@@ -156,7 +159,8 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             continue
         if kind is STATUS:
             dataset = _array(group, name, (rows,), "u")
-            if h5py.check_enum_dtype(dataset.dtype) != h5py.check_enum_dtype(STATUS):
+            names = [h5py.check_enum_dtype(known) for known in (STATUS, EARLIER_STATUS)]
+            if h5py.check_enum_dtype(dataset.dtype) not in names:
                 raise Unsound(f"{dataset.name}: has other names than {', '.join(STATUSES)}")
         else:
             # Of a parameter the space says no type: numbers, or the text of choices.
@@ -191,7 +195,9 @@ def space_of(identity: dict[str, Any]) -> Space:
             raise Unsound(f"/@identity: has no {name}")
     if identity["direction"] not in ("minimize", "maximize"):
         raise Unsound("/@identity: has no direction that exists")
-    if not all(isinstance(name, str) for name in identity["constraints"]):
+    names = identity["constraints"]
+    numbers = TypeAdapter(list[str]).validate_python(identity.get("thresholds", []))
+    if not all(isinstance(name, str) for name in names) or not set(numbers) <= set(names):
         raise Unsound("/@identity: has constraints without a name")
     parameters = TypeAdapter(dict[str, AnyParameter]).validate_python(identity["space"])
     known = TypeAdapter(list[str]).validate_python(identity.get("space_constraints", []))
@@ -233,6 +239,7 @@ def _surrogate(group: h5py.Group) -> None:
         "settings": dict,
         "acquisition": dict,
         "classifier": dict,
+        "constraints": dict,
         "environment": dict,
         "versions": dict,
         "summary": dict,
@@ -254,3 +261,8 @@ def check_transfer(group: h5py.Group, space: Space) -> None:
         rows = len(y) if isinstance(y, h5py.Dataset) and y.ndim == 1 else 0
         for name, width in zip(TRANSFER_ARRAYS, ((space.k,), (space.d,), ()), strict=True):
             _array(part, name, (rows, *width), "f")
+        for name, number in part.get("numbers", {}).items():
+            value = number.get("value") if isinstance(number, h5py.Group) else None
+            rows = len(value) if isinstance(value, h5py.Dataset) and value.ndim == 1 else 0
+            _array(_member(part["numbers"], name), "x", (rows, space.d), "f")
+            _array(part["numbers"][name], "value", (rows,), "f")

@@ -7,8 +7,8 @@ asks for the files they came from. Only what succeeded is taken, where it lies i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import h5py
@@ -32,6 +32,8 @@ class Earlier:
     task: its name; file: as the configuration names it; sha256: of the file; digest: of the
     archive in it. rows: evaluations there; unsuccessful: those not ok; outside: ok, but not in this
     space. v: (n, k) natural values; x: (n, d) encoded; y: (n,) objective, minimised.
+    numbers: of constraints that have a threshold in both studies, by name, where they were reported,
+    feasible or not: x (m, d) and the numbers (m,).
     """
 
     task: str
@@ -44,32 +46,42 @@ class Earlier:
     v: np.ndarray
     x: np.ndarray
     y: np.ndarray
+    numbers: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         left_out = f"{self.unsuccessful} not ok and {self.outside} outside the space left out"
         return f"{len(self.y)} evaluations of {self.task} ({self.file}); {left_out}"
 
 
-def read(paths: Sequence[str], space: Space) -> list[Earlier]:
+def read(
+    paths: Sequence[str], space: Space, numbers: Iterable[str] = (), *, beside: Path = Path()
+) -> list[Earlier]:
     """The evaluations in archives of earlier studies. Raises UserError, one line, naming the file.
+
+    numbers: which constraints of this study have a threshold.  beside: the folder that relative paths
+    are relative to; what is not there may be in the current one.
 
     A file may come from a stranger: what is read are numbers and JSON, nothing outside the file,
     and only if every value has the digest that was recorded.
     """
-    return [_read(Path(path), path, space) for path in paths]
+    there = (beside / path for path in paths)
+    return [
+        _read(t if t.exists() else Path(p), p, space, sorted(numbers))
+        for t, p in zip(there, paths, strict=True)
+    ]
 
 
-def _read(path: Path, name: str, space: Space) -> Earlier:
+def _read(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
     try:
         with reading(path) as file:
             if file.attrs["rows"] > MOST_ROWS:
                 raise UserError(f"{name}: has more than {MOST_ROWS} evaluations")
-            return _taught(path, name, space)
+            return _taught(path, name, space, numbers)
     except UserError as error:
         raise UserError(f"transfer: {error}") from None
 
 
-def _taught(path: Path, name: str, space: Space) -> Earlier:
+def _taught(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
     problems = verify(path)
     if problems:
         raise UserError(f"{name}: {problems[0]}; transfer from an untouched copy")
@@ -101,7 +113,21 @@ def _taught(path: Path, name: str, space: Space) -> Earlier:
         v=v[inside],
         x=space.encode(v[inside]),
         y=sign * table.objective[ok][inside],
+        numbers={
+            number: _known(space, theirs, table.v, table.numbers[number])
+            for number in numbers
+            if number in table.numbers
+        },
     )
+
+
+def _known(
+    space: Space, theirs: Space, v: np.ndarray, number: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where a number was reported that lies in the space, encoded (m, d), and the number (m,)."""
+    rows = np.isfinite(number)
+    found, inside = _points(space, theirs, v[rows])
+    return space.encode(found[inside]), number[rows][inside]
 
 
 def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,6 +160,9 @@ def write(path: Path, earlier: Sequence[Earlier]) -> None:
                 part.attrs[name] = getattr(one, name)
             for name in TRANSFER_ARRAYS:
                 part.create_dataset(name, data=getattr(one, name))
+            for number, (x, value) in one.numbers.items():
+                part.create_dataset(f"numbers/{number}/x", data=x)
+                part.create_dataset(f"numbers/{number}/value", data=value)
 
 
 def files(path: Path) -> list[str]:
@@ -151,6 +180,10 @@ def recorded(path: Path) -> list[Earlier]:
             Earlier(
                 **{n: plain(group[str(i)].attrs[n]) for n in TRANSFER_ATTRIBUTES},
                 **{n: group[str(i)][n][()] for n in TRANSFER_ARRAYS},
+                numbers={
+                    name: (part["x"][()], part["value"][()])
+                    for name, part in group[str(i)].get("numbers", {}).items()
+                },
             )
             for i in range(len(group))
         ]

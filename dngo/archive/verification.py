@@ -20,6 +20,7 @@ from dngo.archive.reading import reading
 from dngo.archive.structure import space_of
 
 MAY_BE_EMPTY = ("constraints", "diagnostics", "objective", "surrogate")
+OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, empty or not
 
 
 def verify(path: Path) -> list[str]:
@@ -33,17 +34,19 @@ def verify(path: Path) -> list[str]:
 
 
 def additions(file: h5py.File) -> list[str]:
-    """One line for each group, dataset and attribute that no archive has."""
+    """One line for each group, dataset and attribute that no archive has, or that each must have."""
     identity = json.loads(file.attrs["identity"])
     tables = ("proposals", "outcomes", "iterations")
     columns = [c.name for c in space_of(identity).columns]
+    numbers = identity.get("thresholds", [])
     iterations = [str(t) for t in range(int(file.attrs["iterations"]))]
     found = [
         *_beside(file, [*tables, "transfer"], ROOT_ATTRIBUTES),
         *_beside(file["proposals"], [*PROPOSAL_COLUMNS, "v", "x", "parameters"]),
         *_beside(file["proposals/parameters"], columns),
-        *_beside(file["outcomes"], [*OUTCOME_COLUMNS, "constraints"]),
+        *_beside(file["outcomes"], [*OUTCOME_COLUMNS, "constraints", *["numbers"] * bool(numbers)]),
         *_beside(file["outcomes/constraints"], identity["constraints"]),
+        *(_beside(file["outcomes/numbers"], numbers) if numbers else []),
         *_beside(file["iterations"], iterations),
     ]
     for t in iterations:
@@ -51,6 +54,7 @@ def additions(file: h5py.File) -> list[str]:
         found += _beside(record, ["surrogate"], ITERATION_ATTRIBUTES)
         found += _before_their_time(file["proposals"], record)
         found += _empty_groups(record)
+        found += _lost_groups(record)
     return [*found, *(_empty_groups(file["transfer"]) if "transfer" in file else [])]
 
 
@@ -85,3 +89,10 @@ def _empty_groups(group: h5py.Group) -> Iterator[str]:
             if not len(item) and not len(item.attrs) and name not in MAY_BE_EMPTY:
                 yield f"{item.name}: was added"
             yield from _empty_groups(item)
+
+
+def _lost_groups(record: h5py.Group) -> Iterator[str]:
+    """Groups that every model has, of which a digest cannot tell where they were empty."""
+    model = record.get("surrogate/model")
+    if isinstance(model, h5py.Group):
+        yield from (f"{model.name}/{n}: is missing" for n in OF_EVERY_MODEL if n not in model)

@@ -21,6 +21,7 @@ from dngo.archive.layout import (
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
     PROPOSAL_COLUMNS,
+    STATUS,
     TEXT,
 )
 from dngo.archive.reading import Header, read_header, reading, receipt
@@ -33,6 +34,8 @@ from dngo.storage.files import replacing
 from dngo.storage.hdf5 import Unsound, opened, our_own
 from dngo.storage.text import storable, storable_tree
 
+PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
+LEAST_PACKED = 8192  # bytes of an array of a surrogate: below, a chunk costs more than it saves
 DEPTH = 200  # of metadata; an evaluation keeps far less
 
 
@@ -126,6 +129,10 @@ def _create(
     flags = outcomes.create_group("constraints")
     for name in identity["constraints"]:
         _column(flags, name, "i1")
+    if identity.get("thresholds"):
+        numbers = outcomes.create_group("numbers")
+        for name in identity["thresholds"]:
+            _column(numbers, name, "f8")
     file.create_group("iterations")
     if transfer is not None:
         with our_own(transfer) as source:
@@ -135,13 +142,14 @@ def _create(
 
 def _column(group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
     shape = () if width is None else (width,)
-    rows = 256 if width is None else max(1, 2048 // max(width, 1))
+    rows = 1024 if width is None else max(1, 8192 // max(width, 1))
     group.create_dataset(
         name,
         (0, *shape),
         maxshape=(None, *shape),
         dtype=dtype,
         chunks=(rows, *(max(s, 1) for s in shape)),
+        **PACKING,
     )
 
 
@@ -158,6 +166,8 @@ def _append(
     group = file.create_group(f"iterations/{batch.iteration}")
     group.attrs["config"] = json.dumps(batch.config)
     group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
+    if batch.outlook:
+        group.attrs["outlook"] = json.dumps(batch.outlook, sort_keys=True)
     group.attrs["columns"] = " ".join(OPTIONAL_COLUMNS)
     group.attrs["environment"] = json.dumps(batch.environment, sort_keys=True)
     group.attrs["merged"] = json.dumps(environment, sort_keys=True)
@@ -173,14 +183,29 @@ def _append(
     if surrogate is not None:
         with our_own(surrogate) as source:
             target = group.create_group("surrogate")
-            for name, value in source.attrs.items():
-                target.attrs[name] = value
-            for name in source:
-                source.copy(name, target)
+            _copy_packed(source, target)
     group.attrs["digest"] = iteration_digest(file, group)
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1
     file.attrs["rows"] = first + rows
+
+
+def _copy_packed(source: h5py.Group, target: h5py.Group) -> None:
+    """Copy a group's content; numbers are packed without loss.
+
+    Networks are trained in single precision and stored in double: half of those bytes are zero.
+    """
+    for name, value in source.attrs.items():
+        target.attrs[name] = value
+    for name, item in source.items():
+        if isinstance(item, h5py.Group):
+            _copy_packed(item, target.create_group(name))
+        elif item.dtype.kind == "O" or item.nbytes < LEAST_PACKED:
+            source.copy(name, target)
+        else:
+            packed = target.create_dataset(name, data=item[()], **PACKING)
+            for key, value in item.attrs.items():
+                packed.attrs[key] = value
 
 
 def _append_rows(
@@ -197,8 +222,16 @@ def _append_rows(
         if name not in p:
             _column(p, name, PROPOSAL_COLUMNS[name])
             _extend(p[name], 0, [before] * first)
+    if h5py.check_enum_dtype(o["status"].dtype) != h5py.check_enum_dtype(STATUS):
+        before = o["status"][:first]
+        del o["status"]
+        _column(o, "status", STATUS)
+        _extend(o["status"], 0, before)
     for name in PROPOSAL_COLUMNS:
-        _extend(p[name], first, [getattr(q, name) for q in proposals])
+        values = [getattr(q, name) for q in proposals]
+        if name == "origin":
+            values = [json.dumps(v, sort_keys=True) if v else "" for v in values]
+        _extend(p[name], first, values)
     _extend(p["v"], first, v)
     _extend(p["x"], first, space.encode(v) if proposals else np.empty((0, space.d)))
     for column in space.columns:
@@ -216,6 +249,8 @@ def _append_rows(
         _extend(o[name], first, values)
     for name in o["constraints"]:
         _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
+    for name in o.get("numbers", ()):
+        _extend(o["numbers"][name], first, [q.numbers.get(name, np.nan) for q in outcomes])
 
 
 def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:

@@ -5,7 +5,14 @@ wrong with them, `upgrade` brings up what archives hold, and `pages` writes
 what is generated from the model.
 """
 
-from dngo.config.model import COMPLETED, PLACEHOLDER, Config, Objective, identity_of
+from dngo.config.model import (
+    COMPLETED,
+    PLACEHOLDER,
+    Config,
+    Objective,
+    identity_of,
+    thresholds_of,
+)
 from dngo.config.pages import keys, schema, with_defaults
 from dngo.config.reading import load, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade
@@ -20,6 +27,7 @@ __all__ = [
     "keys",
     "load",
     "schema",
+    "thresholds_of",
     "upgrade",
     "validate",
     "with_defaults",

@@ -132,7 +132,7 @@ def _message(
     if kind == "value_error":
         return str(context.get("error", item["msg"]))
     if kind == "string_pattern_mismatch":
-        if "[key]" in item["loc"] or keys[0] == "constraints":
+        if "[key]" in item["loc"]:
             return "a name has letters, digits and _, starts with no digit, at most 64 characters"
         if keys[0] == "study":
             return "a name has letters, digits, '_', '.' and '-', at most 100 characters"

@@ -11,23 +11,26 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import (
     AnyParameter,
+    Boolean,
     Categorical,
     Fixed,
     Float,
     Int,
     Ordinal,
+    Parameter,
     Section,
     admits,
 )
 from dngo.storage.text import fault, join_pairs
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
+from dngo.thresholds import Constraints, Threshold
 
 COMPLETED = "completed"  # the implicit constraint: the objective ran and reported
 
@@ -74,6 +77,11 @@ class Objective(Section):
     keep_workdir: bool = Field(
         False, description="Keep each evaluation's private folder {workdir} after it has ended."
     )
+    strict: bool = Field(
+        False,
+        description="Refuse to go on once the command, the callable or the content of a file that it "
+        "names is another one than before; otherwise that is recorded, and said once.",
+    )
     output_limit: int = Field(
         65536,
         ge=1024,
@@ -102,10 +110,33 @@ class Design(Section):
 
 
 class Stop(Section):
-    """When a study ends before its iterations are used up; looked at when a run is planned."""
+    """When a study, or a run of it, ends before the iterations are used up."""
 
     target: float | None = Field(None, description="An objective at least this good is enough.")
     evaluations: int | None = Field(None, ge=1, description="No iteration starts beyond this many.")
+    expected_improvement: float | None = Field(
+        None,
+        gt=0,
+        description="Ends the study when five further batches are expected to better the best value by "
+        "less than this, in the objective's units.",
+    )
+    distance: float | None = Field(
+        None,
+        gt=0,
+        description="Ends the study when the best value is within this distance of the best that the "
+        "surrogate can imagine, with `probability`.",
+    )
+    probability: float = Field(
+        0.95, gt=0, lt=1, description="How sure of `distance` the surrogate must be."
+    )
+    failures: int = Field(
+        20,
+        ge=0,
+        le=1000,
+        description="A run stops with an error when so many evaluations in a row have failed in the "
+        "same way, when all of the design have failed, or when the first failure shows a mistake of "
+        "the set-up. The same command goes on. 0: never, for spaces where most points fail.",
+    )
 
 
 Resource = dict[str, int | float | str]
@@ -120,6 +151,32 @@ class Resources(Section):
     merge: Resource = Field(default_factory=dict)
 
 
+def _held(given: Any) -> Any:
+    if isinstance(given, str):
+        return str(Threshold.parse(given))
+    if given is not True:
+        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {short(given)}")
+    return given
+
+
+def _by_name(given: Any) -> Any:
+    """Constraints as a mapping, of one or of a list of names and mappings."""
+    if not isinstance(given, list):
+        return given
+    found: dict[str, Any] = {}
+    for item in given:
+        if not isinstance(item, str | dict):
+            raise ValueError(f"each is a name, or a name with a bound, and not {short(item)}")
+        for name, held in ({item: True} if isinstance(item, str) else item).items():
+            if name in found:
+                raise ValueError(f"{short(name)} is listed twice; list each constraint once")
+            found[name] = held
+    return found
+
+
+# What is to hold of what is reported: true of a flag, a bound of a number.
+Held = Annotated[bool | str, BeforeValidator(_held, json_schema_input_type=Literal[True] | str)]
+
 if TYPE_CHECKING:
     SurrogateSection = SurrogateKind
     AcquisitionSection = Acquisition
@@ -133,7 +190,11 @@ class Config(Section):
 
     study: StudyName = Field(description="Name of the study: its folder under `results`.")
     seed: int = Field(0, ge=0, lt=2**63, description="Root of every random stream.")
-    results: str = Field("results", min_length=1, description="Folder that holds the studies.")
+    results: str = Field(
+        "results",
+        min_length=1,
+        description="Folder that holds the studies, relative to the configuration's folder.",
+    )
     objective: Objective
     space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")
     space_constraints: list[str] = Field(
@@ -143,9 +204,16 @@ class Config(Section):
         "'x1 + x2 <= 0.6', 'low < high', 'a + b + c == 1', 'count_nonzero(a, b, c) <= 2', "
         "'kind == \"gp\" or n <= 100'. One that names an inactive parameter holds.",
     )
-    constraints: list[Name] = Field(
-        default_factory=list,
-        description="Names of the constraints that the objective reports, true = satisfied.",
+    constraints: Annotated[
+        dict[Name, Held],
+        BeforeValidator(
+            _by_name, json_schema_input_type=list[Name | dict[Name, Held]] | dict[Name, Held]
+        ),
+    ] = Field(
+        default_factory=dict,
+        description="What the objective reports beside its value, by name, and what is to hold: "
+        "{temperature: '<= 350'} of a number, which is modelled as an objective is; "
+        "{converged: true}, or the bare name in a list, of a flag.",
     )
     design: Design = Design()
     iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
@@ -157,7 +225,8 @@ class Config(Section):
         1,
         description="Points that a job evaluates side by side. The job asks for as many times the "
         "threads, mem_mb and gpu of resources.evaluate, and each point has its share. auto: as many as "
-        "the CPUs that the job is given allow, for nodes that are handed out whole.",
+        "the CPUs that the job is given allow, for nodes that are handed out whole and for one's own "
+        "machine.",
     )
     batches_in_flight: int = Field(
         1, ge=1, le=100, description="Batches that may be under evaluation at the same time."
@@ -211,6 +280,7 @@ class Config(Section):
                 )
             for parent, wanted in parameter.active_if.items():
                 self._check_condition(name, parent, wanted)
+            self._check_prior(name, parameter)
             if isinstance(parameter, Fixed) and parameter.active_if:
                 raise Located(
                     ("space", name, "active_if"), "a fixed parameter cannot be conditional"
@@ -219,8 +289,6 @@ class Config(Section):
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
         self._check_known()
-        if len(set(self.constraints)) != len(self.constraints):
-            raise Located(("constraints",), "a name is listed twice; list each constraint once")
         if COMPLETED in self.constraints:
             raise Located(("constraints",), f"{COMPLETED!r} is always there; choose another name")
         return self
@@ -244,6 +312,21 @@ class Config(Section):
                     "first; give these parameters a default that keeps it, or set "
                     "design.include_default: false",
                 )
+
+    def _check_prior(self, name: str, parameter: Parameter) -> None:
+        prior = parameter.prior
+        if prior is None:
+            return
+        where = ("space", name, "prior")
+        if isinstance(parameter, Fixed):
+            raise Located(where, "a fixed parameter has no other value to believe in; remove it")
+        if not admits(parameter, prior.value):
+            raise Located(
+                (*where, "value"),
+                f"{name} never has the value {short(prior.value)}; {_range(parameter)}",
+            )
+        if isinstance(parameter, Categorical | Boolean) and prior.width >= 1:
+            raise Located((*where, "width"), "is a probability here, and must be less than 1")
 
     def _check_condition(self, name: str, parent: str, wanted: list[Any]) -> None:
         where = ("space", name, "active_if", parent)
@@ -276,6 +359,16 @@ class Config(Section):
     def search_space(self) -> Space:
         return Space(dict(self.space), self.space_constraints)
 
+    @property
+    def reported(self) -> Constraints:
+        """What the objective reports beside its value: the threshold of a number, None for a flag."""
+        return dict.fromkeys(self.constraints) | self.thresholds
+
+    @property
+    def thresholds(self) -> dict[str, Threshold]:
+        """The bounds on numbers, by name."""
+        return thresholds_of({"constraints": self.constraints})
+
     def identity(self) -> dict[str, Any]:
         """What may never change in a study: its name, space, direction and constraint names."""
         return identity_of(self.model_dump(mode="json"))
@@ -285,15 +378,26 @@ class Config(Section):
         return json.dumps(self.model_dump(mode="json"))
 
 
+def thresholds_of(resolved: Mapping[str, Any]) -> dict[str, Threshold]:
+    """`Config.thresholds` of a resolved configuration as a batch keeps it."""
+    held = resolved["constraints"]  # a list of names in archives of before there were thresholds
+    bounds = held if isinstance(held, dict) else {}
+    return {n: Threshold.parse(bound) for n, bound in bounds.items() if bound is not True}
+
+
 def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """`Config.identity` of a resolved configuration as a batch keeps it."""
     # What a study does not use, archives of earlier releases do not name.
     transfer, known = resolved.get("transfer"), resolved.get("space_constraints")
+    thresholds = thresholds_of(resolved)
     return {
         "study": resolved["study"],
         "direction": resolved["objective"]["direction"],
         "constraints": sorted(resolved["constraints"]),
-        "space": resolved["space"],
+        # What is believed of a parameter may change.
+        "space": {n: {k: p[k] for k in p if k != "prior"} for n, p in resolved["space"].items()},
+        # Which constraints are numbers; what these are compared with may change.
+        **({"thresholds": sorted(thresholds)} if thresholds else {}),
         **({"transfer": transfer} if transfer else {}),
         **({"space_constraints": sorted(known)} if known else {}),
     }

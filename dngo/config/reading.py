@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 MAX_NODES = 100_000
 
 
-def load(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None) -> Config:
+def load(
+    paths: Sequence[str | Path],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    place: str = "--config",
+) -> Config:
     """Read, merge and validate configuration files; later ones override earlier ones.
 
-    overrides: values from the command line, on top.
+    overrides: values on top; `place` says where they come from, for errors.  Relative paths are made
+    relative to the current folder: `results` lies beside the first file, unless it is an override.
     Raises UserError with one line for each mistake: file, line, key, what would be right.
     """
     merged: dict[str, Any] = {}
@@ -33,8 +39,8 @@ def load(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
     if overrides:
         _update(merged, overrides)
         for key in overrides:
-            lines[(key,)] = "--config"
-    source = str(paths[0]) if paths else "--config"
+            lines[(key,)] = place
+    source = str(paths[0]) if paths else place
     config = validate(merged, lines=lines, source=source)
     _check_placeholders(config, lines, source)
     if config.acquisition.missing_package:
@@ -44,7 +50,8 @@ def load(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
     folder = Path(paths[0]).parent if paths else Path()
     directory = folder / (config.objective.working_directory or "")
     objective = config.objective.model_copy(update={"working_directory": str(directory)})
-    return config.model_copy(update={"objective": objective})
+    results = config.results if "results" in (overrides or {}) else str(folder / config.results)
+    return config.model_copy(update={"objective": objective, "results": results})
 
 
 def validate(data: Any, *, lines: Lines | None = None, source: str = "configuration") -> Config:
@@ -78,7 +85,9 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; name one with --configfile") from None
+        raise UserError(
+            f"{path}: there is no such file; name the configuration, or let `dngo init` write one"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text ({error})") from None
     yaml = YAML(typ="safe", pure=True)

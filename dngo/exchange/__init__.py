@@ -27,12 +27,12 @@ def export(archive: Path, output: Path, form: str, **options: Any) -> None:
     module.write(archive, output, **options)
 
 
-def package(name: str) -> Any:
+def package(name: str, extra: str = "exchange") -> Any:
     """An optional dependency; raises UserError that says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:
         top = name.split(".")[0]
         raise UserError(
-            f"this format needs the Python package {top}: pip install 'dngo[exchange]'"
+            f"this needs the Python package {top}: pip install 'dngo[{extra}]'"
         ) from None

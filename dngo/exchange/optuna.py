@@ -26,6 +26,7 @@ from dngo.exchange.rows import Row, known
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
 from dngo.storage.files import replacing
+from dngo.thresholds import Threshold
 
 JOURNALS = (".log", ".journal", ".jsonl")
 
@@ -48,11 +49,30 @@ def write(archive: Path, output: Path) -> None:
         study.set_user_attr("config", json.loads(config.resolved()))
         study.set_user_attr("archive_digest", header.digest)
         for number, row in enumerate(rows):
-            storage.create_new_trial(study._study_id, _trial(optuna, number, row, kinds, names))
+            excess = [_excess(row, name, config.reported[name]) for name in names]
+            try:
+                trial = _trial(optuna, number, row, kinds, excess)
+                storage.create_new_trial(study._study_id, trial)
+            except ValueError as error:  # a forged archive may hold points that its space does not
+                raise UserError(
+                    f"{archive}: row {number} is no point of its space: {error}"
+                ) from None
+
+
+def _excess(row: dict[str, Any], name: str, threshold: Threshold | None) -> float | None:
+    """Zero or less where a constraint holds, None if that is unknown."""
+    number, flag = known(row.get(f"number_{name}")), row.get(f"constraint_{name}")
+    if threshold is not None and number is not None:
+        return threshold.sign * float(number - threshold.bound)
+    return None if flag is None else 1.0 - 2.0 * flag
 
 
 def _trial(
-    optuna: Any, number: int, row: dict[str, Any], distributions: dict[str, Any], names: list[str]
+    optuna: Any,
+    number: int,
+    row: dict[str, Any],
+    distributions: dict[str, Any],
+    excess: list[float | None],
 ) -> Any:
     values = {n: row[f"parameter_{n}"] for n in distributions}
     # An inactive parameter was not suggested.
@@ -64,8 +84,6 @@ def _trial(
         if not name.startswith("parameter_") and known(value) is not None
     }
     started, finished = _local(row["started"]), _local(row["finished"])
-    flags = [row.get(f"constraint_{name}") for name in names]
-    constraints = [1.0 - 2.0 * flag for flag in flags if flag is not None]
     state = optuna.trial.TrialState
     return optuna.trial.FrozenTrial(
         number=number,
@@ -79,7 +97,7 @@ def _trial(
         distributions={n: distributions[n] for n in parameters},
         user_attrs=attributes,
         # Some unknown would shift the others: then none are told.
-        system_attrs={"constraints": constraints} if names and None not in flags else {},
+        system_attrs={"constraints": excess} if excess and None not in excess else {},
         intermediate_values={},
     )
 
@@ -166,6 +184,7 @@ def _row(trial: Any, names: list[str]) -> Row:
     values = {n: attributes[n] for n in kept if n in attributes}
     values |= {f"parameter_{n}": v for n, v in trial.params.items()}
     values |= {n: bool(v) for n, v in attributes.items() if n.startswith("constraint_")}
+    values |= {n: v for n, v in attributes.items() if n.startswith("number_")}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
         values[f"constraint_{names[place] if 0 <= place < len(names) else name}"] = amount <= 0

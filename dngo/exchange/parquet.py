@@ -16,7 +16,7 @@ from dngo.storage.files import replacing
 
 _INTEGERS = ("iteration", "slot", "num_pending", "attempts")
 _TIMES = ("started", "finished")
-_TEXTS = ("id", "status", "stage", "source", "host", "job", "message", "metadata")
+_TEXTS = ("id", "status", "stage", "source", "origin", "host", "job", "message", "metadata")
 
 
 def write(archive: Path, output: Path) -> None:

@@ -31,12 +31,12 @@ from dngo.audit import audit_all
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
 from dngo.exchange import csv_table, package
-from dngo.exchange.warm_start import SOURCE
+from dngo.provenance import workflow_folder
 from dngo.replay import configuration
 from dngo.space.parameters import Float, Int, Parameter, choices
 from dngo.study import best_row
 
-WORKFLOW = Path(__file__).resolve().parents[2]  # the Snakefile stands beside the package
+WORKFLOW = workflow_folder()
 STAGES = {
     "fit": "Train the surrogate of an iteration on the archive as it was when that began",
     "propose": "Choose the points of a batch; those of the first are a Sobol design",
@@ -84,8 +84,6 @@ def write(
     license: the address of the data's licence, as https://spdx.org/licenses/CC-BY-4.0.
     Raises UserError if the workflow's files are not beside the package.
     """
-    if not (WORKFLOW / "Snakefile").exists():
-        raise UserError(f"{WORKFLOW}: there is no Snakefile; export a crate from a dngo checkout")
     crate = _Description(archive, author, license).crate
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
@@ -319,7 +317,7 @@ class _Description:
         record = self._part(
             f"#record-{t}", f"The archive with iterations 0 to {t}", attributes["digest"]
         )
-        if any(p.source == SOURCE for p in batch.proposals):
+        if not batch.evaluated:
             self._import(t, batch, outcomes, record)
             return
         basis = [self._record(batch.training_iterations - 1)] if t else []
@@ -348,11 +346,14 @@ class _Description:
             result=[proposed],
             times=[batch.environment.get("time", math.nan)],
         )
-        size = batch.points_per_job if self.one_by_one else max(len(outcomes), 1)
+        own = [o for o, p in zip(outcomes, batch.proposals, strict=True) if not p.told]
+        size = batch.points_per_job if self.one_by_one else max(len(own), 1)
         parts = [
-            self._evaluate(t, job, outcomes[start : start + size], proposed)
-            for job, start in enumerate(range(0, len(outcomes), size))
+            self._evaluate(t, job, own[start : start + size], proposed)
+            for job, start in enumerate(range(0, len(own), size))
         ]
+        if batch.told:
+            parts.append(self._part(f"#told-{t}", f"{len(batch.told)} outcomes from elsewhere"))
         self.add_step(
             "merge",
             f"#merge-{t}",
@@ -458,7 +459,10 @@ class _Description:
 
     def _best(self) -> list[Any]:
         """The parameters of the objective, with the best point and its objective as their values."""
-        row = best_row(archives.read_table(self.archive), self.config.objective.direction)
+        row = best_row(
+            archives.read_table(self.archive, thresholds=self.config.thresholds),
+            self.config.objective.direction,
+        )
         best = self.rows[row] if row is not None else {}
         tool = self._tool("evaluate")
         for name, parameter in self.config.space.items():

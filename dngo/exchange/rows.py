@@ -1,7 +1,7 @@
 """Evaluations as the rows of a table: what the readers and the writers of the formats share.
 
-Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_NAME``, ``objective``,
-``status`` and so on. A file that somebody else made may leave the prefixes out.
+Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_NAME``, ``number_NAME``,
+``objective``, ``status`` and so on. A file that somebody else made may leave the prefixes out.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -14,10 +14,13 @@ from scipy.spatial.distance import cdist
 
 from dngo import archive, derive
 from dngo.archive import Table
+from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.report.live import stage_seconds
+from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
 from dngo.study import best_row
+from dngo.thresholds import Threshold
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -59,7 +62,7 @@ class View:
         """
         header = archive.read_header(path)
         if header is None or header.iterations == 0:
-            raise UserError(f"{path}: there is no archive yet; run `snakemake` first")
+            raise UserError(f"{path}: there is no archive yet; `dngo run` begins the study")
         with archive.reading(path) as file:
             rows = header.rows
             proposals, outcomes = file["proposals"], file["outcomes"]
@@ -80,7 +83,9 @@ class View:
             direction=str(header.identity["direction"]),
             space=archive.read_space(path),
             config=config,
-            table=archive.read_table(path, iterations=header.iterations),
+            table=archive.read_table(
+                path, iterations=header.iterations, thresholds=thresholds_of(config)
+            ),
             numbers=numbers,
             source=source,
             stage=stage,
@@ -106,13 +111,42 @@ class View:
 
     @cached_property
     def failed(self) -> np.ndarray:
-        """(n,) bool: it has no objective."""
-        return ~(self.ok | self.infeasible)
+        """(n,) bool: it was evaluated, and has no objective."""
+        return ~(self.ok | self.infeasible | (self.table.status == "withdrawn"))
 
     @cached_property
     def best(self) -> int | None:
         """The row of the best ok evaluation."""
         return best_row(self.table, self.direction)
+
+    @cached_property
+    def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What each row's point is worth without noise: mean, deviation, P(feasible), three (n,).
+
+        By the latest surrogate, and, where it has not learnt a row's outcome, by that as well. NaN
+        without a surrogate.
+        """
+        if self.model is None or not self.has_model:
+            nothing = np.full(len(self), np.nan)
+            return nothing, nothing, nothing
+        found = archive.iteration_attributes(self.path, self.model_iteration)
+        new = self.ok & (self.table.iteration >= int(found["training_iterations"]))
+        y = np.where(new, self.sign * self.table.objective, np.nan)
+        mean, std = self.model.function(self.table.x, y)
+        return self.sign * mean, std, self.model.feasibility(self.table.x)
+
+    def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
+        """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
+
+        The model heeds noise: the luckiest outcome need not be the best point. It ranks the rows that
+        are feasible with a probability of at least one half.
+        """
+        value, good = self.sign * self.table.objective, self.ok
+        if by == "model":
+            mean, _, feasibility = self.expected
+            value, good = self.sign * mean, good & (feasibility >= 0.5) & np.isfinite(mean)
+        rows = np.flatnonzero(good)
+        return rows[np.argsort(value[rows], kind="stable")]
 
     @cached_property
     def sign(self) -> float:
@@ -208,11 +242,31 @@ class View:
 
     def through(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
         """Points like that of a row but for some columns of v: (m, d), the model's inputs."""
+        return self.box.encode(self._changed(row, changes))
+
+    def allowed(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
+        """Which of the points of `through` keep the known constraints: (m,) bool."""
+        return self.space.holds(self._changed(row, changes))
+
+    def _changed(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
         size = len(next(iter(changes.values())))
         v = np.repeat(self.table.v[row : row + 1], size, axis=0)
         for j, values in changes.items():
             v[:, j] = values
-        return self.box.encode(self.box.round(v))
+        return self.box.round(v)
+
+    def at_edge(self, row: int) -> list[str]:
+        """Known constraints, as they are written, that a hundredth of a range more would break.
+
+        Equalities, which every point keeps to the last digit, are not among them.
+        """
+        u = np.repeat(self.unit[row : row + 1], 2 * self.space.k, axis=0)
+        for j in range(self.space.k):
+            u[2 * j : 2 * j + 2, j] += (-0.01, 0.01)
+        u = u[np.isfinite(u).all(axis=1)]
+        near = self.box.from_unit(np.clip(u, 0.0, 1.0))
+        found = [c.text for c in self.space.conditions if c.gap is None and not c.holds(near).all()]
+        return list(dict.fromkeys(found))
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and deviation of the objective, and P(feasible), at x (m, d): three (m,)."""
@@ -252,6 +306,16 @@ class View:
             "first": np.clip(found.first_order, 0.0, 1.0).reshape(2, k) * varies,
             "total": total * varies,
         }
+
+    @cached_property
+    def thresholds(self) -> dict[str, Threshold]:
+        """The bounds on numbers that constraints have, by name."""
+        return thresholds_of(self.config)
+
+    @cached_property
+    def expected_constraints(self) -> dict[str, Expected]:
+        """What was expected of each constraint, over the latest iterations, by name."""
+        return expected_constraints(self.path, self.table)
 
     # ---- time -----------------------------------------------------------------------------------
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import norm
 
+from dngo import archive
+from dngo.evaluation.fingerprint import differences
 from dngo.report.data import View
-from dngo.report.text import count_messages
+from dngo.report.live import count_messages, promised
 
 Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
@@ -42,7 +45,7 @@ def checks(view: View) -> list[Check]:
 
 
 def messages(view: View) -> list[tuple[int, str, str, int]]:
-    """Messages of the evaluations that did not end well: see `dngo.report.text.count_messages`."""
+    """Messages of the evaluations that did not end well: see `dngo.report.live.count_messages`."""
     return count_messages(view.table.status, view.message)
 
 
@@ -61,8 +64,8 @@ def set_up(view: View) -> Iterator[Check]:
         yield Check(
             "stop",
             f"{failed} of {n} evaluations have no objective; {most} of them say: {message}",
-            f"The set-up is broken, not the space. {look} Then begin a study of another name, or "
-            "delete this one's results.",
+            f"The set-up is broken, not the space. {look} Then `dngo retry --failed` has them evaluated "
+            "once more, and the model learns from that alone.",
             "messages",
         )
     elif failed >= 0.5 * n:
@@ -90,6 +93,25 @@ def set_up(view: View) -> Iterator[Check]:
         )
 
 
+def same_objective(view: View) -> Iterator[Check]:
+    """The objective is not the same in all iterations."""
+    known: dict[str, Any] = {}
+    with archive.reading(view.path):
+        for t in np.unique(view.table.iteration).tolist():
+            merged = json.loads(archive.iteration_attributes(view.path, t)["merged"])
+            now = merged.get("objective") or {}
+            changes = differences(known, now) if now else []
+            known = now or known
+            if changes:
+                yield Check(
+                    "warn",
+                    f"The objective changed by iteration {t}: {'; '.join(changes)[:300]}.",
+                    "If its values are not those of before, begin another study; "
+                    "objective.strict: true refuses such changes.",
+                    "progress",
+                )
+
+
 def feasible(view: View) -> Iterator[Check]:
     """Nothing is feasible."""
     if view.best is None and view.infeasible.any():
@@ -115,9 +137,20 @@ def bound(view: View) -> Iterator[Check]:
             "warn",
             f"The best point has {name} = {view.table.v[view.best, j]:.6g}, on the bound of "
             f"[{column.low:g}, {column.high:g}].",
-            f"Better points may lie beyond. Widen {name} in a study of another name and start it "
-            "with `dngo import` of this archive (`dngo export --format csv`), unless the bound is a "
-            "law of nature.",
+            f"Better points may lie beyond. Widen {name} in a study of another name, and `dngo fork` "
+            "this archive into it, unless the bound is a law of nature.",
+            "slices",
+        )
+
+
+def edge(view: View) -> Iterator[Check]:
+    """The best point lies on the edge of what the known constraints allow."""
+    for text in view.at_edge(view.best) if view.best is not None else []:
+        yield Check(
+            "note",
+            f"The best point lies at the edge of the known constraint {text}.",
+            "Better points may lie beyond. If the constraint is a choice and not a law, relax it in a "
+            "study of another name and start it with `dngo import` of this archive.",
             "slices",
         )
 
@@ -214,11 +247,8 @@ def expected(view: View) -> Iterator[Check]:
         return  # it still improves
     good = view.table.objective[view.ok]
     gained = abs(float(np.median(good)) - float(view.best_so_far[-1]))
-    z = view.sign * (view.best_so_far[-1] - mean[rows]) / std[rows]
-    improvement = (
-        np.where(np.isfinite(p[rows]), p[rows], 1.0) * std[rows] * (z * norm.cdf(z) + norm.pdf(z))
-    )
-    most = float(np.max(improvement))
+    best = view.sign * float(view.best_so_far[-1])
+    most = promised(best, view.sign * mean[rows], std[rows], p[rows])
     if gained > 0 and most < NOTHING * gained:
         yield Check(
             "note",
@@ -232,8 +262,10 @@ def expected(view: View) -> Iterator[Check]:
 
 LOOKS: tuple[Callable[[View], Iterator[Check]], ...] = (
     set_up,
+    same_objective,
     feasible,
     bound,
+    edge,
     informative,
     duplicates,
     slots,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dngo import archive, derive
-from dngo.batch import STATUSES, Outcome, Proposal, find_outcome
+from dngo.batch import STATUSES, UNTOLD, Outcome, Proposal, find_outcome, last_line, way
 from dngo.errors import UserError
 from dngo.study import Study, best_row
 
@@ -25,33 +28,32 @@ def status(study: Study) -> dict[str, Any]:
     """
     header = study.header()
     merged = header.iterations if header else 0
-    table = archive.read_table(study.archive, iterations=merged) if header else None
+    table = study.table(merged) if header else None
     in_flight, fresh = _in_flight(study, merged)
     counts = Counter(o.status for _, o in fresh)
     if table is not None:
         counts.update(table.status.tolist())
-    known = counts.total() - counts["lost"]
+    known = counts.total() - sum(counts[status] for status in UNTOLD)
     seconds = [o.duration for _, o in fresh if np.isfinite(o.duration)]
     spent = float(np.nansum(table.duration)) if table is not None else 0.0
-    messages = Counter(
-        f"{o.status}: {o.message.strip().splitlines()[-1][:120]}"
-        for _, o in fresh
-        if o.status != "ok" and o.message.strip()
-    )
     result: dict[str, Any] = {
         "study": study.config.study,
+        "folder": str(study.folder),
         "iterations_merged": merged,
         # A run that was started with `--config iterations=...` has told its batches.
         "iterations_configured": max(
-            study.config.iterations + 1, *(b["planned"] for b in in_flight), 0
+            study.config.iterations + 1, merged, *(b["planned"] for b in in_flight), 0
         ),
         "evaluations": counts.total(),
         "archived": header.rows if header else 0,
         "in_flight": in_flight,
+        "waiting": _waiting(study),
         "best": _best(study, table, fresh),
         "feasible_share": counts["ok"] / known if known else None,
         "outcomes": {s: counts[s] for s in STATUSES},
-        "messages": dict(messages.most_common(3)),
+        "stopped": study.journal.stopped,
+        "outlook": outlook(study),
+        "messages": _messages(study, table, fresh),
         "evaluation_seconds": spent + sum(seconds),
         "stage_seconds": {
             stage: round(sum(found.values()), 1)
@@ -60,6 +62,177 @@ def status(study: Study) -> dict[str, Any]:
     }
     if table is not None:
         result["regret"] = regret(study, table)
+    return result
+
+
+def _messages(
+    study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
+) -> dict[str, int]:
+    """How often each of the five most frequent failures was seen, archived or not."""
+    seen = [(o.status, o.message) for _, o in fresh if not o.ran and o.status != "withdrawn"]
+    archived = [] if table is None else failures(study.archive, table)
+    counts: Counter[tuple[str, str]] = Counter()
+    lines = {}
+    for n, status, message in [*((n, s, m) for n, s, m, _ in archived), *((1, *o) for o in seen)]:
+        counts[way(status, message)] += n
+        lines[way(status, message)] = f"{status}: {last_line(message)[:120]}"
+    return {lines[found]: n for found, n in counts.most_common(5)}
+
+
+def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]]:
+    """`count_messages` of the evaluations in an archive without an objective."""
+    failed = ~derive.ran(table) & (table.status != "withdrawn")
+    if not failed.any():
+        return []
+    with archive.reading(path) as file:
+        message = np.array(file["outcomes/message"].asstr()[: len(table)], dtype=object)
+    return count_messages(np.where(failed, table.status, "ok"), message)
+
+
+def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
+    """Evaluations that a study comes to as it is configured; data: its `status`."""
+    config = study.config
+    total = config.design_size + (data["iterations_configured"] - 1) * config.batch_size
+    return max(min(total, config.stop.evaluations or total), data["evaluations"])
+
+
+@dataclass(frozen=True)
+class MergedBatch:
+    """What one batch brought, and what it took.
+
+    feasible: share of the points with an outcome that are ok.  best: so far, with this batch; NaN
+    without an ok outcome.  seconds: wall seconds of fit and propose, and from the first start of an
+    evaluation to the last end; NaN where that is not recorded.  promised: the highest expected
+    improvement among its points when they were chosen, in the unit of the objective; NaN without a
+    model.  messages: how many evaluations failed with which message, the most frequent first.
+    """
+
+    iteration: int
+    points: int
+    feasible: float
+    best: float
+    seconds: dict[str, float]
+    promised: float
+    messages: list[tuple[int, str]]
+
+
+def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]:
+    """What each of these iterations, which are in the archive, brought."""
+    with archive.reading(study.archive) as file:
+        table = study.table(study.merged())
+        n = len(table)
+        numbers = {name: file["proposals"][name][:n] for name in ("mean", "std", "feasibility")}
+        times = {name: file["outcomes"][name][:n] for name in ("started", "finished")}
+        message = np.array(file["outcomes/message"].asstr()[:n], dtype=object)
+    sign = derive.sign(study.config)
+    values = np.where(table.status == "ok", sign * table.objective, np.nan)
+    best = np.fmin.accumulate(values)
+    ran = derive.ran(table)
+    found = []
+    for t in iterations:
+        rows = np.flatnonzero(table.iteration == t)
+        status = table.status[rows]
+        known = ~np.isin(status, UNTOLD)
+        before = best[rows[0] - 1] if len(rows) and rows[0] > 0 else np.nan
+        belief = {name: column[rows] for name, column in numbers.items()}
+        failed = ~ran[rows] & (status != "withdrawn")
+        messages = count_messages(status[failed], message[rows][failed])
+        took = times["finished"][rows].max(initial=-np.inf) - times["started"][rows].min(
+            initial=np.inf
+        )
+        found.append(
+            MergedBatch(
+                iteration=t,
+                points=len(rows),
+                feasible=float((status == "ok").sum() / max(known.sum(), 1)),
+                best=float(sign * best[rows[-1]]) if len(rows) else np.nan,
+                seconds={
+                    "fit": benchmark_seconds(study.folder / f"benchmarks/fit/{t}.tsv"),
+                    "propose": benchmark_seconds(study.folder / f"benchmarks/propose/{t}.tsv"),
+                    "evaluate": float(took) if np.isfinite(took) else np.nan,
+                },
+                promised=promised(
+                    before, sign * belief["mean"], belief["std"], belief["feasibility"]
+                ),
+                messages=[(count, line) for count, _, line, _ in messages],
+            )
+        )
+    return found
+
+
+def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, str, str, int]]:
+    """Messages of the evaluations that did not end well: count, status, message, a row.
+
+    status, message: (n,) text. Messages that differ only in their numbers are one; the most frequent
+    come first.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    lines = {}
+    for row in np.flatnonzero(status != "ok"):
+        key = way(str(status[row]), str(message[row]))
+        groups.setdefault(key, []).append(int(row))
+        lines[key] = last_line(str(message[row]))
+    found = [(len(rows), key[0], lines[key], rows[-1]) for key, rows in groups.items()]
+    return sorted(found, key=lambda one: -one[0])
+
+
+def _waiting(study: Study) -> dict[str, int]:
+    """How many points wait for the next batch: to be evaluated, and told."""
+    try:
+        entries = study.entries()
+    except (OSError, UserError):
+        return {}
+    told = sum(entry.outcome is not None for entry in entries)
+    return {"points to evaluate": len(entries) - told, "told": told} if entries else {}
+
+
+def promised(
+    best: float, mean: np.ndarray, deviation: np.ndarray, feasibility: np.ndarray
+) -> float:
+    """The highest expected improvement on `best` of points, for minimisation; NaN if unknown.
+
+    mean, deviation, feasibility: (n,), of a normal belief about each; a feasibility of NaN is 1.
+    Equation (3) of Snoek et al. 2012, times the feasibility (Gelbart et al. 2014).
+    """
+    from dngo.acquisition.measures import expected_improvement
+
+    told = np.isfinite(mean) & (deviation > 0)
+    if not told.any() or not np.isfinite(best):
+        return np.nan
+    gain = expected_improvement(np.array(best), mean[told], deviation[told])
+    return float(np.max(gain * np.where(np.isfinite(feasibility[told]), feasibility[told], 1.0)))
+
+
+def outlook(study: Study) -> dict[str, Any]:
+    """What is still to be gained, by the latest batch that was proposed: empty if nothing was looked at.
+
+    batch, further: expected improvement of that batch, and of five; distance: what the best value is
+    within of the best that the surrogate can imagine, by probability; within: the probability of
+    `stop.distance`; ended: why the study has ended, if it has.
+    """
+    from dngo.acquisition.outlook import Outlook
+
+    merged = study.merged()
+    note = study.ending.read()
+    ended = study.ending.reason(merged, merged)
+    found, iteration = (note.get("outlook"), note.get("iteration")) if ended else ({}, merged)
+    for batch in () if found else reversed(study.in_flight(merged)):
+        found, iteration = batch.outlook, batch.iteration
+        if found:
+            break
+    for t in () if found else range(merged - 1, max(merged - 3, -1), -1):
+        text = archive.iteration_attributes(study.archive, t).get("outlook", "{}")
+        found, iteration = json.loads(text), t
+        if found:
+            break
+    result: dict[str, Any] = {"ended": ended} if ended else {}
+    if not found:
+        return result
+    looked = Outlook(**found)
+    result |= {"iteration": iteration, "batch": looked.batch, "further": looked.further}
+    result["distance"] = {str(p): looked.distance(p) for p in (0.5, 0.9)}
+    if study.config.stop.distance is not None:
+        result["within"] = looked.within(study.config.stop.distance)
     return result
 
 
@@ -78,8 +251,8 @@ def _in_flight(
             batch = study.batch(int(folder.name))
         except (OSError, UserError):
             continue  # it was merged, or removed, a moment ago
-        done = []
-        for proposal in batch.proposals:
+        done = [(batch.proposals[o.slot], o) for o in batch.told]
+        for proposal in batch.evaluated:
             try:
                 outcome = find_outcome(study.outcome_file(proposal), proposal)
             except (OSError, UserError):
@@ -143,11 +316,17 @@ def stage_seconds(folder: Path) -> dict[str, dict[int, float]]:
     for stage, found in seconds.items():
         top = folder / "benchmarks" / stage
         for path in top.rglob("*.tsv"):
-            try:
-                t = int(path.relative_to(top).parts[0].removesuffix(".tsv"))
-                head, row = path.read_text().splitlines()[:2]
-                value = float(dict(zip(head.split("\t"), row.split("\t"), strict=False))["s"])
-            except (ValueError, KeyError, OSError):
-                continue  # a job that was cut off while it wrote
-            found[t] = found.get(t, 0.0) + value
+            name = path.relative_to(top).parts[0].removesuffix(".tsv")
+            value = benchmark_seconds(path)
+            if name.isdecimal() and np.isfinite(value):
+                found[int(name)] = found.get(int(name), 0.0) + value
     return seconds
+
+
+def benchmark_seconds(path: Path) -> float:
+    """Wall seconds of a job from Snakemake's benchmark file; NaN if it is not there, or cut off."""
+    try:
+        head, row = path.read_text().splitlines()[:2]
+        return float(dict(zip(head.split("\t"), row.split("\t"), strict=False))["s"])
+    except (ValueError, KeyError, OSError):
+        return np.nan

@@ -160,6 +160,12 @@ def _points(view: View) -> dict[str, Any]:
     numbers("next best", view.numbers["runner_up"], hidden=True)
     numbers("pending then", view.numbers["num_pending"], hidden=True)
     numbers("nearest", view.nearest, hidden=True)
+    for name, reported in table.numbers.items():
+        expected = view.expected_constraints.get(name)
+        numbers(name, reported)
+        if expected is not None:
+            numbers(f"{name} expected", expected.mean, hidden=True)
+            numbers(f"{name} deviation", expected.std, hidden=True)
     for name, flags in table.constraints.items():
         states = {1.0: "satisfied", 0.0: "violated"}
         words(f"constraint {name}", [states.get(flag, "") for flag in flags], hidden=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,9 @@ import numpy as np
 from dngo import archive
 from dngo.archive import transfer
 from dngo.batch import STATUSES
-from dngo.report.live import regret
+from dngo.report.data import View
+from dngo.report.live import MergedBatch, failures, outlook, regret
+from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row
 
 
@@ -22,18 +23,20 @@ def headline(study: Study) -> str:
     total = study.config.iterations
     if header is None:
         return f"nothing in the archive yet, {total} iterations to come after the design"
-    table = archive.read_table(study.archive)
+    table = study.table()
     best = best_row(table, study.config.objective.direction)
     found = "no feasible point yet"
     if best is not None:
         found = f"best {table.objective[best]:.6g} (proposal {_id(table, best)})"
-    return f"iteration {header.iterations - 1} of {total}, {len(table)} evaluations, {found}"
+    last = header.iterations - 1  # beyond those configured where points were retried
+    return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
 
 
 def summary(study: Study) -> str:
     """What a study found, how that compares, and where to look next: a page of text."""
-    table = archive.read_table(study.archive)
+    table = study.table()
     direction = study.config.objective.direction
+    folder = study.folder.absolute()  # Snakemake may work in another folder than the user
     best = best_row(table, direction)
     lines = [f"Study {study.config.study}: {headline(study)}", ""]
     if best is None:
@@ -42,11 +45,17 @@ def summary(study: Study) -> str:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
         lines += ["", f"  objective{table.objective[best]:>25.6g}"]
+        lines += _expected(study, best)
         lines += _comparisons(study, table, best)
     counts = {s: int((table.status == s).sum()) for s in STATUSES}
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
-    lines += [f"          {n} times: {line}" for n, _, line, _ in _failures(study, table)]
+    lines += [
+        f"          {n} {status}: {line}, as {_id(table, row)}"
+        for n, status, line, row in failures(study.archive, table)[:5]
+    ]
+    lines += _constraints(study, table)
+    lines += [f"Outlook:  {line}" for line in _outlook(outlook(study))]
     found = regret(study, table)
     if found:
         lines += [
@@ -57,40 +66,71 @@ def summary(study: Study) -> str:
     lines += [
         "",
         "Where to look next:",
-        f"  {study.folder}/report/report.html  (open it in a browser: figures, health checks, points)",
-        f"  {study.archive}  (every proposal and outcome; plain HDF5)",
+        f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
+        f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
         "  dngo watch     how a study stands while it runs",
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
 
 
-def _failures(study: Study, table: archive.Table) -> list[tuple[int, str, str, int]]:
-    """The most frequent messages of evaluations without an objective, where they are many."""
-    failed = ~np.isin(table.status, ("ok", "infeasible"))
-    if failed.sum() < 0.25 * len(table):
+def _expected(study: Study, best: int) -> list[str]:
+    """What the best point is worth by the surrogate, and which point it takes for the best."""
+    view = View.of(study.archive)
+    if not view.has_model:
         return []
-    with archive.reading(study.archive) as file:
-        message = np.array(file["outcomes/message"].asstr()[: len(table)], dtype=object)
-    return count_messages(table.status[failed], message[failed])[:3]
+    mean, std, _ = view.expected
+
+    def interval(row: int) -> str:
+        return f"{mean[row]:.6g} ± {1.96 * std[row]:.2g}"
+
+    lines = [f"  {'by the surrogate':<36}{interval(best)} (95 %)"]
+    ranking = view.ranking("model")
+    if len(ranking) and ranking[0] != best:
+        row = int(ranking[0])
+        said = f"it takes proposal {view.id(row)} for the best"
+        lines.append(f"  {said:<36}{interval(row)}; its outcome {view.table.objective[row]:.6g}")
+    return lines
 
 
-def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, str, str, int]]:
-    """Messages of the evaluations that did not end well: count, status, message, a row.
+def _outlook(found: dict[str, Any]) -> list[str]:
+    """What is still to be gained, in words."""
+    lines = [f"ended: {found['ended']}"] if "ended" in found else []
+    if "further" not in found:
+        return lines
+    near = ", ".join(f"{d:.3g} with probability {p}" for p, d in found["distance"].items())
+    lines.append(
+        f"by the surrogate of iteration {found['iteration']} a batch gains {found['batch']:.3g}, five "
+        f"gain {found['further']:.3g}"
+    )
+    lines.append(f"the best value is within {near} of the best imaginable")
+    if "within" in found:
+        lines.append(f"within stop.distance with probability {found['within']:.3g}")
+    return lines
 
-    status, message: (n,) text. Messages that differ only in their numbers are one; the most frequent
-    come first.
-    """
-    groups: dict[tuple[str, str], list[int]] = {}
-    lines = {}
-    for row in np.flatnonzero(status != "ok"):
-        text = str(message[row]).strip()
-        line = text.splitlines()[-1].strip()[:300] if text else "(no message)"
-        key = (str(status[row]), re.sub(r"\d+(\.\d+)?", "#", line))
-        groups.setdefault(key, []).append(int(row))
-        lines[key] = line
-    found = [(len(rows), key[0], lines[key], rows[-1]) for key, rows in groups.items()]
-    return sorted(found, key=lambda one: -one[0])
+
+def _constraints(study: Study, table: archive.Table) -> list[str]:
+    """How often each constraint held, and how well that was foreseen."""
+    lines = []
+    expected = expected_constraints(study.archive, table)
+    for name, flags in table.constraints.items():
+        threshold = study.config.thresholds.get(name)
+        known = int(np.isfinite(flags).sum())
+        line = f"  {name}{f' {threshold}' if threshold else ''}: "
+        line += f"holds at {int(np.nansum(flags))} of {known}"
+        one = expected.get(name)
+        if one is not None and np.isfinite(one.probability * flags).any():
+            line += f"; foreseen with a Brier score of {one.brier(flags):.2g}"
+        if one is not None and name in table.numbers:
+            z = np.abs((table.numbers[name] - one.mean) / one.std)
+            judged = np.isfinite(z)
+            if judged.any():
+                inside = f"{int(np.sum(z[judged] < 1.96))} of {int(judged.sum())}"
+                line += f", its number within the 95 % interval at {inside}"
+        lines.append(line)
+    return (
+        ["", f"Constraints (foreseen: over the last {RECENT} iterations):", *lines] if lines else []
+    )
 
 
 def _comparisons(study: Study, table: archive.Table, best: int) -> list[str]:
@@ -140,7 +180,7 @@ def format_status(data: dict[str, Any]) -> str:
     """`status` for people."""
     fresh = data["evaluations"] - data["archived"]
     lines = [
-        f"Study        {data['study']}",
+        f"Study        {data['study']}, in {data['folder']}",
         f"Iterations   {data['iterations_merged']} of {data['iterations_configured']} in the archive"
         " (the design is the first)",
         f"Evaluations  {data['evaluations']}"
@@ -150,11 +190,10 @@ def format_status(data: dict[str, Any]) -> str:
             else ""
         ),
     ]
-    for batch in data["in_flight"]:
-        lines.append(
-            f"In flight    iteration {batch['iteration']}: {batch['evaluated']} of "
-            f"{batch['points']} evaluated, {batch['running']} running"
-        )
+    lines += [f"In flight    {in_flight(batch)}" for batch in data["in_flight"]]
+    if data.get("waiting"):
+        shown = ", ".join(f"{n} {what}" for what, n in data["waiting"].items() if n)
+        lines.append(f"Waiting      {shown} (dngo add, dngo tell)")
     if data["best"]:
         best = data["best"]
         lines.append(f"Best         {best['objective']:.6g}, proposal {best['id']}")
@@ -167,10 +206,13 @@ def format_status(data: dict[str, Any]) -> str:
     if data.get("regret"):
         shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
         lines.append(f"Regret       {shown}")
+    lines += [f"Outlook      {line}" for line in _outlook(data.get("outlook", {}))]
     if data.get("feasible_share") is not None:
         lines.append(f"Feasible     {data['feasible_share']:.0%}")
     for message, count in data["messages"].items():
-        lines.append(f"Lately       {count} {message}")
+        lines.append(f"Failures     {count} {message}")
+    if data["stopped"]:
+        lines.append(f"Stopped      {data['stopped']}")
     times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items())
     lines.append(f"Time         {times}")
     return "\n".join(lines)
@@ -179,11 +221,7 @@ def format_status(data: dict[str, Any]) -> str:
 def one_line(data: dict[str, Any]) -> str:
     """`status` as a line of a log."""
     parts = [f"{data['evaluations']} evaluations, {data['archived']} of them merged"]
-    for batch in data["in_flight"]:
-        parts.append(
-            f"iteration {batch['iteration']}: {batch['evaluated']} of {batch['points']} evaluated, "
-            f"{batch['running']} running"
-        )
+    parts += [in_flight(batch) for batch in data["in_flight"]]
     if data["feasible_share"] is not None:
         parts.append(f"{data['feasible_share']:.0%} feasible")
     best = data["best"]
@@ -191,3 +229,56 @@ def one_line(data: dict[str, Any]) -> str:
         f"best {best['objective']:.6g} ({best['id']})" if best else "no feasible point yet"
     )
     return "; ".join(parts)
+
+
+def in_flight(batch: dict[str, int]) -> str:
+    """A batch that is not merged, of `status`, in words."""
+    return (
+        f"iteration {batch['iteration']}: {batch['evaluated']} of {batch['points']} evaluated, "
+        f"{batch['running']} running"
+    )
+
+
+# What is told of a batch: a heading, and its width where lines stand under each other.
+BATCH_COLUMNS = {
+    "iteration": 9,
+    "points": 8,
+    "feasible": 10,
+    "best": 13,
+    "fit s": 8,
+    "propose s": 11,
+    "evaluate s": 12,
+    "still to gain": 15,
+}
+MOST_FAILURES = 3  # messages that are told of a batch
+
+
+def batch_cells(batch: MergedBatch) -> list[str]:
+    """What is told of a batch, in the order of `BATCH_COLUMNS`."""
+
+    def number(value: float, form: str) -> str:
+        return f"{value:{form}}" if np.isfinite(value) else "-"
+
+    return [
+        str(batch.iteration),
+        str(batch.points),
+        number(batch.feasible, ".0%"),
+        number(batch.best, ".6g"),
+        *(number(batch.seconds[stage], ".1f") for stage in ("fit", "propose", "evaluate")),
+        number(batch.promised, ".2g"),
+    ]
+
+
+def batch_failures(batch: MergedBatch) -> list[str]:
+    """Why evaluations of a batch failed, the most frequent messages first."""
+    shown = [f"{count} failed: {line}" for count, line in batch.messages[:MOST_FAILURES]]
+    rest = sum(count for count, _ in batch.messages[MOST_FAILURES:])
+    return shown + ([f"{rest} failed otherwise"] if rest else [])
+
+
+def batch_lines(batch: MergedBatch) -> list[str]:
+    """The heading, the line of a batch, and a line for each message of what failed in it."""
+    head = "".join(f"{name:>{width}}" for name, width in BATCH_COLUMNS.items())
+    cells = zip(batch_cells(batch), BATCH_COLUMNS.values(), strict=True)
+    line = "".join(f"{cell:>{width}}" for cell, width in cells)
+    return [head, line, *(f"{'':11}{failure}" for failure in batch_failures(batch))]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dngo import archive
-from dngo.report.live import status
-from dngo.report.text import _value, one_line
+from dngo.report.live import expected_evaluations, merged_batches, status
+from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, one_line
 from dngo.study import Study
 
 MOST_BATCHES = 12
@@ -54,20 +52,18 @@ def ended(study: Study, data: dict[str, Any]) -> bool:
 
 def screen(study: Study, data: dict[str, Any]) -> RenderableType:
     """What the terminal shows: a bar for the study, a line for each batch, the best point."""
-    config = study.config
-    total = config.design_size + config.iterations * config.batch_size
-    done = data["evaluations"]
+    total, done = expected_evaluations(study, data), data["evaluations"]
     head = Table.grid(padding=(0, 2))
     head.add_row(
         Text(f"Study {data['study']}", style="bold"),
-        ProgressBar(total=max(total, done), completed=done, width=40),
-        f"{done} of {max(total, done)} evaluations",
+        ProgressBar(total=total, completed=done, width=40),
+        f"{done} of {total} evaluations",
     )
     parts: list[RenderableType] = [head, _batches(study, data)]
     counts = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
     if counts:
         parts.append(Text(f"Outcomes  {counts}"))
-    parts += [Text(f"Lately    {n} {m}", style="red") for m, n in data["messages"].items()]
+    parts += [Text(f"Failures  {n} {m}", style="red") for m, n in data["messages"].items()]
     best = data["best"]
     if best:
         parts.append(
@@ -80,21 +76,16 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
 
 
 def _batches(study: Study, data: dict[str, Any]) -> Table:
-    shown = Table("iteration", "evaluated", "running", "feasible", "best", box=None, padding=(0, 2))
-    if data["iterations_merged"]:
-        table = archive.read_table(study.archive, iterations=data["iterations_merged"])
-        better = np.fmin if study.config.objective.direction == "minimize" else np.fmax
-        ok = table.status == "ok"
-        best = better.accumulate(np.where(ok, table.objective, np.nan))
-        for t in range(data["iterations_merged"])[-MOST_BATCHES:]:
-            rows = np.flatnonzero(table.iteration == t)
-            if len(rows):
-                share, found = f"{ok[rows].mean():.0%}", f"{best[rows[-1]]:.6g}"
-                shown.add_row(str(t), f"{len(rows)} of {len(rows)}", "", share, found)
-    for batch in data["in_flight"]:
+    head, *others = BATCH_COLUMNS
+    shown = Table(head, "evaluated", "running", *others[1:], box=None, padding=(0, 2))
+    merged = data["iterations_merged"]
+    for batch in merged_batches(study, range(merged)[-MOST_BATCHES:]) if merged else []:
+        number, points, *cells = batch_cells(batch)
+        shown.add_row(number, f"{points} of {points}", "", *cells)
+    for flying in data["in_flight"]:
         shown.add_row(
-            str(batch["iteration"]),
-            f"{batch['evaluated']} of {batch['points']}",
-            str(batch["running"]),
+            str(flying["iteration"]),
+            f"{flying['evaluated']} of {flying['points']}",
+            str(flying["running"]),
         )
     return shown

@@ -1,1 +1,8 @@
-"""What Snakemake needs: the DAG of a run, what a script does around its one call, the Slurm executor."""
+"""What Snakemake needs: the DAG of a run, what is told of it, jobs, the Slurm executor."""
+
+from dngo.provenance import workflow_folder
+
+
+def snakefile() -> str:
+    """The Snakefile, for `module NAME: snakefile: snakefile()` in a workflow of one's own."""
+    return str(workflow_folder() / "Snakefile")

@@ -16,11 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dngo.config import Config, load
+from snakemake.logging import logger
+
+from dngo.config import load
 from dngo.errors import UserError
+from dngo.locate import find_study
+from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.study import Study
-from dngo.workflow import slurm
+from dngo.workflow import course, module, slurm
 
 OVERHEAD_MB = 400  # the two Snakemakes and the script in each cluster job
 
@@ -28,42 +32,70 @@ OVERHEAD_MB = 400  # the two Snakemakes and the script in each cluster job
 class Dag:
     """The rules' view of a study. Methods with `wildcards` are Snakemake input functions."""
 
-    def __init__(self, study: Study, *, main: bool = False, remote: bool = False):
+    def __init__(
+        self, study: Study, *, main: bool = False, remote: bool = False, folder: str | None = None
+    ):
+        """folder: the study's as the rules name it, where Snakemake puts a module's prefix before it."""
         self.study = study
         self.remote = remote
+        self.cores: int | None = None  # of this machine, where jobs run on it
         self.config: dict[str, Any] = json.loads(study.config.resolved())
-        self.folder = str(study.folder)
+        self.folder = str(study.folder) if folder is None else folder
         self._claim: Claim | None = None
+        self._file = ""  # the configuration's, as it is given to `dngo`
         # A cluster job runs one rule for its own wildcards: it needs no plan.
         self.archived = study.merged()
         self.plan = study.plan() if main else None
 
     @classmethod
-    def build(
-        cls,
-        *,
-        configfiles: Sequence[str | Path],
-        overrides: Mapping[str, Any],
-        basedir: str | Path,
-        main: bool,
-        dry: bool,
-        remote: bool,
-    ) -> Dag:
-        """Read the configuration as Snakemake was told to, or config.yaml; plan the run.
+    def of(cls, workflow: Any, config: Any) -> Dag:
+        """The DAG of a Snakefile that is being read: the main one, or a module of another workflow.
 
+        workflow: Snakemake's.  config: a module's; the main Snakefile's comes from its files.
         Raises UserError with one line for each mistake.
         """
-        # The scripts of this run's jobs import the package beside the Snakefile, too.
-        paths = [str(basedir), os.environ.get("PYTHONPATH", "")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        dag = cls(Study(read_config(configfiles, overrides, basedir)), main=main, remote=remote)
+        roles = {
+            "main": workflow.is_main_process,
+            "dry": workflow.dryrun,
+            "remote": workflow.remote_exec,
+        }
+        if workflow.modifier.is_main_snakefile():
+            # `cores: all` means this machine's: a cluster's jobs may have more than its login node.
+            if workflow.nodes is not None:
+                workflow.global_resources["_cores"] = None
+            files = workflow.overwrite_configfiles
+            dag = cls.build(_study(files, workflow.config_settings.config), **roles)
+            dag._file = f" {os.path.relpath(files[0])}" if files else ""
+        else:
+            study, folder = _module_study(workflow, config)
+            dag = cls.build(study, **roles, folder=folder)
+            if workflow.is_main_process:
+                module.attach(workflow, dag)
+        if workflow.nodes is None:
+            dag.cores = workflow.cores
+        if roles["main"] and not roles["dry"]:
+            course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
+        return dag
+
+    @classmethod
+    def build(
+        cls, study: Study, *, main: bool, dry: bool, remote: bool, folder: str | None = None
+    ) -> Dag:
+        """Plan the run of a study; raises UserError with one line for each mistake."""
+        if (workflow_folder() / "dngo").is_dir():
+            # The scripts of this run's jobs import the package beside the Snakefile, too.
+            paths = [str(workflow_folder()), os.environ.get("PYTHONPATH", "")]
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        dag = cls(study, main=main, remote=remote, folder=folder)
         if main:
             dag._check_folder()
             os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
-            dag._announce()
+            if dag.study.config.objective.strict:
+                dag.study.changes()
+            dag._announce(brief=folder is not None)
         if main and not dry:
             slurm.register()
-            dag._drop_stale_receipts()
+            dag._drop_stale()
         return dag
 
     def _check_folder(self) -> None:
@@ -72,21 +104,29 @@ class Dag:
         if not there.is_dir():
             raise UserError(f"{there}: is not a folder; name another one under `results`")
 
-    def _announce(self) -> None:
+    def _announce(self, *, brief: bool) -> None:
         from dngo.report import headline, summary
 
         assert self.plan is not None
-        if self.plan.iterations:
+        if self.plan.iterations or brief:
             print(f"Study {self.study.config.study}: {headline(self.study)}", file=sys.stderr)
         else:
             print(summary(self.study), file=sys.stderr)
             print(f"\nNothing to evaluate: {self.plan.reason}.", file=sys.stderr)
 
-    def _drop_stale_receipts(self) -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether this run has iterations to do."""
+        return self.plan is not None and bool(self.plan.iterations)
+
+    def _drop_stale(self) -> None:
+        if self.goes_on:
+            (self.study.folder / "done").unlink(missing_ok=True)
         # A receipt of what the archive does not hold (it was deleted, or an older copy was put in
         # its place) must not hide that the iteration is to be merged, from its outcomes on disk.
         assert self.plan is not None
         for t in self.plan.iterations:
+            self.study.clear_end(t)
             receipt = self.study.iteration(t) / "receipt.json"
             if receipt.exists():
                 receipt.replace(self.study.earlier_receipt(t))
@@ -94,19 +134,21 @@ class Dag:
     # ---- inputs ---------------------------------------------------------------------------------
 
     def targets(self, wildcards: Any) -> list[str]:
-        """The last planned receipt, and the report once there is something to report."""
+        """The last planned receipt, the report once there is something to report, and the end."""
         assert self.plan is not None
         # The receipt is named itself: Snakemake does not make a missing file again for the sake of
         # a report that exists.
         receipts = [self._receipt(t) for t in self.plan.iterations[-1:]]
-        report = [f"{self.folder}/report/summary.txt"] if receipts or self.archived else []
-        return receipts + report
+        if not receipts and not self.archived:
+            return []
+        ends = [f"{self.folder}/done"] if self.plan.is_last else []
+        return [*receipts, f"{self.folder}/report/summary.txt", *ends]
 
     def merged(self, wildcards: Any) -> list[str]:
         """What the report waits for: the last merge of this run, or the archive as it is."""
-        if self.plan is not None and self.plan.iterations:
+        if self.plan is not None and self.goes_on:
             return [self._receipt(self.plan.iterations[-1])]
-        return [str(self.study.archive)]
+        return [f"{self.folder}/archive.h5"]
 
     def shown(self, wildcards: Any) -> list[str]:
         """What refreshes the report during this run, so that the last word is the report's own."""
@@ -192,15 +234,20 @@ class Dag:
     def limits(self) -> Any:
         """What a cluster job gives an evaluation: a function of its resources, or nothing.
 
-        On this machine Snakemake's resources limit nothing; and a constant is planned a quarter
-        faster than a function that is asked for every job.
+        On this machine Snakemake's resources limit nothing but CPUs; and a constant is planned a
+        quarter faster than a function that is asked for every job.
         """
-        return _limits if self.remote else {}
+        return _limits if self.remote else {"cpus": self.threads("evaluate")}
 
     def threads(self, rule: str) -> int:
         """The configured threads of a rule, for as many points as a job evaluates side by side."""
-        threads = int(getattr(self.study.config.resources, rule).get("threads", 1))
-        return threads * self._at_once if rule == "evaluate" else threads
+        config = self.study.config
+        threads = int(getattr(config.resources, rule).get("threads", 1))
+        if rule != "evaluate":
+            return threads
+        if config.points_at_once == "auto" and self.cores is not None:
+            return max(threads, min(threads * config.points_per_job, self.cores))
+        return threads * self._at_once
 
     @property
     def _at_once(self) -> int:
@@ -230,9 +277,7 @@ class Dag:
         if claim.elsewhere:
             patience = SILENCE + 2 * BEAT
             owner = describe(claim.owner())
-            print(
-                f"Last run by {owner}: waiting {patience:.0f} s for a sign of life", file=sys.stderr
-            )
+            logger.warning(f"Last run by {owner}: waiting {patience:.0f} s for a sign of life")
         try:
             claim.wait(patience, f"the study in {self.folder}")
         except TimeoutError as error:
@@ -240,22 +285,50 @@ class Dag:
         self._claim = claim
         if not self.study.merged():
             self.study.transfer()
-        self.study.adopt()
+        changes = self.study.begin()
+        if changes:
+            logger.warning(
+                f"The objective is not what was evaluated before: {changes}. The study learns from both "
+                "as from one; if they differ, begin another study. objective.strict: true refuses such "
+                "changes."
+            )
+
+    def release(self) -> None:
+        """Give the study free."""
+        if self._claim is not None:
+            self._claim.release()
 
     def end(self, *, success: bool) -> None:
         """Called when a run ends: give the study free, and say how it stands."""
         from dngo.report import headline, summary
 
-        if self._claim is not None:
-            self._claim.release()
+        self.release()
         if success and self.study.merged():
-            print(summary(self.study), file=sys.stderr)
+            logger.info(f"\n{summary(self.study)}")
         elif not success:
-            print(
+            logger.error(
                 f"Study {self.study.config.study} stopped early: {headline(self.study)}. No outcome "
-                "is lost: see the messages above, then type the same command again.",
-                file=sys.stderr,
+                f"is lost. {self._why_stopped()}"
             )
+
+    def _why_stopped(self) -> str:
+        """What stopped a run, and how to go on, in words."""
+        reason = self.study.journal.stopped
+        if not reason:
+            return "See the messages above, then type the same command again."
+        lines = [
+            "What stopped it:",
+            f"  {reason}",
+            "When that is mended, the same command goes on. Before:",
+            f"  dngo check --run{self._file}     evaluates one point outside the study",
+        ]
+        fine = ("ok", "infeasible", "pending")
+        if any(status not in fine for _, status in self.study.known().values()):
+            lines += [
+                f"  dngo retry --failed{self._file}  has failed points evaluated anew, in the next batch",
+                "If such failures belong to this space, set stop.failures: 0, and no run stops for them.",
+            ]
+        return "\n".join(lines)
 
 
 def _profile(argv: Sequence[str]) -> str:
@@ -282,12 +355,32 @@ def _limits(wildcards: Any, resources: Any) -> dict[str, float]:
     return {k: v for k, v in found.items() if math.isfinite(v)}
 
 
-def read_config(
-    configfiles: Sequence[str | Path], overrides: Mapping[str, Any], basedir: str | Path
-) -> Config:
-    """The configuration of the files named, of ./config.yaml, or of the one beside the Snakefile."""
-    files: list[Path] = [Path(os.path.relpath(f)) for f in configfiles]
-    if not files:
-        own = Path("config.yaml")
-        files = [own if own.exists() else Path(os.path.relpath(Path(basedir) / "config.yaml"))]
-    return load(files, overrides)
+def _study(configfiles: Sequence[str | Path], overrides: Mapping[str, Any]) -> Study:
+    """The study of the files named, of ./config.yaml, or of the one beside the Snakefile."""
+    own, default = Path("config.yaml"), workflow_folder() / "config.yaml"
+    found = default if default.exists() and not own.exists() else own
+    return find_study(configfiles or [found], overrides)
+
+
+def _module_study(workflow: Any, config: Any) -> tuple[Study, str]:
+    """The study of a module's `config:`, and its folder as the module's rules name it.
+
+    `config:` is the study's, or has it in a section `dngo`, beside what is the user's.
+    """
+    given = config.get("dngo", config) if isinstance(config, Mapping) else None
+    if not isinstance(given, Mapping) or not given:
+        raise UserError(
+            'module: `config:` has no study in it; give it one, as `config: config["dngo"]`'
+        )
+    found = load([], given, place="module: config")
+    folder = str(Path(found.results) / found.study)
+    prefixed = workflow.modifier.path_modifier.replace_prefix
+    place = prefixed(f"{folder}/archive.h5")
+    # The rules' paths begin with <study>, and get the prefix before that is known to be absolute.
+    if place != prefixed("<study>/archive.h5").replace("<study>", folder):
+        raise UserError(
+            f"module: its prefix cannot be put before `results: {found.results}`; give a relative "
+            "`results`, and `prefix:` rather than `replace_prefix:`"
+        )
+    results = str(Path(place).parents[1])
+    return Study(found.model_copy(update={"results": results})), folder

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
@@ -20,11 +20,12 @@ from dngo.evaluation.supervision import Interrupted
 from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
 
+STOPS = "This stops the run: nothing more is started."  # a job's word to its executor
 LINE_EVERY = 60.0  # seconds between progress lines in a log
 
 
 @contextlib.contextmanager
-def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
+def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
     """Run a stage with its output in Snakemake's log file; yields the study and a progress callback.
 
     A user's mistake ends as one line, in the log and on the terminal, and exit status 1.
@@ -32,7 +33,7 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
     terminal = sys.stderr
     path = Path(snakemake.log[0])
     with _Log(path) as log:
-        progress = Progress(f"{snakemake.rule} {' '.join(snakemake.wildcards)}", terminal, log)
+        progress = LogLines(log)
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             try:
                 yield load_study(snakemake.config), progress
@@ -44,14 +45,16 @@ def job(snakemake: Any) -> Iterator[tuple[Study, Progress]]:
             except UserError as error:
                 message, status = str(error), 1
                 if isinstance(error, CannotStart):
-                    _stop_run(snakemake)
+                    _stop_run(snakemake, message)
+                    message = f"{message}\n{STOPS}"
             except Exception:
                 traceback.print_exc()
                 message, status = f"failed; the details are in {path}", 1
-            finally:
-                progress.close()
         print(message, file=log)
-        print(f"{snakemake.rule}: {message}", file=terminal)
+        # A terminal that has gone does not change how a job ends.
+        with contextlib.suppress(OSError):
+            line = "\r\033[K" if terminal.isatty() else ""  # the run may have a bar there
+            print(f"{line}{snakemake.rule}: {message}", file=terminal, flush=True)
         sys.exit(status)
 
 
@@ -80,64 +83,52 @@ class _Log(io.TextIOBase):
         super().close()
 
 
-def _stop_run(snakemake: Any) -> None:
+def _stop_run(snakemake: Any, message: str) -> None:
     """Have the Snakemake of this run submit nothing more, where it runs on this host.
 
-    Elsewhere the other jobs say the same; none of them uses up an attempt at its point.
+    Elsewhere its executor reads `STOPS`, or else the other jobs say the same; none of them uses up an
+    attempt at its point.
     """
     with contextlib.suppress(UserError, OSError, ValueError, TypeError):
-        claim = load_study(snakemake.config).run_claim
+        study = load_study(snakemake.config)
+        study.journal.note_stop(message)
+        claim = study.run_claim
         owner = claim.owner()
         if owner and not claim.elsewhere and start_ticks(int(owner["pid"])) == owner.get("ticks"):
             os.kill(int(owner["pid"]), signal.SIGTERM)
 
 
-@contextlib.contextmanager
-def bar(name: str) -> Iterator[Callable[[float, str], None]]:
-    """Progress of a command: a bar if standard error is a terminal."""
-    progress = Progress(name, sys.stderr)
-    try:
-        yield progress
-    finally:
-        progress.close()
+class LogLines:
+    """Progress of a job: a line a minute in its log."""
 
-
-class Progress:
-    """A bar on a terminal, a line a minute in a log if there is one."""
-
-    def __init__(self, name: str, terminal: TextIO, log: Any = None):
-        self.name, self.terminal, self.log = name, terminal, log
-        self.bar: Any = None
-        self.started = self.last = time.monotonic()
+    def __init__(self, log: Any):
+        self.log = log
+        self.last = time.monotonic()
 
     def __call__(self, fraction: float, message: str) -> None:
         now = time.monotonic()
-        if self.terminal.isatty() and now - self.started > 1.0:
-            self._show(fraction, message)
-        if self.log and now - self.last >= LINE_EVERY:
+        if now - self.last >= LINE_EVERY:
             self.last = now
             print(f"{time.strftime('%H:%M:%S')} {fraction:4.0%} {message}", file=self.log)
 
-    def say(self, message: str) -> None:
-        """A line for whoever watches, and for the log."""
-        for stream in (self.terminal, self.log):
-            if stream is not None:
-                print(message, file=stream)
 
-    def _show(self, fraction: float, message: str) -> None:
-        if self.bar is None:
-            from tqdm import tqdm
+@contextlib.contextmanager
+def bar(name: str) -> Iterator[Callable[[float, str], None]]:
+    """Progress of a command: a bar once a second has passed, if standard error is a terminal."""
+    from tqdm import tqdm
 
-            self.bar = tqdm(
-                total=100,
-                desc=self.name,
-                file=self.terminal,
-                leave=False,
-                bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} {postfix}",
-            )
-        self.bar.n = round(100 * fraction)
-        self.bar.set_postfix_str(message, refresh=True)
+    with tqdm(
+        total=100,
+        desc=name,
+        file=sys.stderr,
+        leave=False,
+        delay=1.0,
+        disable=None,  # without a terminal
+        bar_format="{desc} {percentage:3.0f}% |{bar}| {elapsed} {postfix}",
+    ) as shown:
 
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
+        def progress(fraction: float, message: str) -> None:
+            shown.set_postfix_str(message, refresh=False)
+            shown.update(100 * fraction - shown.n)
+
+        yield progress

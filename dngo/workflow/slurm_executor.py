@@ -33,6 +33,7 @@ from snakemake_executor_plugin_slurm.utils import delete_empty_dirs
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from dngo.evaluation.chunk import PROGRESS
+from dngo.workflow.job import STOPS
 
 ANSWER = 150.0  # seconds for a question; Slurm's own commands try for two minutes
 SILENCE = 30.0  # seconds after which a job that Slurm does not know is over
@@ -248,8 +249,11 @@ class Executor(plugin.Executor):
     def _report_end(self, job: Any, what: str) -> None:
         log = job.aux.get("slurm_logfile")
         message = f"Slurm job {job.external_jobid} {what.strip()}. "
-        if log and _made_progress(log):
+        if log and _says(log, PROGRESS):
             job.job.attempt -= 1  # which Snakemake is about to add: it was no failed attempt
+        if log and _says(log, STOPS):
+            # What runs is let to end; every further job would say the same.
+            self.workflow.scheduler.exit_gracefully()
         self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
 
     def print_job_error(self, job_info: Any, msg: str | None = None, **kwargs: Any) -> None:
@@ -297,12 +301,12 @@ def _is_complete(job: Any) -> bool:
     return all(os.path.exists(f) for m in members for f in m.products(include_logfiles=False))
 
 
-def _made_progress(log: Path) -> bool:
-    """Whether a job that had not time enough for all of its points said that it evaluated some."""
+def _says(log: Path, words: str) -> bool:
+    """Whether a job that has ended said so: that it evaluated some points, or what stops the run."""
     try:
         with open(log, "rb") as stream:
             stream.seek(-min(log.stat().st_size, 8192), os.SEEK_END)
-            return PROGRESS.encode() in stream.read()
+            return words.encode() in stream.read()
     except OSError:
         return False
 

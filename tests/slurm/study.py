@@ -172,6 +172,11 @@ class SlurmStudy:
     def log(self) -> str:
         return self.output.read_text()
 
+    def snakemake_log(self) -> str:
+        """All that Snakemake said, of every run so far."""
+        found = sorted((self.folder / ".snakemake" / "log").glob("*.log"))
+        return "".join(path.read_text() for path in found)
+
     # ---- what happened ------------------------------------------------------------------------
 
     def events(self, word: str) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""The README's lines for schedulers with a submit command, through scripts named like those of PBS.
+"""The documentation's lines for schedulers with a submit command, through scripts named like those of PBS.
 
 They stand on the tests' Slurm, for Debian has no other scheduler: this tests the lines, and not PBS.
 """
@@ -24,7 +24,7 @@ def test_a_study_runs_through_a_submit_command(
 ) -> None:
     toy = study(points_per_job=1)
     toy.actions(p0_1="exit", p0_2="go")
-    # As the README says: a copy of the profile without its slurm- lines, and with those of the table.
+    # As docs/slurm.md says: a copy of the profile without its slurm- lines, and with those of the table.
     lines = dict(re.findall(r"`(cluster-generic-[a-z]+-cmd): \"?(.*?)\"?`", readme_row()))
     assert set(lines) == {"cluster-generic-submit-cmd", "cluster-generic-cancel-cmd"}
     profile = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
@@ -51,5 +51,5 @@ def test_a_study_runs_through_a_submit_command(
 
 
 def readme_row() -> str:
-    rows = (ROOT / "README.md").read_text().splitlines()
+    rows = (ROOT / "docs" / "slurm.md").read_text().splitlines()
     return next(row for row in rows if row.startswith("| PBS"))

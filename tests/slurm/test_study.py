@@ -350,7 +350,7 @@ def test_the_study_is_read_only_for_a_moment(study) -> None:
     toy.start()
     toy.job_of("0-1")
     # Snakemake's own bookkeeping has no such patience: it would end, to be started again.
-    toy.until(lambda: "Finished jobid" in toy.log(), "the other job ends")
+    toy.until(lambda: "Finished jobid" in toy.snakemake_log(), "the other job ends")
     # The folder, read-only, on top of itself: whatever is opened from now on.
     mount("--bind", toy.results, toy.results)
     try:
@@ -380,10 +380,10 @@ def test_the_disk_is_full_when_a_batch_is_merged(study, disk: Path) -> None:
     toy.actions(p0_1="go")
     toy.start()
     toy.job_of("0-1")
-    toy.until(lambda: "Finished jobid" in toy.log(), "the other job ends")
+    toy.until(lambda: "Finished jobid" in toy.snakemake_log(), "the other job ends")
     free = os.statvfs(disk)
-    # The other outcomes and logs still fit; an archive, of 150 kB, does not.
-    (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_bsize - 100_000))
+    # The other outcomes and logs still fit; a packed archive does not.
+    (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_bsize - 40_000))
     toy.let_go()
     log = disk / "toy" / "logs" / "merge" / "0.log"
     toy.until(lambda: log.exists() and "No space left" in log.read_text(), "merge runs out of it")

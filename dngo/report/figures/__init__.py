@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dngo.report.data import View
 from dngo.report.figures.course import comparison, planar, progress, spent, timeline
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
-from dngo.report.figures.points import batch, calibration, feasibility, parallel
+from dngo.report.figures.points import batch, calibration, feasibility, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
 
 __all__ = ["Figure", "all_figures", "comparison"]
@@ -27,6 +27,7 @@ FIGURES: tuple[Callable[[View], Figure | None], ...] = (
     feasibility,
     feasible_map,
     calibration,
+    thresholds,
     batch,
     timeline,
 )

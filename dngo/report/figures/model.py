@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -24,13 +26,16 @@ from dngo.report.figures.style import (
 )
 from dngo.space import Column
 
+BLANK = " Left blank, a point is ruled out by a known constraint."
 
-def slices(view: View) -> Figure | None:
-    """The surrogate along each parameter, through the best point."""
+
+def slices(view: View, only: Collection[str] = ()) -> Figure | None:
+    """The surrogate along each parameter, or along some by name, through the best point."""
     if not view.has_model or view.best is None:
         return None
     best = view.best
-    chosen = [(j, c) for j, c in view.columns if np.isfinite(view.table.v[best, j])]
+    active = [(j, c) for j, c in view.columns if np.isfinite(view.table.v[best, j])]
+    chosen = [(j, c) for j, c in active if not only or c.name in only]
     if not chosen:
         return None
     wide = min(3, len(chosen))
@@ -45,7 +50,7 @@ def slices(view: View) -> Figure | None:
         _slice(figure, view, j, column, axis, place, first=i == 0)
     figure.update_yaxes(axis.axis())
     figure.update_yaxes(title="objective", col=1)
-    inactive = [c.name for j, c in view.columns if (j, c) not in chosen]
+    inactive = [c.name for j, c in view.columns if (j, c) not in active]
     caption = (
         f"What the surrogate of iteration {view.model_iteration} expects as one parameter changes "
         f"and the others stay as in the best point, {view.id(best)}: mean, and the interval that "
@@ -53,6 +58,8 @@ def slices(view: View) -> Figure | None:
         "feasible. Dots are evaluations, most of them far from this line. Vertical lines are the "
         "bounds, the star is the best point."
     )
+    if view.space.conditions:
+        caption += " Hatched, a point is ruled out by a known constraint."
     if inactive:
         caption += f" Not active there: {', '.join(inactive)}."
     return Figure("slices", "The model through the best point", caption, figure)
@@ -87,6 +94,7 @@ def _slice(
                 **legend, **place,
             )  # fmt: skip
     _band(figure, column, axis, (values, mean, std), first, place)
+    ruled_out(figure, values, ~view.allowed(view.best, {j: values}), axis, place)
     figure.add_scatter(
         x=[view.table.v[view.best, j]], y=[view.table.objective[view.best]], mode="markers",
         name="best", legendgroup="best", customdata=[view.best],
@@ -129,13 +137,31 @@ def _band(
     else:
         figure.add_scatter(
             x=np.concatenate([values, values[::-1]]), y=np.concatenate([upper, lower[::-1]]),
-            fill="toself", fillcolor="rgba(0,114,178,.25)", line={"width": 0}, hoverinfo="skip",
+            fill="toself", fillcolor="rgba(0,114,178,.25)", hoverinfo="skip",
+            line={"width": 1, "color": BLUE, "dash": "dash"},  # in grey it is told by its edge
             name="95 %", legendgroup="band", mode="lines", **legend, **place,
         )  # fmt: skip
         figure.add_scatter(
             x=values, y=mean, mode="lines", name="expected", legendgroup="mean",
             line={"color": BLACK, "width": 2}, **legend, **place,
             hovertemplate="%{y:.5g} at %{x:.5g}<extra>expected</extra>",
+        )  # fmt: skip
+
+
+def ruled_out(
+    figure: go.Figure, values: np.ndarray, broken: np.ndarray, axis: Scale, place: dict[str, int]
+) -> None:
+    """Hatch the parts of a slice that break a known constraint: values, broken (m,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], broken.astype(int), [0]])))
+    middle = (values[1:] + values[:-1]) / 2
+    borders = np.concatenate([values[:1], middle, values[-1:]])
+    for start, end in edges.reshape(-1, 2):
+        left, right = borders[start], borders[end]
+        figure.add_scatter(
+            x=[left, right, right, left], y=np.repeat([axis.low, axis.high], 2), mode="lines",
+            line={"width": 0}, fill="toself", hoverinfo="skip", showlegend=False,
+            fillpattern={"shape": "x", "fgcolor": "#333", "bgcolor": "rgba(255,255,255,.6)"},
+            **place,
         )  # fmt: skip
 
 
@@ -194,11 +220,10 @@ def surfaces(view: View) -> Figure | None:
     if not pairs:
         return None
     grids = [pair(view, a, b) for a, b in pairs]
-    log = scale(view).log and all(np.all(g[2] > 0) for g in grids)
+    log = scale(view).log and all(np.nanmin(g[2]) > 0 for g in grids)
     shown = [np.log10(g[2]) if log else g[2] for g in grids]
-    low, high = np.quantile(np.concatenate([z.ravel() for z in shown]), [0, 0.95])
-    if view.sign < 0:
-        low, high = np.quantile(np.concatenate([z.ravel() for z in shown]), [0.05, 1])
+    ends = [0, 0.95] if view.sign > 0 else [0.05, 1]
+    low, high = np.nanquantile(np.concatenate([z.ravel() for z in shown]), ends)
     figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.1)
     for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
         zip(pairs, grids, shown, strict=True), start=1
@@ -210,11 +235,16 @@ def surfaces(view: View) -> Figure | None:
             colorbar={"title": "log₁₀ of expected" if log else "expected"}, **place,
             hovertemplate="%{customdata:.5g} at %{x:.5g}, %{y:.5g}<extra></extra>",
         )  # fmt: skip
-        if np.ptp(feasible) > 1e-3:
+        if np.nanmax(feasible) - np.nanmin(feasible) > 1e-3:
             dark, clear = "rgba(0,0,0,.55)", "rgba(0,0,0,0)"
             figure.add_heatmap(
                 x=x, y=y, z=small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
                 colorscale=[[0, dark], [0.5, dark], [0.5, clear], [1, clear]], **place,
+            )  # fmt: skip
+            figure.add_contour(  # in grey, dark may also be a poor value
+                x=x, y=y, z=small(feasible), contours={"start": 0.5, "end": 0.5, "coloring": "none"},
+                line={"color": "#fff", "width": 2, "dash": "dash"}, showscale=False,
+                showlegend=False, hoverinfo="skip", **place,
             )  # fmt: skip
         figure.add_scatter(
             x=[view.table.v[view.best, a]], y=[view.table.v[view.best, b]], mode="markers",
@@ -231,19 +261,32 @@ def surfaces(view: View) -> Figure | None:
         "What the surrogate expects of the objective over pairs of the parameters that matter "
         "most, the others as in the best point. Lighter is better"
         + (" (smaller)" if view.sign > 0 else " (larger)")
-        + "; darkened, a point is more likely infeasible than not.",
+        + "; darkened, behind the dashed line, a point is more likely infeasible than not."
+        + (BLANK if view.space.conditions else ""),
         figure,
     )
 
 
 def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
-    """Values of two columns, and the predicted mean and feasibility on their grid (nb, na)."""
+    """Values of two columns, and the predicted mean and feasibility on their grid (nb, na).
+
+    Both are NaN where a known constraint is broken.
+    """
     assert view.best is not None
     x, y = view.slice_values(a, 33), view.slice_values(b, 33)
     grid_x, grid_y = np.meshgrid(x, y)
-    points = view.through(view.best, {a: grid_x.ravel(), b: grid_y.ravel()})
-    mean, _, feasible = view.predict(points)
-    return x, y, mean.reshape(grid_x.shape), feasible.reshape(grid_x.shape)
+    changes = {a: grid_x.ravel(), b: grid_y.ravel()}
+    mean, _, feasible = view.predict(view.through(view.best, changes))
+    allowed = view.allowed(view.best, changes)
+    if not allowed.any():  # of two parameters of a mixture, none can change alone
+        allowed[:] = True
+    shape = grid_x.shape
+    return (
+        x,
+        y,
+        np.where(allowed, mean, np.nan).reshape(shape),
+        np.where(allowed, feasible, np.nan).reshape(shape),
+    )
 
 
 def feasible_map(view: View) -> Figure | None:
@@ -282,6 +325,7 @@ def feasible_map(view: View) -> Figure | None:
         "Where evaluations end well",
         "The probability to be feasible over the two parameters that it depends on most, the "
         "others as in the best point, and every outcome, wherever its other parameters lie."
+        + (BLANK if view.space.conditions else "")
         + sampled(total, len(view)),
         figure,
     )

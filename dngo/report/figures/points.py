@@ -182,6 +182,51 @@ def calibration(view: View) -> Figure | None:
     )
 
 
+def thresholds(view: View) -> Figure | None:
+    """The number of each constraint that has a threshold: expected, and observed."""
+    shown = [
+        (name, rows)
+        for name, expected in view.expected_constraints.items()
+        if name in view.thresholds and name in view.table.numbers
+        if len(rows := np.flatnonzero(np.isfinite(expected.mean + view.table.numbers[name])))
+    ]
+    if not shown:
+        return None
+    wide = min(2, len(shown))
+    tall = -(-len(shown) // wide)
+    titles = [escape(f"{name} {view.thresholds[name]}") for name, _ in shown]
+    figure = subplots(tall, wide, height=60 + 340 * tall, subplot_titles=titles)
+    for i, (name, known) in enumerate(shown):
+        place = {"row": i // wide + 1, "col": i % wide + 1}
+        expected, rows = view.expected_constraints[name], sample(view, known)
+        number, mean, std = view.table.numbers[name], expected.mean, expected.std
+        figure.add_scatter(
+            x=small(mean[rows]), y=small(number[rows]), mode="markers", showlegend=False,
+            error_x={
+                "array": small(1.96 * std[rows]), "width": 0, "thickness": 0.7,
+                "color": "rgba(0,0,0,.25)",
+            },
+            marker={"color": BLUE, "size": 6}, customdata=rows, text=[view.id(int(r)) for r in rows],
+            hovertemplate="%{text}: %{x:.5g} predicted, %{y:.5g} observed<extra></extra>", **place,
+        )  # fmt: skip
+        ends = [float(np.min(number[rows])), float(np.max(number[rows]))]
+        line = {"color": BLACK, "dash": "dash"}
+        figure.add_scatter(
+            x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False, **place
+        )
+        bound = view.thresholds[name].bound
+        figure.add_hline(y=bound, line={"color": ORANGE, "dash": "dot"}, **place)
+        figure.update_xaxes(title="predicted (with 95 %)", **place)
+        figure.update_yaxes(title="observed", **place)
+    return Figure(
+        "thresholds",
+        "Thresholds: predicted and observed",
+        "The numbers that are compared with thresholds (the dotted lines), as the surrogate expected "
+        "them of the proposals of the latest iterations, and as they were reported.",
+        figure,
+    )
+
+
 def batch(view: View) -> Figure | None:
     """The last batch in the order of picking: value, stage, and distance to what was known."""
     rows = view.last

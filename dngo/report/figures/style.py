@@ -24,11 +24,12 @@ SYMBOLS = {"ok": "circle", "infeasible": "diamond-open", "failed": "x-thin-open"
 COLOURS = {"ok": BLUE, "infeasible": ORANGE, "failed": BLACK}
 PATTERNS = {
     "ok": "", "infeasible": "/", "failed": "x", "invalid": "+",
-    "timeout": "-", "out_of_memory": "|", "lost": ".",
+    "timeout": "-", "out_of_memory": "|", "lost": ".", "withdrawn": "-",
 }  # fmt: skip
 STATUS_COLOURS = {
     "ok": BLUE, "infeasible": ORANGE, "failed": "#404040", "invalid": "#CC79A7",
     "timeout": "#E69F00", "out_of_memory": "#56B4E9", "lost": "#BBBBBB",
+    "withdrawn": "#DDDDDD",
 }  # fmt: skip
 AXIS = {
     "showline": True, "ticks": "outside", "gridcolor": "#eee", "zeroline": False,

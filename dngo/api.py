@@ -1,0 +1,482 @@
+"""A study from Python: look at it, ask for points, tell outcomes.
+
+::
+
+    study = dngo.open("my.yaml")      # or "results/my/archive.h5"
+    study.table()
+    for point in study.ask(4):
+        study.tell(point, measure(**point.parameters))
+
+Whoever looks needs nothing but an archive. Asking and telling go through the stages of the workflow, on
+the same folder and under the same claims, so a study may change hands between a notebook and
+Snakemake at any batch: the same archive and seed give the same points.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dngo import archive, provenance
+from dngo.audit import audit_all
+from dngo.batch import Proposal, find_outcome
+from dngo.config import Config
+from dngo.entering import Source, Told, add, skip, tell
+from dngo.errors import UserError
+from dngo.evaluation.journal import Halted
+from dngo.exchange import package
+from dngo.exchange.points import points_of
+from dngo.exchange.rows import Row
+from dngo.locate import find_study
+from dngo.replay import configuration
+from dngo.report.data import View
+from dngo.report.text import headline
+from dngo.space import Space
+from dngo.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+
+Points: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame"
+INTERVAL = 1.959964  # deviations on either side of the mean that hold 95 % of a normal
+
+
+def open_study(path: str | Path, *, results: str | Path | None = None) -> Session:
+    """The study of a configuration (YAML) or of an archive (HDF5).
+
+    results: folder of the studies, if not the one that the configuration names.
+    Raises UserError if there is no such file, or if it is neither.
+    """
+    path = Path(path)
+    if path.suffix in (".h5", ".hdf5"):
+        return Session(path, _of_archive(path))
+    study = find_study([path], {"results": str(results)} if results else {})
+    study.header()  # whose archive it is
+    return Session(study.archive, study)
+
+
+def _of_archive(path: Path) -> Study | None:
+    """The study in whose folder an archive lies; None for an archive that lies elsewhere."""
+    header = archive.read_header(path)
+    if header is None:
+        raise UserError(f"{path}: there is no such archive")
+    folder = path.absolute().parent
+    if header.iterations == 0 or path.name != "archive.h5":
+        return None
+    if folder.name != header.identity["study"]:
+        return None
+    config = configuration(path, header.iterations - 1)
+    return Study(config.model_copy(update={"results": str(folder.parent)}))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best point: its proposal, its outcome, and what it is worth by the latest model.
+
+    mean, std: without noise, its own outcome heeded. mean, std, feasibility: NaN without a model.
+    """
+
+    id: str
+    parameters: dict[str, Any]
+    objective: float
+    mean: float
+    std: float
+    feasibility: float
+    by: Literal["model", "observed"]
+
+    def _repr_html_(self) -> str:
+        rows = {**self.parameters, "objective": self.objective, "mean": self.mean, "std": self.std}
+        cells = "".join(
+            f"<tr><th>{_escape(k)}</th><td>{_escape(v)}</td></tr>" for k, v in rows.items()
+        )
+        return f"<table><caption>{self.id}, best by {self.by}</caption>{cells}</table>"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Numbers as a table, and a figure of them."""
+
+    frame: pd.DataFrame
+    figure: go.Figure
+
+    def _repr_html_(self) -> str:
+        return str(self.frame.to_html())
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The surrogate that an iteration was proposed with."""
+
+    view: View
+
+    @property
+    def iteration(self) -> int:
+        """Which iteration it proposed."""
+        return self.view.model_iteration
+
+    def predict(self, points: Points) -> pd.DataFrame:
+        """What an evaluation at some points would give: mean, std, low and high (95 %), feasibility.
+
+        points: a dict of parameters, several, or a DataFrame with a column for each parameter, in
+        natural units. A row for each. Raises UserError for a point outside the space.
+        """
+        x = self.view.box.encode(natural_points(self.view.space, points))
+        return self._frame(x)
+
+    def feasibility(self, points: Points) -> np.ndarray:
+        """The probability that every constraint holds at each of some points: (n,)."""
+        return self.predict(points)["feasibility"].to_numpy()
+
+    def _frame(self, x: np.ndarray) -> pd.DataFrame:
+        mean, std, feasibility = self.view.predict(x)
+        low, high = mean - INTERVAL * std, mean + INTERVAL * std
+        columns = {"mean": mean, "std": std, "low": low, "high": high, "feasibility": feasibility}
+        return _pandas().DataFrame(columns)
+
+    def __repr__(self) -> str:
+        assert self.view.model is not None
+        known = self.view.model.summary().get("observations")
+        return f"<surrogate of iteration {self.iteration}, of {known} evaluations>"
+
+
+def natural_points(space: Space, points: Points) -> np.ndarray:
+    """Points as people give them, as natural values: (n, k). Raises UserError outside the space."""
+    rows = [Row(f"point {i}", row) for i, row in enumerate(_records(points), start=1)]
+    found, problems = points_of(space, rows)
+    for i, why in problems.items():
+        raise UserError(f"{rows[i].place}: {why}")
+    return space.from_parameters(found)
+
+
+class Session:
+    """A study, or an archive alone, as `dngo.open` gives it."""
+
+    def __init__(self, path: Path, study: Study | None):
+        self.path, self._study = path, study
+
+    # ---- looking --------------------------------------------------------------------------------
+
+    @property
+    def _view(self) -> View:
+        header = archive.read_header(self.path)
+        digest = header.digest if header else ""
+        if self.__dict__.get("_seen", ("", None))[0] != digest or not digest:
+            self._seen = (digest, View.of(self.path))
+        return self._seen[1]
+
+    def table(self) -> pd.DataFrame:
+        """Every proposal of the archive with its reasons and its outcome, a row for each.
+
+        Parameters are the columns parameter_NAME, constraints constraint_NAME, as in an export.
+        """
+        return _pandas().DataFrame(audit_all(self.path) if self.path.exists() else [])
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a surrogate has learnt the objective."""
+        return self._view.has_model
+
+    def best(self, by: Literal["model", "observed"] = "observed") -> Best:
+        """The best evaluated point: by its outcome, or by what the latest model expects there.
+
+        The model heeds noise: of the points that are feasible with a probability of at least one
+        half, the one with the best mean. Raises UserError if there is none.
+        """
+        return self.top(1, by)[0]
+
+    def top(self, count: int, by: Literal["model", "observed"] = "observed") -> list[Best]:
+        """The best `count` evaluated points, or all there are, the best first: see `best`."""
+        view = self._view
+        if by not in ("model", "observed"):
+            raise UserError(f"by: is 'model' or 'observed', not {by!r}")
+        if by == "model" and not view.has_model:
+            raise UserError(f"{self.path}: no surrogate has learnt the objective yet")
+        rows = view.ranking(by)[: max(count, 1)]
+        if not len(rows):
+            raise UserError(f"{self.path}: no evaluation is feasible yet")
+        mean, std, feasibility = view.expected
+        return [
+            Best(
+                id=view.id(row),
+                parameters=parameters,
+                objective=float(view.table.objective[row]),
+                mean=float(mean[row]),
+                std=float(std[row]),
+                feasibility=float(feasibility[row]),
+                by=by,
+            )
+            for row, parameters in zip(
+                rows, view.space.to_parameters(view.table.v[rows]), strict=True
+            )
+        ]
+
+    def model(self, iteration: int | None = None) -> Fitted:
+        """The surrogate that an iteration was proposed with; the latest one by default.
+
+        Raises UserError if there is none.
+        """
+        view = self._view
+        if iteration is not None:
+            held = int(view.table.iteration[-1])
+            if not 0 <= iteration <= held:
+                raise UserError(f"{self.path}: has no iteration {iteration}; it holds 0 to {held}")
+            model, _ = archive.read_surrogate(self.path, iteration)
+            view = replace(view, model=model, model_iteration=iteration)
+        if not view.has_model:
+            raise UserError(
+                f"{self.path}: {'no iteration' if iteration is None else f'iteration {iteration}'} "
+                "has a surrogate of the objective; a design and a baseline have none"
+            )
+        return Fitted(view)
+
+    def predict(self, points: Points) -> pd.DataFrame:
+        """`Fitted.predict` of the latest model."""
+        return self.model().predict(points)
+
+    def feasibility(self, points: Points) -> np.ndarray:
+        """`Fitted.feasibility` of the latest model."""
+        return self.model().feasibility(points)
+
+    def slice(self, name: str) -> Result:
+        """What the latest model expects along one parameter, through the best point."""
+        from dngo.report.figures.model import slices
+
+        fitted = self.model()
+        view = fitted.view
+        columns = {c.name: j for j, c in view.columns}
+        if name not in columns:
+            raise UserError(f"{name!r} is no parameter that varies; they are {', '.join(columns)}")
+        figure = slices(view, [name])
+        if view.best is None or figure is None:
+            raise UserError(f"{name}: there is no best point yet in which it is active")
+        j = columns[name]
+        values = view.slice_values(j)
+        frame = fitted._frame(view.through(view.best, {j: values}))
+        choices = view.space.columns[j].choices
+        natural = values if choices is None else [choices[int(v)] for v in values]
+        frame.insert(0, name, natural)
+        return Result(frame, figure.plot)
+
+    def importance(self) -> Result:
+        """Sobol indices of the latest model: how much of what it expects depends on a parameter.
+
+        Columns: first and total order, of the objective and of feasibility; NaN where constant.
+        """
+        from dngo.report.figures.model import importance
+
+        view = self.model().view
+        figure = importance(view)
+        if figure is None:
+            raise UserError(f"{self.path}: the model is constant: nothing matters yet")
+        order = [j for j, _ in view.columns]
+        columns = {
+            f"{of}_{kind}": view.importance[kind][i][order]
+            for i, of in enumerate(("objective", "feasibility"))
+            for kind in ("first", "total")
+        }
+        index = [c.name for _, c in view.columns]
+        return Result(_pandas().DataFrame(columns, index=index), figure.plot)
+
+    def figure(self, name: str = "progress") -> go.Figure:
+        """One of the figures of the report, by its name; raises UserError that names them."""
+        from dngo.report.figures import FIGURES
+
+        known = {draw.__name__: draw for draw in FIGURES}
+        if name not in known:
+            raise UserError(f"there is no figure {name!r}; they are {', '.join(known)}")
+        found = known[name](self._view)
+        if found is None:
+            raise UserError(f"{name}: there is nothing to show yet")
+        return found.plot
+
+    # ---- asking and telling ---------------------------------------------------------------------
+
+    @property
+    def _own(self) -> Study:
+        if self._study is None:
+            raise UserError(
+                f"{self.path}: an archive that lies outside its study's folder is only to be looked at; "
+                "open the study's configuration"
+            )
+        return self._study
+
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[Study]:
+        """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
+        study = self._own
+        study.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
+                study.adopt()
+                yield study
+        except TimeoutError as error:
+            raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
+
+    def ask(self, n: int | None = None) -> list[Proposal]:
+        """The next batch: points to evaluate, each with its `parameters`, and why.
+
+        n: how many; `batch_size` if left out, or the size of the design. The first points are those
+        that `add` has put there. Raises UserError while as many batches as `batches_in_flight`
+        allows wait for outcomes: `pending` has their points.
+        """
+        with self._claimed() as study:
+            merge(study)
+            merged = study.merged()
+            flying = study.in_flight(merged)
+            if len(flying) >= study.config.batches_in_flight:
+                points = ", ".join(p.id for p in self.pending()[:5])
+                raise UserError(
+                    f"{study.folder}: iteration {flying[-1].iteration} waits for outcomes ({points} ...); "
+                    "tell them, or skip them; `pending` lists them"
+                )
+            t = merged + len(flying)
+            study = _sized(study, t, n)
+            folder = study.iteration(t)
+            surrogate = folder / "surrogate.h5" if t else None
+            study.asked = {**provenance.who(), "through": "api"}
+            if surrogate is not None:
+                study.fit(t, surrogate)
+            return study.propose(t, surrogate, folder / "proposals.json").evaluated
+
+    def pending(self) -> list[Proposal]:
+        """The points that were asked for and have no outcome yet, after a restart too."""
+        study = self._own
+        return [
+            p
+            for batch in study.in_flight(study.merged())
+            for p in batch.evaluated
+            if find_outcome(study.outcome_file(p), p) is None
+        ]
+
+    def tell(
+        self,
+        points: Proposal | str | Points,
+        objective: float | Sequence[float] | None = None,
+        **outcome: Any,
+    ) -> Told:
+        """Enter what was measured: of points that were asked for, or of others.
+
+        points: a proposal, its id, a dict of parameters, several of these, or a DataFrame. objective:
+        its value, or as many values. outcome: each constraint by name, `status`, `noise`, `duration`.
+        All of it may stand in the dicts or columns instead. A batch whose outcomes are all
+        there is merged into the archive. Outcomes of other points are known to the next `ask`, and
+        in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.
+        """
+        study = self._own
+        some = points if _several(points) else [points]
+        rows = [self._row(p) for p in (some if isinstance(some, list) else _records(some))]
+        if objective is not None:
+            values = [objective] if np.ndim(objective) == 0 else list(objective)  # type: ignore[arg-type]
+            if len(values) != len(rows):
+                raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
+            rows = [{**row, "objective": value} for row, value in zip(rows, values, strict=True)]
+        told = tell(study, Source.of_values([{**row, **outcome} for row in rows], "api", "tell"))
+        if study.run_claim.owner() is None:  # else the one who runs it merges
+            with self._claimed():
+                merge(study)
+        return told
+
+    def _row(self, point: Any) -> dict[str, Any]:
+        """What stands in a row for one point."""
+        if isinstance(point, Proposal):
+            return dict(point.parameters)
+        if isinstance(point, str):
+            point = {"id": point}
+        row = dict(point)
+        name = row.pop("id", None)
+        if name is None:
+            return row
+        study = self._own
+        for batch in study.in_flight(study.merged()):
+            for p in batch.evaluated:
+                if p.id == name:
+                    return {**p.parameters, **row}
+        raise UserError(f"{name}: there is no such proposal in flight")
+
+    def add(self, points: Points) -> None:
+        """Put points at the head of the next batch; raises UserError as `dngo add` does."""
+        add(self._own, Source.of_values(_records(points), "user", "add"))
+
+    def skip(self, point: Proposal | str, reason: str) -> None:
+        """Withdraw a point that waits; raises UserError as `dngo skip` does."""
+        skip(self._own, point.id if isinstance(point, Proposal) else point, reason)
+
+    # ---- showing itself -------------------------------------------------------------------------
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; of an archive, that of its last iteration."""
+        if self._study is not None:
+            return self._study.config
+        header = archive.read_header(self.path)
+        if header is None or header.iterations == 0:
+            raise UserError(f"{self.path}: is empty")
+        return configuration(self.path, header.iterations - 1)
+
+    def __repr__(self) -> str:
+        return f"<study {self.config.study}: {self._headline()}>"
+
+    def _headline(self) -> str:
+        if self._study is not None:
+            return headline(self._study)
+        view = self._view
+        return f"{len(view)} evaluations in {self.path}"
+
+    def _repr_html_(self) -> str:
+        said = f"<p><b>{_escape(self.config.study)}</b>: {_escape(self._headline())}</p>"
+        try:
+            return said + self.best()._repr_html_()
+        except UserError:
+            return said
+
+
+def merge(study: Study) -> None:
+    """Merge the batches in flight whose outcomes are all there, in order."""
+    for batch in study.in_flight(study.merged()):
+        if any(find_outcome(study.outcome_file(p), p) is None for p in batch.evaluated):
+            return
+        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
+            study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
+
+
+def _sized(study: Study, t: int, n: int | None) -> Study:
+    """The study that proposes iteration t, of n points; None: as many as are configured."""
+    if n is not None and n < 1:
+        raise UserError(f"ask for 1 point at least, not for {n}")
+    # Beyond the configured iterations nothing is proposed unasked; here somebody asks.
+    changes: dict[str, Any] = {"iterations": max(study.config.iterations, t)}
+    if n is not None and t:
+        changes["batch_size"] = n
+    elif n is not None:
+        changes["design"] = study.config.design.model_copy(update={"size": n})
+    return Study(study.config.model_copy(update=changes), study.beside)
+
+
+def _several(points: Any) -> bool:
+    return not isinstance(points, Proposal | str | Mapping)
+
+
+def _records(points: Any) -> list[dict[str, Any]]:
+    """Points as a list of dicts."""
+    if isinstance(points, Mapping):
+        return [dict(points)]
+    if hasattr(points, "to_dict"):
+        return [{str(k): v for k, v in row.items()} for row in points.to_dict("records")]
+    return [dict(point) for point in points]
+
+
+def _pandas() -> Any:
+    return package("pandas", extra="notebook")
+
+
+def _escape(value: Any) -> str:
+    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -1,0 +1,234 @@
+"""What `dngo check` finds out before anything is paid for: whether the objective starts, and how a study
+stands. One evaluation outside any study shows what is sent to it, and how its answer is understood."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dngo import derive
+from dngo.batch import Outcome, Proposal
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.evaluation.command import Call, CannotStart, Places, call_of
+from dngo.evaluation.journal import cure
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.obstacles import obstacle, script_of
+from dngo.evaluation.run import Files
+from dngo.evaluation.slots import slots
+from dngo.study import Study
+
+PATIENCE = 60.0  # seconds for an import
+SHOWN = 10  # lines of a stream
+# Asked of the interpreter that the command names, which may be of another environment.
+_PARSE = (
+    "import sys\n"
+    "try: compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')\n"
+    "except SyntaxError as error: sys.exit(f'SyntaxError: {error.msg} in line {error.lineno}')"
+)
+_FIND = (
+    "import sys; sys.path.insert(0, ''); from importlib.util import find_spec\n"
+    "try: found = find_spec(sys.argv[1])\n"
+    "except ImportError as error: sys.exit(str(error))\n"
+    "found or sys.exit('No module named ' + repr(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluation outside any study.
+
+    call: what was started, and what it was sent.  report: the text at {outcome}, "" if there is none.
+    """
+
+    call: Call
+    folder: Path
+    outcome: Outcome
+    output: str
+    errors: str
+    report: str
+
+
+def first_point(config: Config) -> dict[str, Any]:
+    """The parameters of a trial: all defaults, the middle where there is none.
+
+    Where the known constraints exclude that point, it is the first of the design.
+    """
+    space = config.search_space
+    centre = space.defaults()
+    if space.holds(centre)[0]:
+        return space.to_parameters(centre)[0]
+    return derive.design(config)[0].parameters
+
+
+def resolve(config: Config) -> str:
+    """What an evaluation would start, in words.
+
+    A function is imported, where and as an evaluation would; of a command the program is looked up, and
+    Python's scripts are parsed by their own interpreter. Raises CannotStart that names the key.
+    """
+    objective = config.objective
+    folder = Path(objective.working_directory or ".")
+    if not folder.is_dir():
+        raise CannotStart(f"objective.working_directory: {folder} is no folder that exists")
+    proposal = Proposal(iteration=0, slot=0, parameters=first_point(config), source="check")
+    call = call_of(objective, proposal, Places(Path("WORKDIR")), list(config.space), 0)
+    for name in objective.environment:
+        if not name or "=" in name or "\0" in name:
+            raise CannotStart(f"objective.environment: {name!r} cannot be the name of a variable")
+    if objective.callable:
+        words = [sys.executable, "-m", "dngo.evaluation.call", "--check", objective.callable]
+        found, said = _ask(words, call, folder)
+        if found is False:
+            raise CannotStart(f"objective.callable: {said}")
+        return f"{objective.callable} of {said}"
+    why = obstacle(call.words, folder, call.environment.get("PATH"))
+    if why:
+        raise CannotStart(f"objective.command: {call.words[0]!r} cannot be started: {why}")
+    _check_python(call, folder)
+    program = shutil.which(call.words[0], path=call.environment.get("PATH")) or call.words[0]
+    return f"{shlex.join([program, *call.words[1:]])}, in {folder.absolute()}"
+
+
+def _check_python(call: Call, folder: Path) -> None:
+    """Raise CannotStart for a script that Python cannot parse, or a module that it cannot find."""
+    program, *rest = call.words
+    if not Path(program).name.startswith("python"):
+        return
+    code, what = (_FIND, rest[1]) if rest[:1] == ["-m"] and len(rest) > 1 else (_PARSE, "")
+    what = what or script_of(call.words)
+    if not what:
+        return
+    found, said = _ask([program, "-c", code, what], call, folder)
+    if found is False:
+        raise CannotStart(f"objective.command: {program} cannot run {what}: {said}")
+
+
+def _ask(words: list[str], call: Call, folder: Path) -> tuple[bool | None, str]:
+    """Whether a program says yes, None if it does not answer in time; and its last line."""
+    try:
+        answer = subprocess.run(
+            words,
+            input=call.document,
+            cwd=folder,
+            env=call.environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"(not known: importing it takes more than {PATIENCE:.0f} s)"
+    except OSError as error:
+        return False, str(error.strerror)
+    said = (answer.stderr if answer.returncode else answer.stdout).strip()
+    return answer.returncode == 0, said.splitlines()[-1] if said else ""
+
+
+def try_point(study: Study) -> Trial:
+    """Evaluate the first point as the study would, but outside it; nothing of it is kept.
+
+    Raises CannotStart.
+    """
+    config = study.config
+    proposal = Proposal(iteration=0, slot=0, parameters=first_point(config), source="check")
+    folder = Path(tempfile.mkdtemp(prefix="dngo-check-"))
+    try:
+        files = Files(folder / "work", folder / "out", folder / "err")
+        threads = int(config.resources.evaluate.get("threads", 1))
+        share = slots(config.points_at_once, threads, Limits())[0]
+        runner = replace(study.runner(share), files_of=lambda proposal: files)
+        names, places = list(config.space), files.places
+        call = call_of(runner.objective, proposal, places, names, runner.seed_of(proposal))
+        outcome = runner.run(proposal, 1)
+        reports = (places.outcome, places.outcome.with_suffix(".rejected.json"))
+        return Trial(
+            call=call,
+            folder=Path(config.objective.working_directory or "."),
+            outcome=outcome,
+            output=_text(files.stdout),
+            errors=_text(files.stderr),
+            report=next((_text(path) for path in reports if path.exists()), ""),
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes()[: 2**16].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def page(trial: Trial) -> str:
+    """A trial for a person: what was sent, what came back, how that is understood."""
+    outcome = trial.outcome
+    report = [("in the file {outcome}", trial.report)] if trial.report else []
+    came = [*report, ("on standard output", trial.output), ("on standard error", trial.errors)]
+    lines = [
+        "Started",
+        f"  {shlex.join(trial.call.words)}",
+        f"  in {trial.folder.absolute()}",
+        "Sent, on standard input and in the file {parameters}",
+        f"  {trial.call.document}",
+        f"Came back, after {outcome.duration:.3g} s",
+        *(line for where, text in came for line in _quoted(where, text)),
+        "Understood as",
+        f"  status       {outcome.status}",
+        *([f"  objective    {outcome.objective:g}"] if outcome.ran else []),
+        *(
+            f"  {name:<12} {'satisfied' if flag else 'violated'}"
+            for name, flag in outcome.constraints.items()
+        ),
+        *([f"  noise        {outcome.noise:g}"] if outcome.noise == outcome.noise else []),
+        *([f"  metadata     {json.dumps(outcome.metadata)}"] if outcome.metadata else []),
+    ]
+    if outcome.message:
+        lines.append(f"  message      {outcome.message}")
+    if not outcome.ran:
+        lines += ["What to look at", f"  {cure(outcome.status, outcome.message)}"]
+    return "\n".join(lines)
+
+
+def _quoted(where: str, text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return [f"  {where}: nothing"]
+    cut = [f"    [... {len(lines) - SHOWN} lines ...]"] if len(lines) > SHOWN else []
+    return [f"  {where}:", *cut, *(f"    {line}" for line in lines[-SHOWN:])]
+
+
+def standing(study: Study) -> str:
+    """What is there of a study, in words, and what a run would do; "" for a study that is new.
+
+    Raises UserError for what a run would refuse: an archive or a batch of another study, a folder that
+    cannot be written.
+    """
+    there = next(p for p in (study.folder, *study.folder.parents) if p.exists())
+    if not there.is_dir():
+        raise UserError(f"{there}: is not a folder; name another one under `results`")
+    header, plan = study.header(), study.plan()
+    flying = [batch.iteration for batch in study.in_flight(header.iterations if header else 0)]
+    if header is None and not flying:
+        return ""
+    rows = (
+        f"{header.rows} evaluations of {header.iterations} iterations" if header else "nothing yet"
+    )
+    now = f"; in flight: iteration {', '.join(map(str, flying))}" if flying else ""
+    changes = study.changes()
+    left = f"{len(plan.iterations)} iterations are to come" if plan.iterations else plan.reason
+    lines = [f"Has begun: {study.archive} holds {rows}{now}; {left}"]
+    if changes:
+        lines.append(
+            f"Warning: the objective is not what was evaluated before: {'; '.join(changes)}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""`dngo add | tell | skip | retry`: what people enter into a study."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dngo.errors import UserError
+
+if TYPE_CHECKING:
+    from dngo.entering import Source
+    from dngo.study import Study
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    add = _command(commands, "add", _add, "put points of yours at the head of the next batch")
+    _given(add, "a point: NAME=VALUE ...")
+
+    tell = _command(commands, "tell", _tell, "enter outcomes that were measured elsewhere")
+    _given(tell, "a point and its outcome: NAME=VALUE ... objective=VALUE")
+    tell.add_argument("--objective", default="objective", help="its column; default: objective")
+    tell.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
+
+    skip = _command(commands, "skip", _skip, "withdraw a point that waits to be evaluated")
+    skip.add_argument("point", help="a proposal in flight, as 7-12, or what `dngo add` called it")
+    skip.add_argument("--reason", required=True, help="why; it is kept with the point")
+
+    retry = commands.add_parser(
+        "retry", help="evaluate points that failed once more, as further rows"
+    )
+    retry.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    retry.add_argument("--failed", action="store_true", required=True, help="those that failed")
+    retry.add_argument(
+        "--since", type=int, default=0, metavar="ITER", help="from this iteration on"
+    )
+    retry.add_argument("--message", default="", metavar="TEXT", help="whose messages contain this")
+    retry.add_argument("--results", help="folder of the studies, if not the configured one")
+    retry.set_defaults(run=_retry)
+
+
+def _command(commands: Any, name: str, run: Any, words: str) -> Any:
+    command = commands.add_parser(name, help=words)
+    command.add_argument("--config", default="config.yaml", help="default: config.yaml")
+    command.add_argument("--results", help="folder of the studies, if not the configured one")
+    command.set_defaults(run=run)
+    return command
+
+
+def _given(command: Any, words: str) -> None:
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("file", nargs="?", help="CSV, Parquet, or an Optuna study")
+    which.add_argument("--set", nargs="+", metavar="NAME=VALUE", help=words)
+
+
+def _study(arguments: argparse.Namespace) -> Study:
+    from dngo.locate import find_study
+
+    overrides = {"results": arguments.results} if arguments.results else {}
+    return find_study([arguments.config], overrides)
+
+
+def _source(
+    study: Study, arguments: argparse.Namespace, kind: str, objective: str | None = None
+) -> Source:
+    from dngo.entering import Source
+
+    if arguments.file is not None:
+        return Source.of_file(study, Path(arguments.file), kind, objective)
+    values = {}
+    known = [*study.space.parameters, *study.config.constraints, objective, "status", "noise"]
+    for word in arguments.set:
+        name, equals, value = word.partition("=")
+        if not equals or (name not in known and not name.startswith(("parameter_", "constraint_"))):
+            names = ", ".join(filter(None, known))
+            raise UserError(f"--set {word}: is to be NAME=VALUE, of {names}")
+        values[name] = value
+    return Source.of_values([values], kind, "--set")
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from dngo.entering import add
+
+    study = _study(arguments)
+    entries = add(study, _source(study, arguments, "user"))
+    for entry in entries:
+        values = ", ".join(f"{k} = {v}" for k, v in entry.parameters.items())
+        print(f"{entry.name}: {values}")
+    _say_when(study, len(entries), "evaluated at the head of", arguments.config)
+    return 0
+
+
+def _tell(arguments: argparse.Namespace) -> int:
+    from dngo.entering import tell
+
+    study = _study(arguments)
+    source = _source(study, arguments, "imported", arguments.objective)
+    told = tell(study, source, objective=arguments.objective, skip_invalid=arguments.skip_invalid)
+    for place, reason in told.skipped.items():
+        print(f"{source.name}: {place}: left out: {reason}", file=sys.stderr)
+    for name in told.concluded:
+        print(f"{name}: has its outcome")
+    if told.waiting:
+        _say_when(study, len(told.waiting), "known to", arguments.config)
+    return 0
+
+
+def _skip(arguments: argparse.Namespace) -> int:
+    from dngo.entering import skip
+
+    skip(_study(arguments), arguments.point, arguments.reason)
+    print(f"{arguments.point}: withdrawn")
+    return 0
+
+
+def _retry(arguments: argparse.Namespace) -> int:
+    from dngo.retry import retry
+
+    study = _study(arguments)
+    entries = retry(study, since=arguments.since, message=arguments.message)
+    ids = [entry.origin["repeats"] for entry in entries]
+    print(f"To be evaluated once more: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")
+    _say_when(study, len(entries), "evaluated at the head of", arguments.config)
+    return 0
+
+
+def _say_when(study: Study, number: int, what: str, config: str) -> None:
+    """When the next batch is proposed, which takes in what waits."""
+    points = f"{number} point{'s' * (number != 1)}"
+    print(f"{study.waiting.path}: {points} to be {what} the next batch")
+    plan = study.plan()
+    if not plan.iterations:
+        print(f"None is planned: {plan.reason}. Raise `iterations`, or what ended the study")
+    elif study.run_claim.owner() is None:
+        print(f"Go on with: dngo run {config}")

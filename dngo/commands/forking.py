@@ -1,0 +1,62 @@
+"""`dngo fork`: another study, of a changed space, with what was evaluated in the old one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dngo.errors import UserError
+
+SHOWN = 20  # evaluations that do not come along, by name
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    command = commands.add_parser(
+        "fork", help="begin a study of a changed space with the evaluations of an old one"
+    )
+    command.add_argument("old", metavar="OLD", help="its archive, or the folder that holds it")
+    command.add_argument("--config", required=True, help="of the new study, which has another name")
+    command.add_argument("--results", help="folder of the studies, if not the configured one")
+    command.add_argument(
+        "--with",
+        nargs="+",
+        action="extend",
+        default=[],
+        dest="values",
+        metavar="NAME=VALUE",
+        help="the value that all earlier points had of a new parameter; its default if left out",
+    )
+    command.set_defaults(run=_fork)
+
+
+def _fork(arguments: argparse.Namespace) -> int:
+    from dngo.exchange.fork import fork
+    from dngo.locate import find_study
+
+    overrides = {"results": arguments.results} if arguments.results else {}
+    study = find_study([arguments.config], overrides)
+    old = Path(arguments.old)
+    old = old / "archive.h5" if old.is_dir() else old
+    values = {}
+    for word in arguments.values:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UserError(f"--with {word}: is to be NAME=VALUE")
+        values[name] = value
+    found = fork(study, old, values)
+    for place, why in list(found.skipped.items())[:SHOWN]:
+        print(f"{old}: {place}: left out: {why}", file=sys.stderr)
+    if len(found.skipped) > SHOWN:
+        print(f"... and {len(found.skipped) - SHOWN} more", file=sys.stderr)
+    counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
+    print(f"{study.archive}: iteration 0 is {old}: {counts}; {len(found.skipped)} left out")
+    if list((old.parent / "pending").glob("*/proposals.json")):
+        print(
+            f"{old.parent}: has a batch in flight, which did not come along; end its run first, or "
+            "`dngo tell` the new study what becomes of it"
+        )
+    print(f"Go on with: dngo run {arguments.config}")
+    return 0

@@ -1,0 +1,274 @@
+"""What people enter into a study: points to evaluate, outcomes from elsewhere, points to withdraw.
+
+Points to evaluate, and outcomes of points that nobody proposed, wait (`dngo.waiting`) for the next
+batch. An outcome of a point of a batch in flight, and a withdrawal, become that point's one outcome,
+unless it has one or is being evaluated. Nothing is written unless all of it can be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dngo import provenance
+from dngo.batch import Outcome, Proposal, write_outcomes
+from dngo.errors import UserError
+from dngo.exchange.files import check_columns, read, sha256
+from dngo.exchange.outcomes import evaluation_of
+from dngo.exchange.points import points_of
+from dngo.exchange.rows import Row
+from dngo.storage.digest import digest_parameters
+from dngo.storage.text import one_line
+from dngo.study import Study
+from dngo.waiting import Entry
+
+SHOWN = 5  # mistakes in a message
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that somebody enters.
+
+    name: what messages call their source.  kind: source of their proposals.  origin: what the
+    archive keeps of it: who, when, file and digest.
+    """
+
+    name: str
+    kind: str
+    rows: list[Row]
+    origin: dict[str, Any]
+
+    @classmethod
+    def of_file(cls, study: Study, path: Path, kind: str, objective: str | None = None) -> Source:
+        """The rows of a file (CSV, Parquet, an Optuna study); raises UserError.
+
+        objective: the column of the outcomes, if there are to be some.
+        """
+        _, rows = read(path, study.config)
+        check_columns(path, rows, study.config, objective)
+        origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
+        return cls(str(path), kind, rows, origin)
+
+    @classmethod
+    def of_values(cls, points: Sequence[dict[str, Any]], kind: str, name: str) -> Source:
+        """Points as they were typed or called with."""
+        rows = [Row(f"point {i}", dict(p)) for i, p in enumerate(points, start=1)]
+        return cls(name, kind, rows, provenance.who())
+
+    def origin_of(self, row: Row) -> dict[str, Any]:
+        """What the archive keeps of one of the rows."""
+        return {**self.origin, "row": row.place} if "file" in self.origin else self.origin
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `tell` did: ids of proposals in flight that have their outcome now, entries that wait, and
+    rows that were left out with their reasons."""
+
+    concluded: list[str]
+    waiting: list[Entry]
+    skipped: dict[str, str]
+
+
+# ---- add ----------------------------------------------------------------------------------------
+
+
+def add(study: Study, source: Source) -> list[Entry]:
+    """Let points wait to be evaluated at the head of the next batch.
+
+    Raises UserError, with a line for each of the first mistakes: a point outside the space or its
+    known constraints, one that was proposed before or that waits already.
+    """
+    points, problems = points_of(study.space, source.rows)
+    for i, point in enumerate(points):
+        if i not in problems and (broken := _broken(study, point)):
+            problems[i] = f"breaks the known constraint {broken!r}"
+    entries = [
+        Entry(point, source.kind, source.origin_of(row))
+        for point, row in zip(points, source.rows, strict=True)
+    ]
+
+    def check(waiting: list[Entry]) -> None:
+        good = {i: p for i, p in enumerate(points) if i not in problems}
+        problems.update(_twice(study, study.known(), waiting, good))
+        _refuse(source, problems)
+        if not points:
+            raise UserError(f"{source.name}: has no point")
+
+    study.header()  # whose study it is
+    study.waiting.add(entries, check)
+    return entries
+
+
+def _broken(study: Study, point: dict[str, Any]) -> str:
+    v = study.space.from_parameters([point])
+    return next((c.text for c in study.space.conditions if not c.holds(v)[0]), "")
+
+
+def _twice(
+    study: Study,
+    known: dict[bytes, tuple[str, str]],
+    waiting: Sequence[Entry],
+    points: Mapping[int, dict[str, Any]],
+) -> dict[int, str]:
+    """Why some of the points, by their number, need not be entered."""
+
+    def keys(some: Iterable[dict[str, Any]]) -> list[bytes]:
+        return study.space.keys(study.space.from_parameters(list(some)))
+
+    waits = dict(zip(keys(e.parameters for e in waiting), waiting, strict=True))
+    first: dict[bytes, int] = {}
+    found = {}
+    for i, key in zip(points, keys(points.values()), strict=True):
+        if key in known:
+            name, status = known[key]
+            found[i] = f"is proposal {name}, " + {
+                "pending": "which is in flight",
+                "ok": "which was evaluated",
+                "infeasible": "which was evaluated",
+            }.get(status, f"whose outcome is {status}: `dngo retry` evaluates it again")
+        if key in waits:
+            found[i] = f"waits already, as {waits[key].name}"
+        if key in first:
+            found[i] = f"is there twice, as number {first[key] + 1} too"
+        first.setdefault(key, i)
+    return found
+
+
+def _refuse(source: Source, problems: dict[int, str]) -> None:
+    """Raise UserError with a line for each of the first mistakes, if there are any."""
+    if not problems:
+        return
+    lines = [
+        f"{source.name}: {source.rows[i].place}: {problems[i]}" for i in sorted(problems)[:SHOWN]
+    ]
+    many = f"{len(problems)} such rows in all, " if len(problems) > 1 else ""
+    lines[-1] += f"; {many}nothing was written"
+    raise UserError("\n".join(lines))
+
+
+# ---- tell ---------------------------------------------------------------------------------------
+
+
+def tell(
+    study: Study, source: Source, *, objective: str = "objective", skip_invalid: bool = False
+) -> Told:
+    """Enter outcomes that were measured elsewhere.
+
+    Those of points in flight are their outcomes from now on; others wait for the next batch, whose
+    model knows them. objective: its column. skip_invalid: leave out rows with mistakes.
+    Raises UserError, with a line for each of the first mistakes: a point outside the space, one that
+    has an outcome, one that is being evaluated.
+    """
+    study.header()
+    points, problems = points_of(study.space, source.rows)
+    outcomes: dict[int, Outcome] = {}
+    for i, row in enumerate(source.rows):
+        if i not in problems:
+            try:
+                _, found = evaluation_of(0, points[i], row, study.config, source.name, objective)
+                told = {"told": source.origin_of(row)}
+                outcomes[i] = replace(found, metadata=told)
+            except ValueError as error:
+                problems[i] = str(error)
+    entries: dict[int, Entry] = {}
+    with study.waiting.changing() as waiting:
+        known = study.known()
+        keys = study.space.keys(study.space.from_parameters(points))
+        flying = {i: p for i in outcomes if (p := _in_flight(study, known.get(keys[i])))}
+        pending = {keys[i] for i in flying}
+        others = {key: known[key] for key in known.keys() - pending}
+        problems |= _twice(study, others, waiting, {i: points[i] for i in outcomes})
+        with contextlib.ExitStack() as stack:
+            for i in [i for i in flying if i not in problems]:
+                try:
+                    stack.enter_context(study.at_rest(flying[i]))
+                except UserError as error:
+                    problems[i] = str(error)
+            if not skip_invalid:
+                _refuse(source, problems)
+            for i in [i for i in flying if i not in problems]:
+                _conclude(study, flying[i], outcomes[i])
+        for i, row in enumerate(source.rows):
+            if i not in problems and i not in flying:
+                origin = source.origin_of(row)
+                entries[i] = Entry(points[i], source.kind, origin, outcomes[i])
+        study.waiting.write([*waiting, *entries.values()])
+    return Told(
+        [flying[i].id for i in flying if i not in problems],
+        list(entries.values()),
+        {source.rows[i].place: problems[i] for i in sorted(problems)},
+    )
+
+
+def _in_flight(study: Study, known: tuple[str, str] | None) -> Proposal | None:
+    """The proposal of a point that is pending."""
+    if known is None or known[1] != "pending":
+        return None
+    t, slot = map(int, known[0].split("-"))
+    return study.batch(t).proposals[slot]
+
+
+def _conclude(study: Study, proposal: Proposal, outcome: Outcome) -> None:
+    """Write the outcome of a point in flight, which is held at rest."""
+    own = replace(
+        outcome,
+        iteration=proposal.iteration,
+        slot=proposal.slot,
+        parameters_digest=digest_parameters(proposal.parameters),
+    )
+    write_outcomes(study.outcome_file(proposal), [own])
+
+
+# ---- skip ---------------------------------------------------------------------------------------
+
+
+def skip(study: Study, name: str, reason: str) -> None:
+    """Withdraw a point that waits: of a batch in flight (7-12), or an entry by its name.
+
+    Raises UserError if it has an outcome or is being evaluated: its outcome counts.
+    """
+    if not reason.strip():
+        raise UserError("--reason: say why the point is withdrawn")
+    study.header()
+    if any(entry.name == name for entry in study.entries()):
+        study.waiting.drop({name})
+        return
+    proposal = _find(study, name)
+    who = provenance.who()
+    outcome = Outcome(
+        iteration=proposal.iteration,
+        slot=proposal.slot,
+        parameters_digest="",
+        status="withdrawn",
+        attempts=0,
+        started=math.nan,
+        finished=time.time(),
+        message=one_line(f"withdrawn by {who['by']}: {reason}", 500),
+        metadata={"withdrawn": {**who, "reason": reason}},
+    )
+    with study.at_rest(proposal):
+        _conclude(study, proposal, outcome)
+
+
+def _find(study: Study, name: str) -> Proposal:
+    """A proposal in flight by its id; raises UserError if there is none."""
+    try:
+        t, slot = map(int, name.split("-"))
+    except ValueError:
+        raise UserError(
+            f"{name!r} is neither a proposal, as 7-12, nor a point that waits"
+        ) from None
+    batches = study.in_flight(study.merged())
+    for batch in batches:
+        if batch.iteration == t and 0 <= slot < len(batch.proposals):
+            return batch.proposals[slot]
+    if t < study.merged():
+        raise UserError(f"{name}: is in the archive with its outcome, and nothing there changes")
+    there = ", ".join(str(b.iteration) for b in batches) or "none"
+    raise UserError(f"{name}: there is no such proposal in flight (iterations in flight: {there})")

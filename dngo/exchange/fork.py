@@ -1,0 +1,157 @@
+"""A fork: the study of a changed space, which begins with every evaluation of an old one in it.
+
+The old archive stays as it is. Its evaluations become iteration 0 of the new study, with their outcomes,
+times and hosts; the record names the old archive's digest, and those that it was forked from in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dngo import archive
+from dngo.batch import UNTOLD, Outcome, Proposal
+from dngo.errors import UserError
+from dngo.exchange.files import sha256
+from dngo.exchange.outcomes import SOURCE
+from dngo.exchange.points import points_of
+from dngo.exchange.rows import Row
+from dngo.exchange.warm_start import Imported, begin_with
+from dngo.space import Space
+from dngo.space.parameters import Fixed
+from dngo.storage.digest import digest_parameters
+from dngo.study import Study
+from dngo.thresholds import Constraints
+
+
+def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Imported:
+    """Begin a study with the evaluations of an archive that lie in its space.
+
+    given: values that all earlier points had of parameters that are new; of the others it is the
+    default. Raises UserError if the study has begun, if the archive was altered or is one of another
+    direction, or if nobody says what value earlier points had of a parameter.
+    """
+    header = archive.read_header(path)
+    if header is None:
+        raise UserError(f"{path}: there is no such archive")
+    for problem in archive.verify(path)[:1]:
+        raise UserError(f"{path}: {problem}; fork an untouched copy")
+    if header.identity["direction"] != study.config.objective.direction:
+        raise UserError(
+            f"{path}: its objective is to {header.identity['direction']}, and that of study "
+            f"{study.config.study} to {study.config.objective.direction}"
+        )
+    values = _values(study.space, archive.read_space(path), dict(given or {}))
+    found = _evaluations(path, header.iterations)
+    _check_gone(path, study.space, found)
+    rows = [Row(f"proposal {p.id}", {**values, **p.parameters}) for p, _ in found]
+    points, problems = points_of(study.space, rows)
+    kept: list[tuple[Proposal, Outcome]] = []
+    for i, (old, outcome) in enumerate(found):
+        if outcome.status in UNTOLD:
+            problems[i] = f"{outcome.status}: nothing is known of it"
+        if i in problems:
+            continue
+        slot = len(kept)
+        place = f"study {header.identity['study']}, proposal {old.id}"
+        kept.append(
+            (
+                Proposal(iteration=0, slot=slot, parameters=points[i], source=SOURCE),
+                replace(
+                    _judged(outcome, study.config.reported),
+                    iteration=0,
+                    slot=slot,
+                    parameters_digest=digest_parameters(points[i]),
+                    metadata={**outcome.metadata, "imported_from": place},
+                ),
+            )
+        )
+    if not kept:
+        why = next(iter(problems.values()), "it has none")
+        raise UserError(
+            f"{path}: none of its evaluations lies in the space of the new study ({why})"
+        )
+    record = {
+        "file": str(path),
+        "format": "dngo",
+        "study": header.identity["study"],
+        "sha256": sha256(path),
+        "archive_digest": header.digest,
+        "chain": [*_chain(path), header.digest],
+        "with": values,
+        "rows": len(found),
+        "skipped": len(problems),
+    }
+    return begin_with(study, kept, record, {rows[i].place: problems[i] for i in sorted(problems)})
+
+
+def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
+    """The value that every earlier point had of each parameter that is new."""
+    for name in given:
+        if name not in space.parameters:
+            raise UserError(f"--with {name}: is no parameter of the new space")
+        if name in old.parameters:
+            raise UserError(f"--with {name}: earlier points have values of their own")
+    found = dict(given)
+    for name, parameter in space.parameters.items():
+        if name in old.parameters or name in given:
+            continue
+        value = (
+            parameter.value if isinstance(parameter, Fixed) else getattr(parameter, "default", None)
+        )
+        if value is None:
+            raise UserError(
+                f"space.{name}: is new; say which value all earlier points had, with --with "
+                f"{name}=VALUE, or give it that default"
+            )
+        found[name] = value
+    return found
+
+
+def _evaluations(path: Path, iterations: int) -> list[tuple[Proposal, Outcome]]:
+    """Every proposal of an archive with its outcome."""
+    space, found = archive.read_space(path), []
+    with archive.reading(path):
+        for t in range(iterations):
+            batch = archive.read_batch(path, t, space)
+            found += list(zip(batch.proposals, archive.read_outcomes(path, batch), strict=True))
+    return found
+
+
+def _check_gone(path: Path, space: Space, found: list[tuple[Proposal, Outcome]]) -> None:
+    """Raise UserError if a parameter is gone of which earlier points had different values."""
+    names = dict.fromkeys(name for p, _ in found for name in p.parameters)
+    for name in names:
+        if name not in space.parameters:
+            values = {json.dumps(p.parameters.get(name)) for p, _ in found}
+            if len(values) > 1:
+                raise UserError(
+                    f"space.{name}: is gone, and its values differ among the evaluations in {path}; "
+                    "keep it as {type: fixed, value: ...}, and those with that value come along"
+                )
+
+
+def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:
+    """An outcome by the constraints of another configuration; what was not reported is unknown."""
+    flags = {n: f for n, f in outcome.constraints.items() if n in wanted}
+    numbers = {n: x for n, x in outcome.numbers.items() if wanted.get(n) is not None}
+    for name, number in numbers.items():
+        threshold = wanted[name]
+        if threshold is not None and math.isfinite(number):
+            flags[name] = int(threshold.keeps(number))
+    status = outcome.status
+    if outcome.ran:
+        held = "ok" if math.isfinite(outcome.objective) else "invalid"
+        status = "infeasible" if 0 in flags.values() else held
+    return replace(outcome, constraints=flags, numbers=numbers, status=status)
+
+
+def _chain(path: Path) -> list[str]:
+    """Digests of the archives that an archive was forked from, the first one first."""
+    attributes = archive.iteration_attributes(path, 0)
+    record = json.loads(attributes["environment"]).get("import", {})
+    return list(record.get("chain", []))

@@ -1,0 +1,165 @@
+"""`dngo init`: a commented configuration and an objective that runs, as a start of one's own study."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dngo.config import validate
+from dngo.errors import UserError
+
+Prompt = Callable[..., str]  # (question, default=...) to an answer, as `rich.prompt.Prompt.ask`
+EXAMPLE = ("x 0 1", "y 0 1")
+GRAMMAR = "NAME LOW HIGH, NAME LOW HIGH log, or NAME CHOICE,CHOICE,..."
+
+
+@dataclass
+class Answers:
+    """What a new study is told: its name, direction, parameters (`GRAMMAR`) and objective.
+
+    objective: a command; empty for one in Python that is written, too.  at_once: evaluations side by
+    side.
+    """
+
+    study: str
+    direction: str = "minimize"
+    parameters: Sequence[str] = EXAMPLE
+    objective: str = ""
+    at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+
+def begin(path: Path, given: Mapping[str, Any], prompt: Prompt | None = None) -> list[Path]:
+    """Write a configuration, and an objective if none is given; what was written.
+
+    given: fields of `Answers`, None where they are to be asked for by `prompt`, or to be the default.
+    Raises UserError, and writes nothing, where a file is in the way or an answer cannot be used.
+    """
+    known = {name: value for name, value in given.items() if value is not None}
+    answers = Answers(**{"study": study_name(path.absolute().parent), **known})
+    if prompt is not None:
+        _ask(answers, known, prompt)
+    return _write(path, answers)
+
+
+def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
+    """Ask for every answer that is not given; what stands there is the default."""
+    if "study" not in given:
+        answers.study = prompt("Name of the study", default=answers.study)
+    if "direction" not in given:
+        question = "Are small values of the objective good, or large ones?"
+        choices = ["minimize", "maximize"]
+        answers.direction = prompt(question, choices=choices, default=answers.direction)
+    if "parameters" not in given:
+        lines: list[str] = []
+        while line := prompt(
+            f"Parameter {len(lines) + 1} ({GRAMMAR}; nothing: no more)", default=""
+        ):
+            try:
+                parameter(line)
+            except UserError as error:
+                prompt(f"{error} (Enter)", default="")
+                continue
+            lines.append(line)
+        answers.parameters = lines or EXAMPLE
+    if "objective" not in given:
+        question = "Command that evaluates a point (nothing: write objective.py, to be filled in)"
+        answers.objective = prompt(question, default=answers.objective)
+
+
+def _write(path: Path, answers: Answers) -> list[Path]:
+    files = {path: _render("config.yaml.j2", answers)}
+    _check(files[path])
+    if not answers.objective:
+        files[path.with_name("objective.py")] = _render("objective.py.j2", answers)
+    for file in files:
+        if file.exists():
+            other = (
+                "dngo init --objective '{python} objective.py' uses it"
+                if file.name == "objective.py"
+                else "dngo init OTHER.yaml writes another"
+            )
+            raise UserError(f"{file}: is there already, and nothing was written; {other}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        with open(file, "x", encoding="utf-8") as stream:  # what came to be meanwhile is kept, too
+            stream.write(text)
+    return list(files)
+
+
+def parameter(line: str) -> tuple[str, dict[str, Any]]:
+    """A parameter's name and section, from a line of `GRAMMAR`; raises UserError."""
+    name, _, rest = line.strip().partition(" ")
+    words = rest.split()
+    if len(words) == 1 and "," in words[0]:
+        return name, {"type": "categorical", "choices": words[0].strip(",").split(",")}
+    numbers = words[:2]
+    if len(numbers) == 2 and words[2:] in ([], ["log"]):
+        for kind, read in (("int", int), ("float", float)):
+            try:
+                low, high = (read(n) for n in numbers)
+            except ValueError:
+                continue
+            # 0 1 is what people write for a share.
+            found = "float" if (low, high) == (0, 1) else kind
+            log = {"log": True} if words[2:] else {}
+            return name, {"type": found, "low": low, "high": high, **log}
+    raise UserError(f"parameter {line.strip()!r}: is not {GRAMMAR}")
+
+
+def study_name(folder: Path) -> str:
+    """A name for the study in a folder: the folder's, as far as a study may be called so."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name).strip("-._")[:100] or "study"
+
+
+def _render(template: str, answers: Answers) -> str:
+    from jinja2 import Environment, FileSystemLoader
+
+    space = [parameter(line) for line in answers.parameters]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(flow=_flow, best=_best, span=_span)
+    return environment.get_template(template).render(
+        answers=answers, space=space, batch=max(4, answers.at_once)
+    )
+
+
+def _best(section: dict[str, Any]) -> Any:
+    """Where the example objective is best along one parameter."""
+    if "choices" in section:
+        return section["choices"][-1]
+    low, high = section["low"], section["high"]
+    value = low * (high / low) ** 0.3 if "log" in section else low + 0.3 * (high - low)
+    return round(value) if section["type"] == "int" else float(f"{value:.2g}")
+
+
+def _span(section: dict[str, Any]) -> float:
+    """How long one parameter is, for the example objective."""
+    low, high = section["low"], section["high"]
+    return float(f"{math.log(high / low) if 'log' in section else high - low:.3g}")
+
+
+def _flow(value: Any) -> str:
+    """Plain data on one line of YAML, as a configuration has it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(v) for v in value) + "]"
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w-]*", value):
+        return "'" + value + "'" if value in ("null", "true", "false") else value
+    return json.dumps(value)
+
+
+def _check(text: str) -> None:
+    from ruamel.yaml import YAML
+
+    validate(YAML(typ="safe", pure=True).load(text), source="answers")

@@ -1,0 +1,86 @@
+"""Which study a configuration means: where its results lie.
+
+Relative `results` lie beside the configuration, wherever a command is typed. Until version 0.2.0 they
+lay in the folder that Snakemake ran in. A study that was begun so is known by the folder of its
+configuration, which each of its batches has recorded, and goes on where it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dngo import archive
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.study import Study
+
+
+def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None) -> Study:
+    """The study of these configuration files, whichever folder this process is in.
+
+    overrides: values from the command line, where `results` is relative to the current folder.
+    Raises UserError with one line for each mistake, and where two studies may be meant.
+    """
+    files = [Path(os.path.relpath(path)) for path in paths]
+    config = load(files, overrides)
+    study = Study(config, files[0].parent if files else Path())
+    if not files or "results" in (overrides or {}) or Path(config.results).is_absolute():
+        return study
+    written = os.path.relpath(config.results, files[0].parent)
+    begun = _begun(study)
+    here, above = Path.cwd(), files[0].parent.resolve()
+    for base in [here] if begun else [here, above, *above.parents]:
+        other = _at(study, base, base / written)
+        if other.folder.resolve() == study.folder.resolve() or not _begun(other):
+            continue
+        if _began(other, base, study):
+            if begun:
+                raise UserError(
+                    f"{other.folder} and {study.folder} both hold study {config.study} of {files[0]}; "
+                    f"say which one goes on: `results` in {files[0]}, or --results"
+                )
+            return other
+        if base == here and not begun:
+            raise UserError(
+                f"{other.folder} holds a study of this name that another configuration began, and "
+                f"{study.folder} none yet; to go on with it, write `results: "
+                f"{os.path.relpath(base / written, files[0].parent)}` into {files[0]}; for a new "
+                "study, give it another name"
+            )
+    return _at(study, study.beside, Path(config.results))
+
+
+def _at(study: Study, beside: Path, results: Path) -> Study:
+    """The same study with its results there; a path that leads out of this folder is absolute."""
+    relative = os.path.relpath(results)
+    shown = os.path.abspath(results) if relative.startswith(os.pardir) else relative
+    return Study(study.config.model_copy(update={"results": shown}), beside)
+
+
+def _begun(study: Study) -> bool:
+    found = (
+        f for d in ("pending", "iterations") for f in study.folder.glob(f"{d}/*/proposals.json")
+    )
+    return study.archive.exists() or any(found)
+
+
+def _began(other: Study, base: Path, study: Study) -> bool:
+    """Whether the configuration of `study` began the other one, when Snakemake ran in `base`."""
+    try:
+        merged = other.merged()
+        batches = other.in_flight(merged)
+    except UserError:  # another study, or a damaged one
+        if base == Path.cwd():
+            raise
+        return False
+    if batches:
+        recorded = batches[-1].config
+    else:
+        attributes = archive.iteration_attributes(other.archive, merged - 1)
+        recorded = json.loads(attributes["config"])
+    folder, wanted = recorded["objective"]["working_directory"], study.config.objective
+    return (base / (folder or "")).resolve() == Path(wanted.working_directory or "").resolve()

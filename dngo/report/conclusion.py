@@ -1,0 +1,35 @@
+"""The end of a study, as files for the rules of a workflow that come after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dngo.errors import UserError
+from dngo.report.live import status
+from dngo.storage.files import write_json
+from dngo.study import Study
+
+
+def conclude(study: Study, done: Path, best: Path) -> None:
+    """Write that the study is at its end, and its best point, as JSON.
+
+    Without a feasible point, its id, objective and parameters are null.  Raises UserError for a study
+    that goes on.
+    """
+    plan, header = study.plan(), study.header()
+    if plan.iterations or header is None:
+        raise UserError(
+            f"study {study.config.study} is not at its end: {len(plan.iterations)} iterations are to "
+            "come (iterations_per_run); type the same command again"
+        )
+    found = status(study)["best"] or dict.fromkeys(("id", "objective", "parameters"))
+    write_json(best, {"study": study.config.study, **found})
+    write_json(
+        done,
+        {
+            "study": study.config.study,
+            "iterations": header.iterations,
+            "evaluations": header.rows,
+            "archive": header.digest,
+        },
+    )

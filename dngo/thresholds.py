@@ -1,0 +1,47 @@
+"""Bounds on numbers that an objective reports: a constraint holds where its number keeps its bound."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_FORM = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """`<= bound`, or `>= bound`; what equals the bound keeps it."""
+
+    relation: str
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Threshold:
+        """Of "<= 350" or ">= 0.2"; raises ValueError that says what would be right."""
+        found = _FORM.fullmatch(text)
+        try:
+            bound = float(found[2]) if found else math.nan
+        except ValueError:
+            bound = math.nan
+        if found is None or not math.isfinite(bound):
+            raise ValueError(f"a bound is written '<= 350' or '>= 0.2', and is {text[:60]!r}")
+        return cls(found[1], bound)
+
+    def __str__(self) -> str:
+        return f"{self.relation} {self.bound:.15g}"
+
+    @property
+    def sign(self) -> float:
+        """1 where small numbers are good, -1 where large ones are."""
+        return 1.0 if self.relation == "<=" else -1.0
+
+    def keeps(self, number: Any) -> Any:
+        """Whether a number, or each of an array, keeps the bound; NaN does not."""
+        return self.sign * number <= self.sign * self.bound
+
+
+# What an objective reports by name: a number that has a threshold, or a flag, which has none.
+Constraints = Mapping[str, Threshold | None]

@@ -1,0 +1,143 @@
+"""Points that wait to enter a study: added to be evaluated, or told with an outcome from elsewhere.
+
+They wait in one file of the study's folder, which is replaced as a whole, under a claim. The next
+batch that is proposed takes them in: points to evaluate stand at its head, up to its size, and told
+ones at its end. An entry is known by a name of its own, which its proposal keeps, so that an entry
+that is still in the file after a kill, although a batch has taken it in, is not taken in again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dngo.batch import Outcome, Proposal, to_json
+from dngo.errors import UserError
+from dngo.storage.claim import Claim
+from dngo.storage.files import read_json, write_json
+from dngo.storage.text import one_line
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point that waits, and where it comes from.
+
+    source: that of its proposal: "user", "retry", "imported", "api".  origin: who entered it, when,
+    and from where.  outcome: what was measured elsewhere, None for a point to evaluate.
+    name: its own; a new one by default.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    parameters: dict[str, Any]
+    source: str
+    origin: dict[str, Any]
+    outcome: Outcome | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", secrets.token_hex(4))
+
+    @property
+    def again(self) -> bool:
+        """Whether its point is to be evaluated although it was before."""
+        return self.source == "retry"
+
+    def proposal(self, iteration: int, slot: int) -> Proposal:
+        """The entry as a proposal of a batch, which keeps its name."""
+        return Proposal(
+            iteration=iteration,
+            slot=slot,
+            parameters=self.parameters,
+            source=self.source,
+            stage=self.source,
+            origin={**self.origin, "entry": self.name},
+        )
+
+    def told(self, iteration: int, slot: int) -> tuple[Proposal, Outcome]:
+        """The entry as a proposal with its outcome."""
+        assert self.outcome is not None
+        return self.proposal(iteration, slot), replace(self.outcome, iteration=iteration, slot=slot)
+
+
+class Waiting:
+    """The entries of a study, in the order in which they came."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> list[Entry]:
+        """All of them; raises UserError if the file is damaged."""
+        try:
+            document = read_json(self.path)
+            if document["format"] > FORMAT:
+                raise UserError(f"{self.path}: is of a newer dngo; update dngo")
+            return parse(document["entries"])
+        except FileNotFoundError:
+            return []
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            reason = str(error)
+        raise UserError(
+            f"{self.path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or "
+            "delete it: the points that waited in it must then be entered anew"
+        )
+
+    def add(self, entries: Sequence[Entry], check: Callable[[list[Entry]], None]) -> None:
+        """Let further points wait, all or none.
+
+        check: raises UserError if they must not; it is told what waits already, and nothing changes
+        until it has returned.
+        """
+        with self.changing() as waiting:
+            check(waiting)
+            self.write([*waiting, *entries])
+
+    def drop(self, names: set[str]) -> None:
+        """Let some wait no longer: a batch has taken them in, or they were withdrawn."""
+        if not any(entry.name in names for entry in self.read()):
+            return
+        with self.changing() as waiting:
+            self.write([entry for entry in waiting if entry.name not in names])
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[list[Entry]]:
+        """Hold the claim on the file; what it holds. Raises UserError if somebody else keeps it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        claim = Claim(self.path.with_name(f".{self.path.name}.claim"))
+        try:
+            with claim.held(wait=90.0, what=f"{self.path}"):
+                yield self.read()
+        except TimeoutError as error:
+            raise UserError(f"{error}; try again") from None
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Let these wait; within `changing` alone."""
+        write_json(self.path, {"format": FORMAT, "entries": dump(entries)})
+
+
+def dump(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Entries as JSON has them."""
+    return [
+        {**asdict(e), "outcome": None if e.outcome is None else to_json(e.outcome)} for e in entries
+    ]
+
+
+def parse(document: Any) -> list[Entry]:
+    """The entries that `dump` gave; raises pydantic's ValidationError."""
+    entries: list[Entry] = _ENTRIES.validate_python(document)
+    return entries
+
+
+_ENTRIES: TypeAdapter[Any] = TypeAdapter(list[Entry])

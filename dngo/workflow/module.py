@@ -1,0 +1,125 @@
+"""What Snakemake does for a main Snakefile alone, and a study needs in a workflow of the user's, too.
+
+Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
+it, by which only the age of files decides what runs again. A study that is used as a module gets both
+here, for its own rules: those of the workflow around it keep their handlers and rerun triggers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from snakemake.jobs import Reason
+
+if TYPE_CHECKING:
+    from dngo.workflow.dag import Dag
+
+
+def attach(workflow: Any, dag: Dag) -> None:
+    """Have Snakemake begin and end this study with the run, and run its rules by the age of files.
+
+    workflow: Snakemake's, while it reads the module; each `use rule` reads it once more.
+    """
+    if not hasattr(workflow, "dngo_modules"):
+        workflow.dngo_modules = _Modules(workflow)
+    workflow.dngo_modules.add(dag, workflow.modifier.rules)
+
+
+class _ByAge(Reason):
+    """A reason to run a job, in which only the age and the absence of files count."""
+
+    __slots__ = ()
+    code_changed = params_changed = input_changed = software_stack_changed = property(
+        lambda self: False, lambda self, value: None
+    )
+
+
+class _Reasons(defaultdict):
+    """Snakemake's reasons by job, where the job decides what kind of reason it has."""
+
+    def __init__(self, reason_of: Callable[[Any], Reason]):
+        super().__init__(Reason)
+        self.reason_of = reason_of
+
+    def __missing__(self, job: Any) -> Reason:
+        self[job] = self.reason_of(job)
+        return self[job]
+
+
+class _Modules:
+    """The studies that a workflow has as modules."""
+
+    def __init__(self, workflow: Any):
+        self.workflow = workflow
+        self.studies: dict[str, Dag] = {}
+        self.rules: dict[str, list[set[Any]]] = {}
+        self.begun: list[Dag] = []
+        self._join("onstart", self._begin)
+        self._join("onsuccess", lambda: self._end(success=True))
+        self._join("onerror", lambda: self._end(success=False))
+        prepare = workflow._prepare_dag
+
+        def prepared(*args: Any, **options: Any) -> None:
+            prepare(*args, **options)
+            workflow.dag._reason = _Reasons(self._reason)
+
+        workflow._prepare_dag = prepared
+
+    def add(self, dag: Dag, rules: set[Any]) -> None:
+        """rules: those of this reading of the module; Snakemake adds them as it reads on."""
+        folder = str(dag.study.folder)
+        self.studies.setdefault(folder, dag)
+        self.rules.setdefault(folder, []).append(rules)
+
+    def _has(self, folder: str, rule: Any) -> bool:
+        return any(rule in rules for rules in self.rules[folder])
+
+    def _reason(self, job: Any) -> Reason:
+        for folder, dag in self.studies.items():
+            if self._has(folder, job.rule):
+                reason = _ByAge()
+                if dag.goes_on and f"{folder}/done" in job.output:
+                    # Snakemake makes no missing input for the sake of an output that is there.
+                    reason.updated_input.update(dag.merged(job.wildcards))
+                return reason
+        return Reason()
+
+    def _join(self, event: str, act: Callable[[], None]) -> None:
+        """Call `act` before the handler of the main Snakefile, which may be read before or after."""
+        workflow, register = self.workflow, getattr(self.workflow, event)
+
+        def join() -> None:
+            handler = getattr(workflow, f"_{event}")
+
+            def both(log: Any) -> None:
+                act()
+                handler(log)
+
+            setattr(workflow, f"_{event}", both)
+
+        def registering(handler: Any) -> None:
+            register(handler)
+            if workflow.modifier.is_main_snakefile():
+                join()
+
+        join()
+        setattr(workflow, event, registering)
+
+    def _begin(self) -> None:
+        """Claim each study that this run has something to do in."""
+        running = {job.rule for job in self.workflow.dag.needrun_jobs()}
+        try:
+            for folder, dag in self.studies.items():
+                if any(self._has(folder, rule) for rule in running):
+                    dag.begin()
+                    self.begun.append(dag)
+        except BaseException:
+            for dag in self.begun:
+                dag.release()
+            raise
+
+    def _end(self, *, success: bool) -> None:
+        for dag in self.begun:
+            dag.end(success=success)

@@ -1,0 +1,64 @@
+"""`dngo run`: the words that start Snakemake with this workflow, whichever folder they are typed in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dngo.errors import UserError
+from dngo.locate import find_study
+from dngo.provenance import workflow_folder
+from dngo.workflow import snakefile
+
+
+def command(config: Path, results: str | None, given: Sequence[str]) -> list[str]:
+    """The command line that runs a study, or goes on with it.
+
+    results: the folder of the studies, if not the configured one.  given: what the user adds for
+    Snakemake; it wins.  Raises UserError for a configuration that is not there or not valid.
+    """
+    if not config.exists():
+        raise UserError(f"{config}: there is no such file; `dngo init` writes one")
+    study = find_study([config], {"results": results} if results else None)
+    words = [sys.executable, "-P", "-m", "snakemake", "--snakefile", snakefile()]
+    words += ["--configfile", os.path.abspath(config)]
+    if not _has(given, "--workflow-profile"):
+        words += ["--workflow-profile", str(workflow_folder() / "profiles" / "default")]
+    # One folder to work in, and one .snakemake/ there, wherever the study is gone on with.
+    if not _has(given, "--directory", "-d"):
+        words += ["--directory", os.path.abspath(study.beside)]
+    words += _with_profiles(given, config.parent)
+    if results:
+        place = f"results={os.path.abspath(results)}"
+        at = words.index("--config") + 1 if "--config" in words else len(words)
+        words[at:at] = [place] if "--config" in words else ["--config", place]
+    return words
+
+
+def _has(given: Sequence[str], *options: str) -> bool:
+    return any(word.partition("=")[0] in options for word in given)
+
+
+def _with_profiles(given: Sequence[str], beside: Path) -> list[str]:
+    """The words with each profile that Snakemake would not find as the path of one that is there.
+
+    It is looked for beside the configuration, then in this package (`slurm`).
+    """
+    from snakemake.cli import get_profile_dir
+
+    words, is_profile = [], False
+    for word in given:
+        option, equals, value = word.partition("=")
+        if word.startswith("-"):
+            is_profile = option == "--profile"
+        name = value if equals else word
+        if is_profile and not (word.startswith("-") and not equals) and not get_profile_dir(name):
+            for folder in (beside, workflow_folder()):
+                if (folder / name / "config.yaml").exists():
+                    path = os.path.abspath(folder / name)
+                    word = f"{option}={path}" if equals else path
+                    break
+        words.append(word)
+    return words

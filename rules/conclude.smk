@@ -1,0 +1,16 @@
+# Conclude: say that the study is at its end, and what its best point is, for rules that come after it.
+
+
+rule conclude:
+    input:
+        dag.merged,
+    output:
+        done="<study>/done",
+        best="<study>/best.json",
+    log:
+        "<study>/logs/conclude.log",
+    localrule: True
+    conda:
+        "../envs/study.yaml"
+    script:
+        "../scripts/conclude.py"

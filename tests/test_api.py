@@ -1,0 +1,144 @@
+"""The Python API: the same engine as the workflow's, and the numbers of the report."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_entering import advance, replays, study_of
+from toy import ROOT, Toy
+
+import dngo
+from dngo import archive
+from dngo.archive import verify
+from dngo.errors import UserError
+
+DOCUMENTED = """
+study: my
+objective: {command: "true"}
+space:
+  x: {type: float, low: 0, high: 1}
+  y: {type: float, low: 0, high: 1}
+surrogate: gp
+classifier: {networks: {steps: 20, epochs: 1}}
+"""
+
+
+def measure(p: dict[str, float]) -> dict[str, object]:
+    """The toy's objective."""
+    if p["x"] > 0.95:
+        return {"status": "failed"}
+    value = (p["x"] - 0.3) ** 2 + (p["y"] - 0.6) ** 2
+    return {"objective": value, "small": p["x"] + p["y"] < 1.5}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, Toy]:
+    """One study by the stages of the workflow, and the same through the API."""
+    folder = tmp_path_factory.mktemp("api")
+    toys = [Toy(folder / name, iterations=2, batch_size=4, sleep=0.0) for name in ("stages", "api")]
+    study = study_of(toys[0])
+    for t in range(3):
+        advance(study, t)
+    study_of(toys[1])
+    for _ in range(3):
+        path = toys[1].folder / "config.yaml"
+        session = dngo.open(path, results=toys[1].folder / "results")
+        for point in session.ask():
+            session.tell({**point.parameters, **measure(point.parameters)})
+        assert session.pending() == []
+    return toys[0], toys[1]
+
+
+def test_whoever_asks_is_given_the_same_points(both: tuple[Toy, Toy]) -> None:
+    stages, api = (t.archive for t in both)
+    space = archive.read_space(stages)
+    for t in range(3):
+        a, b = (archive.read_batch(path, t, space) for path in (stages, api))
+        assert a.proposals == b.proposals or json.dumps(
+            [str(p) for p in a.proposals]
+        ) == json.dumps(
+            [str(p) for p in b.proposals]  # NaN is not NaN
+        )
+        assert b.environment["asked"]["through"] == "api" and "asked" not in a.environment
+    assert both[1].evaluations() == {}
+    assert verify(api) == [] and replays(study_of(both[1])) == ["identical"] * 3
+    outcome = archive.read_outcomes(api, archive.read_batch(api, 1, space))[0]
+    assert "@" in outcome.metadata["told"]["by"]
+
+
+def test_a_study_changes_hands(both: tuple[Toy, Toy], tmp_path: Path) -> None:
+    shutil.copytree(both[1].folder, tmp_path / "copy")
+    config = tmp_path / "copy" / "config.yaml"
+    session = dngo.open(config, results=tmp_path / "copy" / "results")
+    asked = session.ask(3)
+    assert len(asked) == 3 and len(session.pending()) == 3
+    with pytest.raises(UserError, match="iteration 3 waits for outcomes"):
+        session.ask()
+    study = session._own
+    for chunk in range(study.num_chunks(3)):  # now the workflow evaluates what was asked for
+        study.evaluate(3, chunk, study.iteration(3) / "outcomes" / f"{chunk}.json")
+    study.merge(3, study.iteration(3) / "receipt.json")
+    assert len(session.table()) == 19 and session.pending() == []
+    with (
+        study.run_claim.held(wait=1, what="it"),
+        pytest.raises(UserError, match="is held by process"),
+    ):
+        session.ask()
+
+
+def test_looking_needs_the_archive_alone(both: tuple[Toy, Toy], tmp_path: Path) -> None:
+    copy = tmp_path / "mine.h5"
+    shutil.copyfile(both[0].archive, copy)
+    study = dngo.open(copy)
+    table = study.table()
+    assert len(table) == 16 and set(table.status) <= {"ok", "infeasible", "failed"}
+    observed = study.best()
+    assert observed.objective == table.objective[table.status == "ok"].min()
+    assert study.best(by="model").feasibility >= 0.5
+    points = [{"x": 0.2, "y": 0.3}, {"x": 0.9, "y": 0.9}]
+    found = study.predict(points)
+    assert (found.low < found["mean"]).all() and (found["mean"] < found.high).all()
+    assert np.allclose(study.feasibility(points), found.feasibility)
+    assert study.model(1).iteration == 1 and "iteration 1" in repr(study.model(1))
+    sliced = study.slice("x")
+    row = study.predict({**observed.parameters, "x": float(sliced.frame.x[5])})
+    assert np.isclose(row["mean"][0], sliced.frame["mean"][5])
+    assert len(sliced.figure.data) > 2 and "<table" in sliced._repr_html_()
+    importance = study.importance().frame
+    assert list(importance.index) == ["x", "y"] and (importance.objective_total > 0).all()
+    assert study.figure("progress").data and "toy" in study._repr_html_() and "toy" in repr(study)
+    for call, words in (
+        (lambda: study.ask(), "is only to be looked at"),
+        (lambda: study.slice("z"), "'z' is no parameter"),
+        (lambda: study.predict({"x": 2, "y": 0}), "x: 2 is outside 0 to 1"),
+        (lambda: study.model(9), "has no iteration 9"),
+        (lambda: study.model(0), "iteration 0 has a surrogate"),
+        (lambda: study.figure("none"), "they are progress"),
+        (lambda: dngo.open(tmp_path / "none.h5"), "there is no such archive"),
+    ):
+        with pytest.raises(UserError, match=words):
+            call()
+
+
+def test_the_page_is_what_happens(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.yaml").write_text(DOCUMENTED)
+    page = str(ROOT / "docs" / "api.md")
+    failed, tried = doctest.testfile(page, module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert tried > 15 and failed == 0
+
+
+def test_importing_is_light_and_says_what_there_is() -> None:
+    code = (
+        "import sys, dngo; assert {'open', 'Session', 'UserError'} <= set(dir(dngo)); "
+        "print(*[m for m in ('numpy', 'pandas', 'torch', 'h5py', 'pydantic') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ""

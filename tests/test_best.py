@@ -1,0 +1,85 @@
+"""The best points of a study: by the outcome, and by the surrogate, which heeds noise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from spaces import cube
+
+import dngo
+from dngo.cli import main
+from dngo.report.data import View
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.model import Model
+from dngo.surrogates.settings import SurrogateSettings
+
+ARCHIVES = Path(__file__).parent / "data" / "archives"
+
+
+def test_a_new_outcome_is_heeded_as_by_a_process_that_has_learnt_it() -> None:
+    """With one sample of the hyperparameters: the rank-one update at the point itself."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((12, 2)), rng.standard_normal(12)
+    given = (np.zeros((1, 2)), np.array([1.3]), np.array([0.2]))
+    scale = TargetScale(0.0, 1.0, 0.0, 1.0)
+    before = Model((GaussianProcess(x[:-1], y[:-1], *given),), scale, {})
+    after = Model((GaussianProcess(x, y, *given),), scale, {})
+    unknown = np.full(12, np.nan)
+    heeded = before.function(x[-1:], y[-1:])
+    learnt = after.function(x, unknown)
+    np.testing.assert_allclose(np.ravel(heeded), [learnt[0][-1], learnt[1][-1]], rtol=1e-8)
+
+
+def test_under_noise_the_surrogate_names_better_points_than_luck_does() -> None:
+    """The truth at the points that are named, over studies of a noisy bowl."""
+    space, named = cube(3), []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        v = rng.random((60, 3))
+        truth = ((v - 0.5) ** 2).sum(axis=1)
+        y = truth + 0.1 * rng.standard_normal(60)
+        data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(60)})
+        settings = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+        model = fit_model(data, settings, rng=rng)
+        mean, _ = model.function(data.x, np.full(60, np.nan))
+        named.append((truth[np.argmin(mean)], truth[np.argmin(y)]))
+    by_model, by_luck = np.mean(named, axis=0)
+    assert by_model < 0.7 * by_luck
+
+
+@pytest.mark.parametrize("by", ["observed", "model"])
+def test_the_best_are_ranked_and_written(tmp_path: Path, capsys, by: str) -> None:
+    path = str(ARCHIVES / "v1-auto.h5")
+    top = dngo.open(path).top(3, by)
+    value = [one.objective if by == "observed" else one.mean for one in top]
+    assert value == sorted(value) and len({one.id for one in top}) == 3
+    words = ["best", path, "--by", by, "--top", "3", "--output", str(tmp_path / "best")]
+    assert main(words) == 0
+    assert f"1. proposal {top[0].id}" in capsys.readouterr().out
+    files = sorted((tmp_path / "best").iterdir())
+    assert [f.name for f in files] == [f"{i}-{one.id}.json" for i, one in enumerate(top, 1)]
+    assert [json.loads(f.read_text()) for f in files] == [one.parameters for one in top]
+    assert main(words) == 1  # nothing is replaced
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_the_newest_outcomes_count_though_no_surrogate_has_learnt_them() -> None:
+    view = View.of(ARCHIVES / "v1-auto.h5")
+    mean, _, _ = view.expected
+    foreseen, _, _ = view.predict(view.table.x)
+    newest = view.ok & (view.table.iteration == view.table.iteration[-1])
+    gap = np.abs(view.table.objective - mean)[newest]
+    assert (gap < np.abs(view.table.objective - foreseen)[newest]).all()
+
+
+def test_a_baseline_has_no_opinion(capsys) -> None:
+    path = str(ARCHIVES / "v1-random.h5")
+    assert main(["best", path]) == 0
+    assert "surrogate" not in capsys.readouterr().out
+    assert main(["best", path, "--by", "model"]) == 1
+    assert "no surrogate has learnt the objective yet" in capsys.readouterr().err

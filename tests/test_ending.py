@@ -1,0 +1,107 @@
+"""When to stop: what is still to be gained, and a study that ends while a run is under way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from proposing import model_of, points
+from spaces import cube
+from toy import Toy
+
+from dngo.acquisition import History
+from dngo.acquisition.outlook import LEVELS, LookAhead, Outlook, look_ahead
+from dngo.archive import iteration_attributes, read_table, verify
+from dngo.batch import Batch
+from dngo.cli import main
+from dngo.config import load
+from dngo.replay import replay
+from dngo.study import Study
+
+QUICK = LookAhead(functions=32, uniform=128, local=64)
+
+
+def test_the_outlook_is_in_units_of_the_objective_and_shrinks_near_the_optimum() -> None:
+    space = cube(2)
+    outlooks = []
+    for n in (6, 40):
+        v = points(space, n)
+        y = 1000.0 * np.sum((v - 0.3) ** 2, axis=1)
+        model = model_of(space, v, y)
+        picks = np.array([[0.3, 0.3], [0.32, 0.29]])
+        history = History(v, y)
+        rng = np.random.default_rng(0)
+        found = look_ahead(model, space, history, picks, rng=rng, rules=QUICK)
+        again = look_ahead(model, space, history, picks, rng=np.random.default_rng(0), rules=QUICK)
+        assert found is not None and found == again
+        assert 0 <= found.batch <= found.further <= np.max(found.distances)
+        outlooks.append(found)
+    assert 0 < outlooks[1].further < outlooks[0].further < 1000
+    nothing = History(v, np.full(len(v), np.nan))
+    rng = np.random.default_rng(0)
+    assert look_ahead(model, space, nothing, picks, rng=rng, rules=QUICK) is None
+
+
+def test_probabilities_and_distances_are_each_others_inverse() -> None:
+    levels = np.array(LEVELS)
+    outlook = Outlook(0.0, 0.0, tuple(np.maximum(10.0 * levels - 2.5, 0.0)))
+    assert outlook.within(0.0) == pytest.approx(0.25)  # a quarter finds nothing better
+    assert outlook.within(-1e-9) == 0.0 and outlook.within(8.0) == 1.0
+    for p in (0.3, 0.5, 0.9):
+        assert outlook.within(outlook.distance(p)) == pytest.approx(p)
+    assert Outlook(0.0, 0.0, (0.0,) * len(LEVELS)).within(0.0) == 1.0
+
+
+def ids(toy: Toy) -> list[str]:
+    runs = toy.evaluations()
+    assert set(runs.values()) == {1}, "a point was evaluated twice"
+    return sorted(line.split()[0] for line in runs)
+
+
+def staged(study: Study, t: int) -> Batch:
+    """One iteration, stage by stage, as the rules do it."""
+    study.clear_end(t)
+    folder = study.iteration(t)
+    (folder / "outcomes").mkdir(parents=True, exist_ok=True)
+    study.fit(t, folder / "surrogate.h5")
+    batch = study.propose(t, folder / "surrogate.h5", folder / "proposals.json")
+    for chunk in range(max(batch.num_chunks, 1)):
+        study.evaluate(t, chunk, folder / "outcomes" / f"{chunk}.json")
+    study.merge(t, folder / "receipt.json")
+    return batch
+
+
+def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
+    toy = Toy(tmp_path / "toy", iterations=2, batch_size=3, sleep=0)
+    toy.configure(iterations=2, batch_size=3, extra="stop: {expected_improvement: 1000}\n")
+    toy.snakemake(timeout=900)
+    monkeypatch.chdir(toy.folder)
+    # Nothing of what was planned is evaluated, nor archived.
+    first = ids(toy)
+    assert len(first) == len(read_table(toy.archive)) == 8
+    assert main(["status", "config.yaml"]) == 0
+    told = capsys.readouterr().out
+    assert "Outlook      ended: five batches are expected to gain" in told
+    assert "of the best imaginable" in told
+    plan = Study(load(["config.yaml"])).plan()
+    assert not plan.iterations and plan.reason.startswith("five batches are expected to gain")
+    # A target is looked at after every iteration, too: here once all is planned.
+    toy.configure(iterations=2, batch_size=3, extra="stop: {target: 100}\n")
+    assert "stop.target is 100" in staged(Study(load(["config.yaml"])), 1).ended
+    assert ids(toy) == first
+    # Without a criterion the same command goes on, and what was left out is done now.
+    toy.configure(iterations=1, batch_size=3)
+    study = Study(load(["config.yaml"]))
+    assert study.plan().iterations == (1,)
+    batch = staged(study, 1)
+    assert len(ids(toy)) == len(read_table(toy.archive)) == 11
+    assert set(first) < set(ids(toy))
+    assert verify(toy.archive) == []
+    assert replay(toy.archive, 1).verdict == "identical"
+    outlook = json.loads(iteration_attributes(toy.archive, 1)["outlook"])
+    assert outlook["further"] >= outlook["batch"] >= 0
+    assert outlook["distances"] == list(batch.outlook["distances"])

@@ -1,0 +1,172 @@
+"""A fork: what lies in the new space comes along as it was, what does not is named, the old stays."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_exchange import SPACE, begin, study_in
+
+from dngo import archive
+from dngo.archive import verify
+from dngo.cli import main
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.exchange.fork import fork
+from dngo.replay import replay
+from dngo.study import Study
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return begin(study_in(tmp_path_factory.mktemp("old")))
+
+
+def changed(folder: Path, changes: dict[str, Any], **document: Any) -> Study:
+    """The study of a space in which some parameters are others, or gone (None)."""
+    space = {n: p for n, p in {**SPACE, **changes}.items() if p is not None}
+    return study_in(folder, study="forked", space=space, **document)
+
+
+def rows(path: Path) -> list[tuple[dict[str, Any], Any]]:
+    space = archive.read_space(path)
+    batch = archive.read_batch(path, 0, space)
+    outcomes = archive.read_outcomes(path, batch)
+    return [(p.parameters, o) for p, o in zip(batch.proposals, outcomes, strict=True)]
+
+
+def inside(name: str, test: Any) -> Any:
+    return lambda p: name not in p or test(p[name])
+
+
+CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
+    "narrowed": (
+        {"rate": {"type": "float", "low": 1e-3, "high": 1, "log": True}},
+        inside("rate", lambda v: v >= 1e-3),
+    ),
+    "widened": ({"rate": {"type": "float", "low": 1e-7, "high": 9, "log": True}}, lambda p: True),
+    "fixed": ({"warm": {"type": "fixed", "value": True}}, inside("warm", lambda v: v is True)),
+    "freed": (
+        {"constant": {"type": "categorical", "choices": ["here", "there"]}},
+        lambda p: True,
+    ),
+    "added": ({"z": {"type": "float", "low": 0, "high": 1, "default": 0.25}}, lambda p: True),
+    "category added": (
+        {"kind": {"type": "categorical", "choices": ["adam", "sgd, plain", "lbfgs"]}},
+        lambda p: True,
+    ),
+    "category removed": (
+        {"mixed": {"type": "categorical", "choices": ["none", 1, 2.5]}},
+        inside("mixed", lambda v: v is not True),
+    ),
+    "grid": ({"block": {"type": "int", "values": [16, 32]}}, inside("block", lambda v: v != 128)),
+    "gone": ({"constant": None}, lambda p: True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_lies_in_the_new_space_comes_along(old: Path, tmp_path: Path, change: str) -> None:
+    changes, lies = CHANGES[change]
+    study = changed(tmp_path, changes)
+    before = old.read_bytes()
+    found = fork(study, old)
+    assert old.read_bytes() == before
+    wanted = [(p, o) for p, o in rows(old) if lies(p) and o.status not in ("lost", "withdrawn")]
+    forked = rows(study.archive)
+    assert len(forked) == len(wanted) and len(found.skipped) == len(rows(old)) - len(wanted)
+    for (p, o), (q, r) in zip(wanted, forked, strict=True):
+        assert {n: q[n] for n in p if n in q} == {n: p[n] for n in p if n in q}
+        assert q.get("z", 0.25) == 0.25
+        assert (r.status, r.host, r.duration, r.constraints) == (
+            o.status,
+            o.host,
+            o.duration,
+            o.constraints,
+        )
+        assert r.objective == o.objective or (math.isnan(r.objective) and math.isnan(o.objective))
+        assert r.metadata["epochs"] == o.metadata["epochs"]
+    assert verify(study.archive) == [] and replay(study.archive, 0).verdict == "imported"
+    if change in ("narrowed", "fixed", "category removed", "grid"):
+        assert any("is" in why and "lost" not in why for why in found.skipped.values())
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(low=st.floats(0.0, 0.35), width=st.floats(0.1, 0.35))
+def test_there_and_back_is_a_subset(old: Path, tmp_path_factory, low: float, width: float) -> None:
+    """Narrowed and widened again: what is there is what lay within, with the same outcomes."""
+    folder = tmp_path_factory.mktemp("there")
+    space = {"type": "float", "low": low, "high": low + width}
+    narrow = changed(folder / "a", {"dropout": space})
+    within = [
+        o.metadata["epochs"]
+        for p, o in rows(old)
+        if low <= p["dropout"] <= low + width and o.status not in ("lost", "withdrawn")
+    ]
+    if not within:
+        with pytest.raises(UserError, match="none of its evaluations lies in the space"):
+            fork(narrow, old)
+        return
+    fork(narrow, old)
+    back = changed(folder / "b", {})
+    fork(back, narrow.archive)
+    assert [o.metadata["epochs"] for _, o in rows(back.archive)] == within
+    assert {json.dumps(p, sort_keys=True) for p, _ in rows(back.archive)} <= {
+        json.dumps(p, sort_keys=True) for p, _ in rows(old)
+    }
+    record = json.loads(archive.iteration_attributes(back.archive, 0)["environment"])["import"]
+    digests = [archive.read_header(p).digest for p in (old, narrow.archive)]  # type: ignore[union-attr]
+    assert record["chain"] == digests and record["archive_digest"] == digests[1]
+
+
+def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> None:
+    study = changed(tmp_path, {}, constraints=["quiet"])
+    fork(study, old)
+    # `small` was what every infeasible one broke.
+    assert not np.any(archive.read_table(study.archive).status == "infeasible")
+
+
+@pytest.mark.parametrize(
+    ("changes", "given_", "document", "words"),
+    [
+        ({"z": {"type": "int", "low": 0, "high": 9}}, {}, {}, "--with z=VALUE"),
+        ({}, {"rate": "1"}, {}, "--with rate: earlier points have values of their own"),
+        ({}, {"nothing": "1"}, {}, "--with nothing: is no parameter"),
+        ({"rate": None}, {}, {}, "space.rate: is gone, and its values differ"),
+        ({}, {}, {"objective": {"command": "true", "direction": "maximize"}}, "is to minimize"),
+    ],
+)
+def test_mistakes_begin_nothing(
+    old: Path, tmp_path: Path, changes: Any, given_: Any, document: Any, words: str
+) -> None:
+    study = changed(tmp_path, changes, **document)
+    with pytest.raises(UserError, match=words.replace(".", r"\.")) as error:
+        fork(study, old, given_)
+    assert len(str(error.value).splitlines()) == 1 and not study.archive.exists()
+
+
+def test_the_command(old: Path, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = yaml.safe_load((old.parents[2] / "config.yaml").read_text())
+    document["space"]["rate"]["low"] = 1e-3
+    document["space"]["z"] = {"type": "int", "low": 0, "high": 9}
+    path = tmp_path / "new.yaml"
+    path.write_text(yaml.safe_dump({**document, "results": str(old.parents[1])}))
+    with pytest.raises(UserError, match=r"`dngo fork .*archive.h5 --config`"):
+        Study(load([path])).header()
+    path.write_text(yaml.safe_dump({**document, "study": "new"}))
+    assert main(["fork", str(old.parent), "--config", "new.yaml", "--with", "z=3"]) == 0
+    said = capsys.readouterr()
+    assert "left out: rate: " in said.err and "iteration 0 is " in said.out
+    study = Study(load([path]))
+    assert {p["z"] for p, _ in rows(study.archive)} == {3}
+    assert main(["audit", str(study.archive), "--proposal", "0-1"]) == 0
+    assert "study made, proposal 0-" in capsys.readouterr().out
+    assert main(["fork", str(old), "--config", "new.yaml", "--with", "z=3"]) == 1
+    assert "is there already" in capsys.readouterr().err

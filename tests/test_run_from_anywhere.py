@@ -1,0 +1,225 @@
+"""`dngo init` and `dngo run`: a study of one's own, from an empty folder, whichever folder one is in."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_workflow import kill_tree, once_each
+
+from dngo.archive import read_table
+from dngo.cli import main
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.init import begin, parameter
+from dngo.provenance import workflow_folder
+from dngo.workflow.start import command
+
+# Proposals cost nothing here: what is tested is where and how things run.
+QUICK = ["--cores", "2", "--config", "acquisition=random", "points_per_job=4"]
+
+
+def dngo(*words: str | Path, folder: Path, **options) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dngo.cli", *map(str, words)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+def answer(*words: str | Path, folder: Path, status: int = 0) -> str:
+    process = dngo(*words, folder=folder)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == status, output
+    assert "Traceback" not in output
+    return output
+
+
+# ---- dngo init ----------------------------------------------------------------------------------
+
+LINES = ["x 0 1", "rate 1e-4 1 log", "n 1 64 log", "t -5 5", "kind a,null,1", "f 0.5 2"]
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_what_is_written_is_valid_and_runs(tmp_path: Path, direction: str) -> None:
+    path = tmp_path / "deep" / "my.yaml"
+    written = begin(path, {"direction": direction, "parameters": LINES, "study": None})
+    assert written == [path, path.with_name("objective.py")]
+    config = load([path])
+    assert config.study == "deep"
+    assert list(config.space) == [line.split()[0] for line in LINES]
+    assert config.objective.direction == direction
+    (defaults,) = config.search_space.to_parameters(config.search_space.defaults())
+    done = subprocess.run(
+        [sys.executable, path.with_name("objective.py")],
+        input=json.dumps(defaults),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value = json.loads(done.stdout)["objective"]
+    assert value != 0
+    assert (value > 0) == (direction == "minimize")
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    for name in ("config.yaml", "objective.py"):
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(UserError, match=f"{name}: is there already, and nothing was written"):
+            begin(path, {})
+        assert [p.name for p in tmp_path.iterdir()] == [name]
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).rename(tmp_path / "kept")
+        (tmp_path / "kept").unlink()
+    # An objective that is there already is named as the command, and left alone.
+    (tmp_path / "objective.py").write_text("mine")
+    assert begin(path, {"objective": "{python} objective.py"}) == [path]
+
+
+@pytest.mark.parametrize("line", ["x", "x 1", "x a b", "x 0 1 2", "x 0 1 linear", "x a"])
+def test_a_parameter_that_is_none_is_one_line(tmp_path: Path, line: str) -> None:
+    with pytest.raises(UserError, match="is not NAME LOW HIGH"):
+        parameter(line)
+    answer("init", "--parameter", line, folder=tmp_path, status=1)
+    assert "answers: space.x" in answer("init", "--parameter", "x 1 0", folder=tmp_path, status=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
+    replies = iter(["mine", "maximize", "x 0 2", "what?", "", "kind a,b", "", "./run.sh {x}"])
+    questions = []
+
+    def prompt(question: str, **options: object) -> str:
+        questions.append(question)
+        return next(replies)
+
+    assert begin(tmp_path / "my.yaml", {}, prompt) == [tmp_path / "my.yaml"]
+    config = load([tmp_path / "my.yaml"])
+    assert (config.study, config.objective.direction) == ("mine", "maximize")
+    assert (list(config.space), config.objective.command) == (["x", "kind"], "./run.sh {x}")
+    begin(
+        tmp_path / "other.yaml",
+        dict(study="a", direction="minimize", parameters=LINES, objective="a"),
+        prompt,
+    )
+    assert len(questions) == 8, "what is given is not asked for"
+
+
+# ---- dngo run -----------------------------------------------------------------------------------
+
+
+def test_killed_and_gone_on_with_from_other_folders_and_found_from_everywhere(toy) -> None:
+    study = toy(iterations=1, sleep=0.3)
+    elsewhere = study.folder / "else" / "where"
+    elsewhere.mkdir(parents=True)
+    path = os.path.relpath(study.folder / "config.yaml", elsewhere)
+    process = dngo("run", path, "--", *QUICK, folder=elsewhere)
+    while len(study.evaluations()) < 3:
+        time.sleep(0.05)
+        assert process.poll() is None
+    # In mid-run, from a third folder.
+    shown = json.loads(answer("status", study.folder / "config.yaml", "--json", folder=Path("/")))
+    assert shown["evaluations"] >= 2
+    assert Path("/", shown["folder"]) == study.results
+    kill_tree(process.pid)
+    process.communicate()
+    answer("run", "toy/config.yaml", "--", *QUICK, folder=study.folder.parent)
+    once_each(study, 14)
+    assert list(elsewhere.iterdir()) == []
+    assert not (study.folder.parent / ".snakemake").exists()
+    # Snakemake itself, started in the configuration's folder, knows it as its own.
+    assert "Nothing to evaluate" in study.snakemake("-n", "--config", "iterations=1")
+
+
+def test_a_study_that_was_begun_where_snakemake_ran_goes_on_there(toy) -> None:
+    study = toy(iterations=0)
+    above = study.folder.parent
+    # What 0.1.0 did in this folder: results beside it.
+    words = [*study.command(*QUICK, "results=results"), "--configfile", "toy/config.yaml"]
+    subprocess.run(words, cwd=above, check=True, timeout=300, capture_output=True)
+    study.configure(iterations=1, batch_size=6)
+    answer("run", "config.yaml", "--", *QUICK, folder=study.folder)
+    assert not study.results.exists()
+    table = read_table(above / "results" / "toy" / "archive.h5")
+    assert len(table) == 14
+    assert sorted(study.evaluations().values()) == [1] * 14
+
+
+def test_signals_and_the_exit_status_are_snakemakes(toy) -> None:
+    study = toy(iterations=0, sleep=0.5)
+    process = dngo("run", "--", *QUICK, folder=study.folder)
+    while not study.evaluations():
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "stopped early" in output
+    assert not (study.results / ".run.claim").exists(), "Snakemake itself was told"
+    assert "unrecognized arguments: --no-such-option" in answer(
+        "run", "--", "--no-such-option", folder=study.folder, status=2
+    )
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    assert answer("run", folder=tmp_path, status=1).strip() == (
+        "config.yaml: there is no such file; `dngo init` writes one"
+    )
+    begin(tmp_path / "config.yaml", {})
+    text = (tmp_path / "config.yaml").read_text()
+    (tmp_path / "config.yaml").write_text(text.replace("iterations:", "iteratons:"))
+    assert len(answer("run", folder=tmp_path, status=1).splitlines()) == 1
+
+
+def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
+    toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = toy(iterations=0)
+    monkeypatch.chdir(study.folder.parent)
+
+    def profile(*given: str) -> str:
+        words = command(Path("toy/config.yaml"), None, given)
+        return words[words.index("--profile") + 1]
+
+    assert profile("--profile", "slurm", "-n") == str(workflow_folder() / "slurm")
+    for place in (study.folder, study.folder.parent):
+        (place / "slurm").mkdir()
+        (place / "slurm" / "config.yaml").write_text("cores: 1\n")
+        found = profile("--profile", "slurm")
+        assert Path(found).resolve() == place / "slurm"
+    words = command(Path("toy/config.yaml"), "there", ["--config", "iterations=3", "-d", "x"])
+    assert words.count("--config") == 1
+    assert f"results={study.folder.parent / 'there'}" in words
+    assert "--directory" not in words
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = 'eval "$1"; COMP_WORDS=(dngo st); COMP_CWORD=1; _shtab_dngo; echo "${COMPREPLY[@]}"'
+    text = subprocess.run(
+        [sys.executable, "-m", "dngo.cli", "--print-completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = subprocess.run(
+        ["bash", "-c", script, "bash", text], capture_output=True, text=True, check=False
+    )
+    assert "status" in found.stdout.split(), found.stderr
+
+
+def test_help_leads_from_an_empty_folder_to_a_result(capsys: pytest.CaptureFixture) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr().out
+    steps = [shown.index(f"  dngo {name} ") for name in ("init", "check", "run", "report")]
+    assert steps == sorted(steps)

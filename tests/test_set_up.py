@@ -1,0 +1,543 @@
+"""Mistakes in the set-up: each is named, costs at most one evaluation a slot, and the study goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy import ROOT
+
+from dngo import derive
+from dngo.archive import iteration_attributes, read_repeated, read_table, verify
+from dngo.audit import audit, page
+from dngo.batch import RAN, read_outcomes
+from dngo.cli import main
+from dngo.config import Objective, load
+from dngo.errors import UserError
+from dngo.evaluation.command import CannotStart
+from dngo.evaluation.fingerprint import differences, fingerprint
+from dngo.evaluation.journal import Halted, Journal
+from dngo.replay import replay
+from dngo.report.data import View
+from dngo.report.health import same_objective
+from dngo.retry import retry
+from dngo.study import Study
+
+CONFIG = """
+study: mine
+objective: {objective}
+space:
+  x: {{type: float, low: 0, high: 1}}
+  y: {{type: float, low: 0, high: 1}}
+constraints: [small]
+acquisition: sobol
+design: {{size: {design}}}
+batch_size: {batch}
+iterations: {iterations}
+points_per_job: {points_per_job}
+{more}
+"""
+# One line for each run that came to its end: the proof of what was evaluated.
+GOOD = """
+import json, os, sys
+p = json.load(sys.stdin)
+print(json.dumps({"objective": p["x"], "constraints": {"small": p["y"] < 0.9}}))
+with open("runs.txt", "a") as stream:
+    stream.write(os.environ["DNGO_ID"] + "\\n")
+"""
+
+
+@dataclass
+class Mine:
+    """A new user's study, in a folder of its own."""
+
+    folder: Path
+    objective: str = '{command: "{python} objective.py"}'
+    options: dict[str, object] = field(
+        default_factory=lambda: {
+            "design": 8,
+            "batch": 2,
+            "iterations": 1,
+            "points_per_job": 8,
+            "more": "",
+        }
+    )
+
+    def write(self, objective: str = "", **files: str) -> None:
+        for name, text in {"objective.py": GOOD, **files}.items():
+            (self.folder / name).write_text(text)
+        text = CONFIG.format(objective=objective or self.objective, **self.options)
+        (self.folder / "my.yaml").write_text(text)
+
+    @property
+    def study(self) -> Study:
+        results = str(self.folder / "results")
+        return Study(load([self.folder / "my.yaml"], {"results": results}))
+
+    @property
+    def outcomes(self) -> list[str]:
+        """Statuses of the evaluations that have ended and are not merged, by slot."""
+        files = (self.folder / "results/mine/pending").glob("*/outcomes/*.json")
+        found = sorted((o for path in files for o in read_outcomes(path)), key=lambda o: o.slot)
+        return [outcome.status for outcome in found]
+
+    def dngo(self, *words: str) -> int:
+        before = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            return main([*words, "my.yaml"])
+        finally:
+            os.chdir(before)
+
+    def snakemake(self, *options: str) -> tuple[int, str]:
+        words = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "1"]
+        done = subprocess.run(
+            [*words, "--configfile", "my.yaml", *options],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Mine:
+    return Mine(tmp_path)
+
+
+def ends(study: Study, iteration: int = 0, chunks: int = 1) -> None:
+    """Evaluate a batch as the jobs of a run do."""
+    for chunk in range(chunks):
+        study.evaluate(iteration, chunk, study.folder / f"chunk-{chunk}.json")
+
+
+# What is mistaken, the objective's section, its files; what is said; evaluations that it costs.
+MISTAKES = {
+    "the module is mistyped": (
+        "{callable: 'mir:f'}",
+        {"mine.py": "def f(x, y): return x"},
+        "objective.callable: 'mir:f' cannot be imported: ModuleNotFoundError",
+        0,
+    ),
+    "the function is mistyped": (
+        "{callable: 'mine:g'}",
+        {},
+        "objective.callable: 'mine:g' cannot be imported: AttributeError",
+        0,
+    ),
+    "the function takes other arguments": (
+        "{callable: 'mine:f'}",
+        {"mine.py": "def f(a, b): return a"},
+        "objective.callable: 'mine:f' cannot be called: ",
+        0,
+    ),
+    "the script is not there": (
+        "{command: '{python} objectiv.py'}",
+        {},
+        "is to run 'objectiv.py', and there is no such file in",
+        0,
+    ),
+    "a line for a shell": (
+        "{command: 'cd sub && {python} objective.py'}",
+        {},
+        "objective.command: '&&' is a word for a shell, and there is none",
+        0,
+    ),
+    "the script is not executable": (
+        "{command: ./objective.py}",
+        {},
+        "'./objective.py' cannot be started: ",
+        0,
+    ),
+    "the interpreter line is wrong": (
+        "{command: ./run.sh}",
+        {"run.sh": "#!/usr/bin/pyhton\n"},
+        "its first line names the interpreter '/usr/bin/pyhton', which does not exist",
+        0,
+    ),
+    "the program is mistyped": (
+        "{command: 'pyhton objective.py'}",
+        {},
+        "there is no program of this name in PATH",
+        0,
+    ),
+    "the folder is not there": (
+        "{command: '{python} objective.py', working_directory: sub}",
+        {},
+        "objective.working_directory: ",
+        0,
+    ),
+    "another environment's interpreter": (
+        "",
+        {"objective.py": "import pybamm_of_mine"},
+        "objective.command: its interpreter lacks a module",
+        1,
+    ),
+    "the program cannot be read": (
+        "",
+        {"objective.py": "def f(:"},
+        "SyntaxError: invalid syntax",
+        1,
+    ),
+    "a parameter of another name": (
+        "",
+        {"objective.py": "import json, sys; print(json.load(sys.stdin)['z'])"},
+        "space, objective.environment: the program asks for a name that it is not given",
+        1,
+    ),
+    "nothing is reported": (
+        "",
+        {"objective.py": "pass"},
+        "objective: the program must report a number",
+        1,
+    ),
+    "other constraints are reported": (
+        "",
+        {"objective.py": 'print(\'{"objective": 1, "constraints": {"tiny": true}}\')'},
+        "constraints: the names in the configuration and those that are reported",
+        1,
+    ),
+    "a wrapper that finds nothing": (
+        "{command: 'env A=1 nowhere'}",
+        {},
+        "objective.command: a program or file that it names is not found",
+        1,
+    ),
+}
+
+
+# What a job does with the others is the same, and no test need start Snakemake for it.
+BY_SNAKEMAKE = (
+    "the module is mistyped",
+    "a line for a shell",
+    "another environment's interpreter",
+    "other constraints are reported",
+)
+
+
+def test_no_mistake_costs_more_than_one_evaluation_a_slot_and_the_study_goes_on(
+    mine: Mine, capsys
+) -> None:
+    """One user makes them all, one after another, in one study on one slot; then it is right."""
+    spent, mine.options["batch"] = 0, 6
+    for name, (objective, files, words, cost) in MISTAKES.items():
+        mine.write(objective, **files)
+        for file in (mine.folder / "run.sh",):
+            if file.exists():
+                file.chmod(0o755)
+        assert mine.dngo("check", *(["--run"] if cost else [])) == 1, name
+        said = capsys.readouterr()
+        assert words in said.out + said.err, name
+        if name in BY_SNAKEMAKE:
+            status, output = mine.snakemake()
+            assert status != 0, name
+            last = output[output.index("stopped early") :]
+            assert "the same command goes on" in last and "dngo check --run my.yaml" in last
+        else:
+            mine.study.begin()
+            with pytest.raises(CannotStart) as stop:
+                ends(mine.study)
+            last = str(stop.value)
+        assert words in last, f"{name}: {last}"
+        spent += cost
+        assert len(mine.outcomes) == spent, f"{name}: {mine.outcomes}"
+    mine.write()
+    assert mine.dngo("check", "--run") == 0
+    assert not (mine.folder / "results/mine/archive.h5").exists(), "checking touches no study"
+    (mine.folder / "runs.txt").unlink()
+    status, output = mine.snakemake()
+    assert status == 0, output
+    table = read_table(mine.study.archive)
+    assert len(table) == 14 and verify(mine.study.archive) == []
+    assert int((table.status == "ok").sum() + (table.status == "infeasible").sum()) == 14 - spent
+    runs = (mine.folder / "runs.txt").read_text().split()
+    assert len(runs) == len(set(runs)) == 14 - spent, "nothing ran twice"
+    # What the mistakes have cost is evaluated once more, though all iterations are used up.
+    assert mine.dngo("retry", "--failed") == 0
+    assert f"{spent} points to be evaluated" in capsys.readouterr().out
+    status, output = mine.snakemake()
+    assert status == 0, output
+    after = read_table(mine.study.archive)
+    assert len(after) == 14 + spent and verify(mine.study.archive) == []
+    again, failed = after.v[14:], np.flatnonzero(~np.isin(after.status, RAN))
+    assert sorted(again.tolist()) == sorted(after.v[failed].tolist())
+    assert (after.status[:14] == table.status).all() and np.isin(after.status[14:], RAN).all()
+    runs = (mine.folder / "runs.txt").read_text().split()
+    assert len(runs) == len(set(runs)) == 14, "once each: the others, and those that had failed"
+    assert [str(replay(mine.study.archive, t).verdict) for t in range(3)] == ["identical"] * 3
+    assert "Repeats                 0-" in page(audit(mine.study.archive, "2-0"))
+    status, output = mine.snakemake()
+    assert status == 0 and "Nothing to evaluate: all 3 iterations" in output
+
+
+# ---- when a run stops ---------------------------------------------------------------------------
+
+
+def test_twenty_alike_stop_a_run_and_each_run_goes_on(mine: Mine) -> None:
+    mine.options["design"] = mine.options["points_per_job"] = 30
+    mine.write(
+        **{"objective.py": "import os; raise SystemExit('diverged at ' + os.environ['DNGO_ID'])"}
+    )
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    with pytest.raises(
+        Halted, match="the last 20 evaluations all ended alike: failed: exit status 1"
+    ):
+        ends(study)
+    assert mine.outcomes == ["failed"] * 20
+    with pytest.raises(Halted):  # nor does another job start anything
+        ends(study)
+    assert mine.outcomes == ["failed"] * 20
+    study.begin()
+    ends(study)
+    assert mine.outcomes == ["failed"] * 30
+    with pytest.raises(
+        Halted, match="all 30 evaluations of the design failed, like this: failed: exit"
+    ):
+        study.merge(0, study.folder / "receipt.json")
+    table = read_table(study.archive)
+    assert len(table) == 30 and (table.status == "failed").all(), "what has ended is in the archive"
+    study.begin()
+    assert study.plan().iterations == (1,)
+    study.merge(0, study.folder / "receipt.json")  # and that it is there is no reason to stop
+
+
+def test_a_space_in_which_most_points_fail_needs_one_key(mine: Mine) -> None:
+    mine.options |= {"design": 30, "points_per_job": 30, "more": "stop: {failures: 0}"}
+    mine.write(**{"objective.py": "raise KeyError('diverged')"})
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    assert len(read_table(study.archive)) == 30
+
+
+def test_what_fails_now_and_then_stops_nothing(mine: Mine) -> None:
+    """Failures in turns, of two ways, or between what runs: facts about the points."""
+    mine.options |= {"design": 30, "points_per_job": 30, "more": "stop: {failures: 3}"}
+    code = GOOD.replace(
+        "p = json",
+        "os.environ['DNGO_ID'].endswith(('1', '4')) and sys.exit('a')\n"
+        "os.environ['DNGO_ID'].endswith(('2', '5')) and sys.exit('b')\np = json",
+    )
+    mine.write(**{"objective.py": code})
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    assert set(read_table(study.archive).status) >= {"ok", "failed"}
+
+
+def test_once_something_has_run_a_mistake_in_a_corner_stops_nothing(mine: Mine) -> None:
+    mine.write(
+        **{
+            "objective.py": GOOD.replace(
+                "p = json", "os.environ['DNGO_ID'] == '0-0' or os.environ['DNGO_NOTHING']\np = json"
+            )
+        }
+    )
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    assert mine.outcomes.count("failed") == 7
+
+
+def test_what_runs_when_a_run_stops_is_kept(mine: Mine) -> None:
+    """Side by side: one shows a mistake, the other one is at work then, and its outcome counts."""
+    mine.options["more"] = "points_at_once: 2"
+    slow = GOOD.replace(
+        "p = json",
+        "import time\nif os.environ['DNGO_ID'] == '0-0': time.sleep(3)\n"
+        "else: import nowhere\np = json",
+    )
+    mine.write(**{"objective.py": slow})
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    with pytest.raises(Halted, match="no evaluation has worked yet"):
+        ends(study)
+    assert sorted(mine.outcomes) in (["failed", "infeasible"], ["failed", "ok"])
+    mine.write()
+    study.begin()
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    runs = (mine.folder / "runs.txt").read_text().split()
+    assert len(runs) == len(set(runs)) == 7, "nothing ran twice"
+    assert len(read_table(study.archive)) == 8
+
+
+def test_a_journal_is_a_help_and_no_condition(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "run.jsonl")
+    journal.heed(1)  # nobody's run
+    journal.note_stop("why")
+    assert journal.stopped == "" and not journal.path.exists()
+    line = json.dumps({"id": "0-1", "status": "failed", "message": "x" * 200})
+    for text in ("", "{", "null\n", "[1]\n" + line, '{"ran": true}\n{"id": 1}\n\xff\n' + line[:30]):
+        journal.path.write_text(text)
+        journal.heed(1)
+    journal.path.write_text('{"ran": true}\n' + line + "\n")
+    with pytest.raises(Halted, match="the last 1 evaluations"):
+        journal.heed(1)
+
+
+# ---- an objective that changes ------------------------------------------------------------------
+
+
+def evaluated(mine: Mine) -> Study:
+    """The study with its design in the archive."""
+    study = mine.study
+    assert study.begin() == ""
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    return study
+
+
+def test_an_objective_that_changes_is_noticed_once_and_recorded(mine: Mine) -> None:
+    mine.write()
+    study = evaluated(mine)
+    assert study.begin() == ""
+    mine.write(**{"objective.py": GOOD + "# another one"})
+    assert mine.study.changes() == ["objective.py has another content"]
+    assert mine.study.begin() == "objective.py has another content"
+    assert mine.study.begin() == "", "once"
+    study.journal.path.unlink()  # the archive knows it as well
+    assert mine.study.begin() == "objective.py has another content"
+    mine.write('{command: "{python} -u objective.py"}', **{"objective.py": GOOD + "# another one"})
+    (words,) = mine.study.changes()
+    assert words.startswith("objective.command was '{python} objective.py' and is '{python} -u")
+    study = mine.study
+    study.fit(1, study.folder / "surrogate.h5")
+    study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
+    study.evaluate(1, 0, study.folder / "chunk.json")
+    study.merge(1, study.folder / "receipt.json")
+    made = [json.loads(iteration_attributes(study.archive, t)["merged"]) for t in (0, 1)]
+    assert made[0]["objective"]["command"] == "{python} objective.py"
+    assert len({one["objective"]["files"]["objective.py"] for one in made}) == 2
+    assert verify(study.archive) == []
+    (check,) = same_objective(View.of(study.archive))
+    assert "changed by iteration 1" in check.finding
+    assert "{python} -u objective.py; objective.py: " in page(audit(study.archive, "1-0"))
+
+
+def test_strict_refuses_what_is_not_the_same(mine: Mine, capsys) -> None:
+    mine.write('{command: "{python} objective.py", strict: true}')
+    evaluated(mine)
+    mine.write('{command: "{python} objective.py", strict: true}', **{"objective.py": GOOD + "#"})
+    assert mine.dngo("check") == 1
+    assert "objective.strict: the objective is not what was" in capsys.readouterr().err
+    for stage in (mine.study.begin, lambda: mine.study.evaluate(0, 0, mine.folder / "none")):
+        with pytest.raises(UserError, match="Put it back, or set"):
+            stage()
+    mine.write('{command: "{python} objective.py", strict: true}')
+    assert mine.study.begin() == ""
+
+
+def test_an_archive_that_knows_no_objective_warns_of_nothing() -> None:
+    now = fingerprint(Objective(command="true"))
+    assert differences({}, now) == []
+    assert differences(now, now) == []
+
+
+def test_check_refuses_what_a_run_refuses_and_names_the_way_on(mine: Mine, capsys) -> None:
+    mine.write()
+    evaluated(mine)
+    assert mine.dngo("check") == 0
+    assert "Has begun: results/mine/archive.h5 holds 8 evaluations" in capsys.readouterr().out
+    path = mine.folder / "my.yaml"
+    path.write_text(
+        path.read_text().replace("x: {type: float, low: 0", "x: {type: float, low: 0.1")
+    )
+    assert mine.dngo("check") == 1
+    said = capsys.readouterr().err
+    assert "space.x.low was 0.0 and is 0.1" in said
+    assert "dngo fork results/mine/archive.h5 --config" in said
+
+
+# ---- retry --------------------------------------------------------------------------------------
+
+
+def ran_through(study: Study) -> None:
+    """A run of all that is planned, stage by stage."""
+    study.begin()
+    for t in study.plan().iterations:
+        surrogate = study.folder / "surrogate.h5" if t else None
+        if surrogate:
+            study.fit(t, surrogate)
+        study.propose(t, surrogate, study.folder / "proposals.json")
+        ends(study, t, study.num_chunks(t))
+        study.merge(t, study.folder / "receipt.json")
+
+
+def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
+    """All iterations evaluated, all failed: as it was before runs stopped for that."""
+    mine.options["more"] = "stop: {failures: 0}"
+    mine.write(**{"objective.py": "import nowhere"})
+    ran_through(mine.study)
+    assert not mine.study.plan().iterations
+    with pytest.raises(
+        UserError, match="no message of the points that failed has 'else' in it; there"
+    ):
+        retry(mine.study, message="else")
+    assert len(retry(mine.study, since=1)) == 2
+    assert len(retry(mine.study, message="NOWHERE")) == 8, "those of the design; the others wait"
+    with pytest.raises(UserError, match="no point has failed there that is not retried already"):
+        retry(mine.study)
+    assert len(mine.study.plan().iterations) == 5, "ten points, in batches of two"
+    mine.write()
+    mine.options["more"] = ""
+    ran_through(mine.study)
+    study = mine.study
+    table = read_table(study.archive)
+    assert len(table) == 20 and verify(study.archive) == []
+    assert (table.status[:10] == "failed").all() and np.isin(table.status[10:], RAN).all()
+    assert len((mine.folder / "runs.txt").read_text().split()) == 10
+    assert read_repeated(study.archive) == {
+        f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)
+    }
+    # The model learns from what the points came to at last, and from nothing that was repeated.
+    known = derive._known(study.archive, study.config, 7, ())
+    assert (known.status == "lost").sum() == 10 and (known.status == "failed").sum() == 0
+    with pytest.raises(UserError, match="no point has failed"):
+        retry(study)
+
+
+def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(mine: Mine) -> None:
+    mine.options |= {"iterations": 3, "more": "stop: {failures: 0}"}
+    mine.write(
+        **{
+            "objective.py": GOOD.replace(
+                "p = json", "os.environ['DNGO_ID'][-1] in '37' and sys.exit('no')\np = json"
+            )
+        }
+    )
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    assert [e.origin["repeats"] for e in retry(study)] == ["0-3", "0-7"], "in flight, too"
+    study.merge(0, study.folder / "receipt.json")
+    study.fit(1, study.folder / "surrogate.h5")
+    batch = study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
+    assert [(p.source, p.origin["repeats"]) for p in batch.proposals] == [
+        ("retry", "0-3"),
+        ("retry", "0-7"),
+    ]
+    mine.write(**{"objective.py": "raise SystemExit('no')"})
+    ends(study, 1)
+    study.merge(1, study.folder / "receipt.json")
+    assert [e.origin["repeats"] for e in retry(study)] == ["1-0", "1-1"]
+    assert replay(study.archive, 1).verdict == "identical"

@@ -1,0 +1,280 @@
+"""Thresholds: constraints whose numbers are known, from the report to the model and back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from proposing import QUICK_CLASSIFIER, SMALL, points, propose
+from scipy.stats import norm
+from toy import Toy
+
+from dngo.archive import read_header, read_table, verify
+from dngo.archive.reading import Table
+from dngo.cli import main
+from dngo.config import load, validate
+from dngo.errors import UserError
+from dngo.evaluation.document import judge
+from dngo.space import Space
+from dngo.space.parameters import Float
+from dngo.study import Study
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.thresholds import Threshold
+
+HOT = {"temperature": Threshold("<=", 350.0), "stable": None}
+PROCESS = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+SQUARE = Space({name: Float(type="float", low=0, high=1) for name in ("x", "y")})
+
+
+# ---- what is said, and what is reported ---------------------------------------------------------
+
+
+def document(constraints) -> dict:
+    return {
+        "study": "s",
+        "objective": {"command": "true"},
+        "space": {"x": {"type": "boolean"}},
+        "constraints": constraints,
+    }
+
+
+def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
+    listed = validate(document(["stable", {"temperature": "<=350"}]))
+    mapped = validate(document({"stable": True, "temperature": "<= 350.0"}))
+    assert listed.resolved() == mapped.resolved()
+    assert mapped.reported == HOT
+    assert validate(json.loads(mapped.resolved())) == mapped
+    # What the numbers are compared with is no part of what the study is; that they are numbers is.
+    other = validate(document({"stable": True, "temperature": ">= 2"}))
+    assert other.identity() == mapped.identity()
+    assert validate(document(["stable", "temperature"])).identity() != mapped.identity()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"temperature": "< 350"}, "constraints.temperature: a bound is written '<= 350'"),
+        ({"temperature": "<= hot"}, "a bound is written"),
+        ({"temperature": ">= inf"}, "a bound is written"),
+        (["a", {"a": "<= 1"}], "constraints: a is listed twice"),
+        ([3], "each is a name, or a name with a bound, and not 3"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, given, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(document(given)))
+    with pytest.raises(UserError) as caught:
+        load([path])
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("temperature", "status", "message"),
+    [
+        ("350", "ok", ""),
+        ("350.5", "infeasible", "broke temperature"),
+        ("true", "invalid", "temperature, which is to be <= 350, must be a number"),
+        ("null", "invalid", "temperature must be a finite number"),
+        ("1e999", "invalid", "temperature must be a finite number"),
+        ('"hot"', "invalid", "must be a number"),
+    ],
+)
+def test_a_report_has_numbers_beside_flags(temperature: str, status: str, message: str) -> None:
+    text = f'{{"objective": 1, "constraints": {{"stable": true, "temperature": {temperature}}}}}'
+    verdict = judge(text.encode(), "", HOT)
+    assert verdict.status == status
+    assert message in verdict.message
+    if status != "invalid":
+        assert verdict.fields["numbers"] == {"temperature": float(temperature)}
+        assert verdict.fields["constraints"] == {"stable": 1, "temperature": int(status == "ok")}
+
+
+def test_rows_are_judged_by_the_thresholds_of_today() -> None:
+    number = np.array([1.0, 2.0, 3.0, np.nan, 2.0])
+    nothing = np.zeros(5)
+    table = Table(
+        iteration=nothing,
+        slot=nothing,
+        v=nothing[:, None],
+        x=nothing[:, None],
+        status=np.array(["ok", "infeasible", "infeasible", "failed", "infeasible"]),
+        objective=np.array([0.0, 0.0, 0.0, np.nan, np.nan]),
+        noise=nothing,
+        duration=nothing,
+        constraints={"n": np.array([1.0, 0, 0, np.nan, 0]), "flag": np.array([1.0, 1, 0, 1, 1])},
+        numbers={"n": number},
+        told=np.zeros(5, dtype=bool),
+    )
+    loose = table.judged({"n": Threshold("<=", 2.0)})
+    assert loose.status.tolist() == ["ok", "ok", "infeasible", "failed", "invalid"]
+    np.testing.assert_array_equal(loose.constraints["n"], [1, 1, 0, np.nan, 1])
+    tight = table.judged({"n": Threshold(">=", 1.5)})
+    assert tight.status.tolist() == ["infeasible", "ok", "infeasible", "failed", "invalid"]
+    np.testing.assert_array_equal(tight.constraints["flag"], table.constraints["flag"])
+
+
+# ---- the model ----------------------------------------------------------------------------------
+
+
+def fitted(v: np.ndarray, number: np.ndarray, threshold: Threshold, y=None) -> Model:
+    held = np.where(np.isnan(number), np.nan, threshold.keeps(number))
+    data = TrainingData(
+        x=SQUARE.encode(v),
+        y=np.where(held == 1, number if y is None else y, np.nan),
+        constraints={"completed": np.isfinite(number).astype(float), "n": held},
+        numbers={"n": number},
+        thresholds={"n": threshold},
+    )
+    return fit_model(data, PROCESS, QUICK_CLASSIFIER, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("relation", ["<=", ">="])
+def test_the_probability_is_that_of_the_number(relation: str) -> None:
+    """An average over normals, on whichever scale: where nothing is bent it is that of `normal`."""
+    v = points(SQUARE, 24)
+    number = 10.0 * v[:, 0] + v[:, 1] ** 2
+    number[::5] = np.nan  # crashed: for the classifier of what completes
+    model = fitted(v, number, Threshold(relation, 6.0))
+    belief = model.classifiers["n"]
+    x = SQUARE.encode(points(SQUARE, 64, seed=1))
+    mean, std = belief.predict(x)
+    truth = 10.0 * x[:, 0] + x[:, 1] ** 2
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.5
+    p = belief.probability(x)
+    held = Threshold(relation, 6.0).keeps(truth)
+    assert np.mean((p - held) ** 2) < 0.05
+    np.testing.assert_allclose(np.exp(belief.log_probability(x)), p)
+    sign = 1.0 if relation == "<=" else -1.0
+    assert np.max(np.abs(p - norm.cdf(sign * (6.0 - mean) / std))) < 0.25
+    assert np.any(model.feasibility(x) < p)
+
+
+def test_a_model_is_read_back_to_the_bit(tmp_path: Path) -> None:
+    v = points(SQUARE, 16)
+    model = fitted(v, v[:, 0], Threshold("<=", 0.4))
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        model.save(file.create_group("model"))
+        again = Model.load(file["model"])
+    x = SQUARE.encode(points(SQUARE, 32, seed=3))
+    assert model.log_feasibility(x).tobytes() == again.log_feasibility(x).tobytes()
+    np.testing.assert_allclose(np.exp(model.log_feasibility(x)), model.feasibility(x))
+
+
+def test_a_bound_that_nothing_meets_is_steered_towards() -> None:
+    """Numbers say where the bound is nearer; the flags of such a study are all the same.
+
+    The bound lies so far off that its probability is no number at all points.
+    """
+    v = points(SQUARE, 12)
+    number = np.hypot(v[:, 0] - 0.97, v[:, 1] - 0.95)
+    assert number.min() > 0.1
+    model = fitted(v, number, Threshold("<=", 0.02))
+    assert not model.objective
+    nothing = np.full(len(v), np.nan)
+    picked = propose(SQUARE, v, nothing, 3, settings=SMALL, model=model).v
+    assert np.hypot(picked[:, 0] - 0.97, picked[:, 1] - 0.95).min() < 0.5 * number.min()
+    far = replace(model.classifiers["n"], threshold=Threshold("<=", -1e6))
+    far_model = replace(model, classifiers={**model.classifiers, "n": far})
+    assert far_model.feasibility(SQUARE.encode(v)).max() == 0
+    picked = propose(SQUARE, v, nothing, 1, settings=SMALL, model=far_model).v
+    assert np.isfinite(picked).all()
+
+
+# ---- a study ------------------------------------------------------------------------------------
+
+OBJECTIVE = """
+import json, sys
+p = json.load(sys.stdin)
+if p["x"] > 0.9:
+    sys.exit("this corner does not work")
+print(json.dumps({"objective": (p["x"] - 0.8) ** 2 + (p["y"] - 0.8) ** 2,
+                  "constraints": {"heat": 300 + 100 * (p["x"] + p["y"]), "small": p["y"] < 0.9}}))
+"""
+CONSTRAINTS = "[small, {heat: '<= 420'}]"
+
+
+class Heated(Toy):
+    """The toy study's machinery around an objective with a number, a flag and a corner that fails."""
+
+    def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
+        super().configure(iterations=iterations, batch_size=batch_size, extra=extra)
+        (self.folder / "objective.py").write_text(OBJECTIVE)
+        path = self.folder / "config.yaml"
+        held = extra or CONSTRAINTS
+        text = path.read_text().removesuffix(extra).replace("[small]", held)
+        networks = "surrogate: {networks: {steps: 50, epochs: 1}}"
+        path.write_text(text.replace(networks, "surrogate: {kind: gp, hyperparameter_samples: 2}"))
+
+
+def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> None:
+    study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
+    study.snakemake()
+    table = read_table(study.archive)
+    ran = np.isin(table.status, ("ok", "infeasible"))
+    np.testing.assert_allclose(table.numbers["heat"][ran], 300 + 100 * table.v.sum(axis=1)[ran])
+    assert np.isnan(table.numbers["heat"][~ran]).all()
+    assert verify(study.archive) == []
+    header = read_header(study.archive)
+    assert header is not None and header.identity["thresholds"] == ["heat"]
+    # A threshold may change; nothing is evaluated again for it, and the flags of old rows follow.
+    study.configure(iterations=2, batch_size=3, extra="[small, {heat: '<= 400'}]")
+    study.snakemake()
+    assert len(read_table(study.archive)) == 14
+    assert main(["replay", str(study.archive)]) == 0
+    assert "different" not in capsys.readouterr().out
+    config, results = str(study.folder / "config.yaml"), str(study.folder / "results")
+    status = json.loads(_printed(capsys, ["status", config, "--results", results, "--json"]))
+    best = status["best"]["parameters"]
+    assert 0.9 < sum(best.values()) <= 1.0
+    page = _printed(capsys, ["audit", str(study.archive), "--proposal", "2-0"])
+    assert "to be <= 400: " in page and "; expected 3" in page and "with probability" in page
+    # A number becoming a flag is another study.
+    study.configure(iterations=2, batch_size=3, extra="[small, heat]")
+    with pytest.raises(UserError, match="which constraints are numbers"):
+        archive_of(study, results)
+    _exchanged(study, tmp_path, capsys)
+    with h5py.File(study.archive, "r+") as file:
+        file["outcomes/numbers/heat"][3] += 1e-9
+    assert "iteration 0 (rows 0 to 7)" in verify(study.archive)[0]
+
+
+def archive_of(study: Heated, results: str) -> None:
+    config = load([study.folder / "config.yaml"], {"results": results})
+    Study(config).plan()
+
+
+def _exchanged(study: Heated, folder: Path, capsys) -> None:
+    """What is exported has the numbers, and what is imported has them again."""
+    out = folder / "rows.csv"
+    assert main(["export", str(study.archive), "--format", "csv", "--output", str(out)]) == 0
+    rows = list(csv.DictReader(out.open()))
+    old = read_table(study.archive)
+    told = [float(row["number_heat"] or "nan") for row in rows]
+    np.testing.assert_array_equal(told, old.numbers["heat"])
+    study.configure(iterations=2, batch_size=3, extra="[small, {heat: '<= 380'}]")
+    config = study.folder / "config.yaml"
+    config.write_text(config.read_text().replace("study: toy", "study: again"))
+    # Each row was judged by its threshold then, and is by its number now.
+    with out.open("w", newline="") as stream:
+        names = [name for name in rows[0] if name != "status"]
+        writer = csv.DictWriter(stream, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    assert main(["import", str(out), "--config", str(config), "--results", str(folder / "r")]) == 0
+    new = read_table(folder / "r" / "again" / "archive.h5")
+    np.testing.assert_array_equal(new.numbers["heat"], old.numbers["heat"])
+    broken = new.constraints["heat"] == 0
+    assert np.array_equal(broken, old.numbers["heat"] > 380)
+
+
+def _printed(capsys, command: list[str]) -> str:
+    capsys.readouterr()
+    assert main(command) == 0
+    return capsys.readouterr().out

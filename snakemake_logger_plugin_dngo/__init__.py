@@ -1,0 +1,120 @@
+"""Snakemake's `--logger dngo`: what a run says on the terminal, in lines of the study.
+
+Snakemake finds logger plugins by the name of a top-level package, and imports each of them before it
+reads a Snakefile. So nothing of dngo is imported here: the package beside the Snakefile is the one
+that runs, and it hands over its `dngo.workflow.course.Course` when it has planned a study.
+Before that, in dry runs, and with --verbose, --debug-dag or --printshellcmds, everything is as
+without this plugin. Snakemake's log file always has all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+__all__ = ["LogHandler"]
+
+# Of the jobs of a study these are told as a bar and as a line for each batch.
+JOBS = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_FINISHED, LogEvent.SHELLCMD}
+# And these say how Snakemake goes about it.
+CHATTER = {
+    LogEvent.WORKFLOW_STARTED,
+    LogEvent.RUN_INFO,
+    LogEvent.JOB_STARTED,
+    LogEvent.PROGRESS,
+    LogEvent.RESOURCES_INFO,
+    LogEvent.RULEGRAPH,
+}
+# So do these, which have no event of their own. Whatever is not named here is shown.
+PHRASES = re.compile(
+    r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to exec"
+    r"|Conda environments: ignored|Singularity containers: ignored|Group jobs: inactive"
+    r"|Job rate limit reached|Touching output file|Cleaning up SLURM log files"
+    r"|Job \d+ has been submitted with SLURM jobid"
+)
+
+
+class LogHandler(LogHandlerBase):
+    """Shows what a user must see of Snakemake's messages, and the course of a study.
+
+    course: what knows the study's jobs, once there is a study; it is told of every message.
+    """
+
+    course: Any = None
+
+    def __post_init__(self) -> None:
+        # Imported here, for this module is imported while snakemake.logging itself is.
+        from snakemake.logging import ColorizingTextHandler
+
+        common = self.common_settings
+        self.stream = sys.stdout if getattr(common, "stdout", False) else sys.stderr
+        self.own = ColorizingTextHandler(nocolor=common.nocolor, stream=self.stream)
+        self.nocolor = self.own.nocolor
+        self.whole = any(
+            getattr(common, name) for name in ("verbose", "dryrun", "debug_dag", "printshellcmds")
+        )
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """Snakemake's own handler for the terminal makes room for this one."""
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        """The log file stays Snakemake's."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """Snakemake's filter is kept, and with it --quiet."""
+        return False
+
+    @property
+    def has_formatter(self) -> bool:
+        """Errors are worded by Snakemake: rule, log files, the scheduler's reason."""
+        return False
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """Nothing here draws the rules."""
+        return False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a message, or hide it. Nothing that goes wrong here may end a run."""
+        with contextlib.suppress(Exception):
+            course = None if self.whole else self.course
+            if course is None:
+                self._show(record)
+            elif self._matters(record, course):
+                # Colour is for what went wrong.
+                self.own.nocolor = self.nocolor or record.levelno == logging.INFO
+                with course.aside():
+                    self._show(record)
+        with contextlib.suppress(Exception):
+            if not self.whole and self.course is not None:
+                self.course.follow(record)
+
+    def _matters(self, record: logging.LogRecord, course: Any) -> bool:
+        event = getattr(record, "event", None)
+        if record.levelno > logging.INFO:
+            return True
+        if event in JOBS:
+            return not course.knows(record)
+        return event not in CHATTER and not PHRASES.match(str(record.msg))
+
+    def _show(self, record: logging.LogRecord) -> None:
+        self.own.setFormatter(self.formatter)
+        self.own.emit(record)
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        with contextlib.suppress(Exception):
+            if self.course is not None:
+                self.course.close()
+        super().close()

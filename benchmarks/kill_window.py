@@ -58,14 +58,14 @@ def share(folder: Path, kind: str, slots: range) -> None:
     runner = Runner(
         objective,
         ["x"],
-        [],
+        {},
         lambda p: Files(folder / "work" / str(p.slot), *(folder / f"{p.slot}.{n}" for n in "oe")),
     )
     evaluate(
         [Proposal(0, slot, {"x": slot}, "test") for slot in slots],
         lambda p: folder / "outcomes" / f"{p.slot}.json",
         lambda p: folder / "claims" / str(p.slot),
-        runner,
+        [runner],
         archived=lambda p: None,
     )
 

@@ -21,7 +21,7 @@ from objectives import cube
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.measures import expected_improvement
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
-from dngo.acquisition.shortlist import BLOCK, REFRESH
+from dngo.acquisition.shortlist import RULES
 from dngo.acquisition.stages.improvement import Search
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -89,7 +89,7 @@ def floor(d: int, picks: int, settings: Acquisition) -> dict[str, float]:
     network = points * c * 2 * layers / flops + points * c * s.networks.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains
     # At every pick: the stale ones in turn and a block that could be best; then one update.
-    again = picks * (REFRESH + BLOCK)
+    again = picks * (RULES.refresh + RULES.block)
     moments = again * c * h * 2 * (features * features + fantasies * features) / flops
     gained = again * c * h * fantasies / gains
     update = picks * c * h * 3 * 8 * features * features / copies  # read, add, write

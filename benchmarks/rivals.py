@@ -34,7 +34,10 @@ class Rival(Protocol):
 
 
 class OptunaTPE:
-    """Optuna's TPE with the constant liar, which it recommends for parallel evaluations."""
+    """Optuna's TPE with the constant liar, which it recommends for parallel evaluations.
+
+    A parameter that does not exist at a point has its default there.
+    """
 
     def __init__(self, space: Space, seed: int) -> None:
         import optuna
@@ -57,7 +60,8 @@ class OptunaTPE:
                 else:
                     self.study.tell(trial, state=TrialState.FAIL)
             return
-        for row, value in zip(v, y, strict=True):
+        defaults = [c.default for c in self.space.columns]
+        for row, value in zip(np.where(np.isnan(v), defaults, v), y, strict=True):
             params = {
                 c.name: int(x) if c.choices is not None or c.kind == "int" else float(x)
                 for c, x in zip(self.space.columns, row, strict=True)
@@ -70,7 +74,7 @@ class OptunaTPE:
     def ask(self, size: int) -> Array:
         self.trials = [self.study.ask(self.distributions) for _ in range(size)]
         rows = [[t.params[c.name] for c in self.space.columns] for t in self.trials]
-        return np.array(rows, dtype=float)
+        return self.space.on_grid(np.array(rows, dtype=float))
 
 
 def _distribution(column: Column) -> Any:

@@ -2,6 +2,7 @@
 
     python benchmarks/slurm_utilisation.py packing    CPU-s per evaluation besides the objective
     python benchmarks/slurm_utilisation.py overlap    utilisation with 1 and 2 batches in flight
+    python benchmarks/slurm_utilisation.py short      many evaluations of .05 s: CPU-s, files, bytes
     python benchmarks/slurm_utilisation.py recovery   after a controller that has lost its state
 
 Both need root on a Debian machine (tests/slurm/up), and little else to run beside them. One line of
@@ -14,7 +15,9 @@ import argparse
 import contextlib
 import json
 import math
+import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +32,8 @@ import h5py
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from slurm.cluster import Cluster
 from slurm.study import SlurmStudy
+
+from dngo.archive import read_table, verify
 
 # Seconds of a simulated evaluation: log-normal, drawn from the point's own seed.
 SIMULATED = """
@@ -70,9 +75,9 @@ class CpuMeter:
         return int(lines["usage_usec"]) / 1e6
 
 
-def packing(points: int) -> None:
-    """Evaluations in jobs of 1, 20 and 64 points, 16 of them at once; the objective costs nothing."""
-    for each, at_once in ((1, 1), (20, 1), (64, 16)):
+def packing(points: int, jobs_of: list[str]) -> None:
+    """Evaluations in jobs of so many points, so many at once; the objective costs nothing."""
+    for each, at_once in (map(int, words.split("x")) for words in jobs_of):
         options = ("--cpus", "16", "--memory", "32000") if at_once > 1 else ()
         points = max(points, each)
         with cluster_of(*options) as cluster, tempfile.TemporaryDirectory() as folder:
@@ -106,6 +111,59 @@ def packing(points: int) -> None:
             )
 
 
+def short(points: int, each: int, at_once: int) -> None:
+    """Evaluations of .05 s on four nodes of four CPUs: what each costs beside the objective, and leaves."""
+    objective = ["sh", "-c", "sleep .05; echo 1"]
+    alone = _cpu_of(objective, 100)
+    with cluster_of() as cluster, tempfile.TemporaryDirectory() as folder:
+        toy = SlurmStudy(
+            Path(folder) / "study",
+            cluster,
+            objective={"command": objective},
+            design={"size": points},
+            points_per_job=each,
+            points_at_once=at_once,
+            resources={"evaluate": {"mem_mb": 500}},
+        )
+        toy.propose_design()
+        meter = CpuMeter(cluster)
+        began, login = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        toy.run("--seconds-between-status-checks", "10", timeout=7200)
+        wall, used = time.monotonic() - began, meter.seconds()
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        table = read_table(toy.results / "archive.h5")
+        assert len(table) == points and verify(toy.results / "archive.h5") == []
+        results = [p for p in toy.results.rglob("*") if p.is_file()]
+        others = [p for p in (toy.folder / ".snakemake").rglob("*") if p.is_file()]
+        show(
+            evaluations=points,
+            points_per_job=each,
+            points_at_once=at_once,
+            ok=int((table.status == "ok").sum()),
+            wall_s=round(wall, 1),
+            objective_alone_cpu_ms=round(1e3 * alone, 2),
+            jobs_cpu_ms_per_evaluation=round(1e3 * used / points, 2),
+            beside_the_objective_cpu_ms=round(1e3 * (used / points - alone), 2),
+            login_node_cpu_ms_per_evaluation=round(1e3 * (_cpu(spent) - _cpu(login)) / points, 2),
+            files_per_point=round(len(results) / points, 4),
+            files_of_snakemake_per_point=round(len(others) / points, 4),
+            bytes_per_point=round(sum(p.stat().st_size for p in results) / points),
+            archive_bytes_per_point=round((toy.results / "archive.h5").stat().st_size / points),
+        )
+
+
+def _cpu(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
+
+
+def _cpu_of(words: list[str], runs: int) -> float:
+    """CPU seconds of a command, started from here."""
+    before = _cpu(resource.getrusage(resource.RUSAGE_CHILDREN))
+    for _ in range(runs):
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+    return (_cpu(resource.getrusage(resource.RUSAGE_CHILDREN)) - before) / runs
+
+
 def evaluating(toy: SlurmStudy) -> bool:
     """Whether the jobs that are there are all evaluations."""
     comments = toy.cluster.run("squeue", "--noheader", "--format=%k").splitlines()
@@ -119,15 +177,17 @@ def overlap(
     iterations: int,
     cpus: int,
     in_flight: list[int],
-    whole: bool,
+    each: int,
+    at_once: int,
 ) -> None:
-    """The same study with 1 and 2 batches in flight; a batch is several times what runs at once.
+    """The same study with 1, 2 and more batches in flight; a batch is several times what runs at once.
 
-    whole: a batch is one job, which has its share of the slots; one CPU more is for fits.
+    each, at_once: points of a job, and of those side by side. Where jobs have several CPUs, there is one
+    more for fits, which is not counted: a job never fits into it.
     """
     for batches in in_flight:
         with (
-            cluster_of("--nodes", "1", "--cpus", str(cpus + whole)) as cluster,
+            cluster_of("--nodes", "1", "--cpus", str(cpus + (at_once > 1))) as cluster,
             tempfile.TemporaryDirectory() as folder,
         ):
             toy = SlurmStudy(
@@ -136,8 +196,8 @@ def overlap(
                 design={"size": batch},
                 iterations=iterations,
                 batch_size=batch,
-                points_per_job=batch if whole else 1,
-                points_at_once=cpus // batches if whole else 1,
+                points_per_job=each,
+                points_at_once=at_once,
                 batches_in_flight=batches,
                 resources={"evaluate": {"mem_mb": 500}},
                 surrogate={},
@@ -146,7 +206,8 @@ def overlap(
             toy.run("--seconds-between-status-checks", "10", timeout=3600)
             show(
                 batches_in_flight=batches,
-                points_at_once=cpus // batches if whole else 1,
+                points_per_job=each,
+                points_at_once=at_once,
                 median_s=median,
                 sigma=sigma,
                 slots=cpus,
@@ -237,6 +298,9 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     first = commands.add_parser("packing")
     first.add_argument("--points", type=int, default=40)
+    first.add_argument(
+        "--jobs-of", nargs="+", default=["1x1", "20x1", "64x16"], help="points x at once"
+    )
     second = commands.add_parser("overlap")
     second.add_argument("--median", type=float, default=25.0, help="seconds")
     second.add_argument("--sigma", type=float, default=0.7, help="deviation of ln seconds")
@@ -244,13 +308,17 @@ def main() -> None:
     second.add_argument("--iterations", type=int, default=4)
     second.add_argument("--cpus", type=int, default=4, help="evaluations at once")
     second.add_argument("--in-flight", type=int, nargs="+", default=[1, 2])
-    second.add_argument("--whole", action="store_true", help="a batch is one job")
+    second.add_argument("--each", type=int, default=1, help="points in a job")
+    second.add_argument("--at-once", type=int, default=1, help="of a job")
+    fourth = commands.add_parser("short")
+    fourth.add_argument("--points", type=int, default=20000)
+    fourth.add_argument("--each", type=int, default=500, help="points in a job")
+    fourth.add_argument("--at-once", type=int, default=4, help="of a job")
     third = commands.add_parser("recovery")
     third.add_argument("--jobs", type=int, default=40)
     options = vars(parser.parse_args())
-    {"packing": packing, "overlap": overlap, "recovery": recovery}[options.pop("command")](
-        **options
-    )
+    measures = {"packing": packing, "overlap": overlap, "short": short, "recovery": recovery}
+    measures[options.pop("command")](**options)
 
 
 if __name__ == "__main__":

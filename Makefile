@@ -4,31 +4,47 @@
 PYTHON ?= python3
 STUDY ?= config.yaml
 VENV := .venv
+# What studies and the examples need, and what else there is: tests, documentation, other formats.
 READY := $(VENV)/ready
+WHOLE := $(VENV)/whole
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+  --constraint constraints.txt --editable
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
 export OMP_NUM_THREADS ?= 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: run test fuzz lint setup lock clean
+.PHONY: run test fuzz lint docs release setup lock clean
 
 run: $(READY)
 	snakemake --configfile $(STUDY)
 
-test: $(READY) lint
-	python -m pytest
+test: $(WHOLE) lint
+	python -m pytest -n 2 --dist loadgroup
 
 # Hours of what `make test` does for seconds: make fuzz SECONDS=3600 SEED=7
-fuzz: $(READY)
+fuzz: $(WHOLE)
 	python tests/fuzz.py --seconds $(or $(SECONDS),3600) --seed $(or $(SEED),0) --keep fuzz-failures
 
-lint: $(READY)
+lint: $(WHOLE)
 	ruff check .
 	ruff format --check .
 	mypy
 	snakefmt --check Snakefile rules benchmarks/Snakefile
 	snakemake --lint
 
-setup: $(READY)
+# The site, in docs/_build/html: needs no network; every warning is an error, a broken link included.
+docs: $(WHOLE)
+	rm -rf docs/modules
+	python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+
+# dist/ with an sdist and a wheel that were installed, run and tested. Nothing is uploaded.
+release: $(WHOLE) docs
+	rm -rf dist
+	python -m build --quiet --no-isolation
+	twine check --strict dist/*
+	python tests/release.py dist
+
+setup: $(WHOLE)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -36,11 +52,14 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 	  || { echo 'Python has no venv module; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[slurm,examples,benchmarks,exchange,test]'
+	$(INSTALL) '.[slurm,examples]'
 	touch $@
 
-lock: $(READY)
+$(WHOLE): $(READY)
+	$(INSTALL) '.[slurm,examples,benchmarks,exchange,docs,release,test]'
+	touch $@
+
+lock: $(WHOLE)
 	{ sed -n 1p constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
 	  | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import dngo
+
 ROOT = Path(__file__).resolve().parents[1]
 CONDA_NAMES = {"pytorch": "torch"}
 ENVIRONMENTS = sorted(ROOT.glob("envs/*.yaml"))
@@ -35,6 +37,23 @@ def test_every_dependency_is_pinned_and_installed() -> None:
 
     for name in declared():
         assert version(name).split("+")[0] == pinned[name], name
+
+
+def test_what_is_pinned_runs_on_the_oldest_python_that_is_promised() -> None:
+    """Debian 12 has 3.11.2; a version that was pinned on a newer Python may refuse it."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    from packaging.specifiers import SpecifierSet
+
+    refused = []
+    for name in constraints():
+        try:
+            needs = metadata(name).get("Requires-Python")
+        except PackageNotFoundError:
+            continue
+        if needs and not SpecifierSet(needs).contains("3.11.2"):
+            refused.append(f"{name} needs Python {needs}")
+    assert not refused
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda p: p.name)
@@ -101,6 +120,30 @@ def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
 def test_the_snakefile_imports_nothing_heavy() -> None:
     code = "import sys, dngo.workflow.dag; assert not {'torch', 'scipy', 'plotly', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert citation["version"] == newest[1] == dngo.__version__
+    assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks/README.md"]
+    found = 0
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+            found += 1
+    assert found > 50
+
+
+def test_every_page_is_in_the_site() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    for page in ROOT.glob("docs/*.md"):
+        assert page.stem == "index" or f"\n{page.stem}\n" in index, page.name
 
 
 def test_help_answers() -> None:

@@ -342,7 +342,6 @@ class Session:
             study = _sized(study, t, n)
             folder = study.iteration(t)
             surrogate = folder / "surrogate.h5" if t else None
-            study.asked = {**provenance.who(), "through": "api"}
             if surrogate is not None:
                 study.fit(t, surrogate)
             return study.propose(t, surrogate, folder / "proposals.json").evaluated
@@ -458,7 +457,8 @@ def _sized(study: Study, t: int, n: int | None) -> Study:
         changes["batch_size"] = n
     elif n is not None:
         changes["design"] = study.config.design.model_copy(update={"size": n})
-    return Study(study.config.model_copy(update=changes), study.beside)
+    asked = {**provenance.who(), "through": "api"}
+    return Study(study.config.model_copy(update=changes), study.beside, asked)
 
 
 def _several(points: Any) -> bool:

@@ -20,7 +20,7 @@ LAYERS = [
     "locate",
     "study",
     "derive evaluation",
-    "archive ending waiting",
+    "archive waiting",
     "batch",
     "config",
     "acquisition",

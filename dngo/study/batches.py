@@ -1,0 +1,100 @@
+"""The record of a batch, and what keeps it, with its surrogate, where Snakemake cannot delete it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dngo import derive, provenance
+from dngo.batch import Batch, Outcome, Proposal
+from dngo.config import Config
+from dngo.evaluation.fingerprint import fingerprint
+from dngo.storage.claim import Claim, describe
+from dngo.storage.files import patiently, replacing
+from dngo.study.records import Records
+
+
+def environment(records: Records) -> dict[str, Any]:
+    """Where and when a stage is done, with which objective, and who asked for it."""
+    found = {**provenance.environment(), "objective": fingerprint(records.config.objective)}
+    return {**found, "asked": records.asked} if records.asked else found
+
+
+def record(
+    records: Records,
+    t: int,
+    stage: int,
+    proposals: Sequence[Proposal],
+    *,
+    training: tuple[int, str] = (0, ""),
+    pending: Sequence[int] = (),
+    config: Config | None = None,
+    told: Sequence[tuple[Proposal, Outcome]] = (),
+) -> Batch:
+    """The batch of these proposals, made here and now by a stage (`derive.DESIGN` ...).
+
+    training: number of iterations that the surrogate was trained on, and the archive's digest
+    there.  pending: the iterations under evaluation meanwhile.  config: if not the study's own.
+    told: what stands at the end of the batch, with its outcomes.
+    """
+    slots = range(len(proposals), len(proposals) + len(told))
+    ends = [(replace(p, slot=i), replace(o, slot=i)) for i, (p, o) in zip(slots, told, strict=True)]
+    return Batch(
+        iteration=t,
+        config=json.loads((config or records.config).resolved()),
+        points_per_job=records.config.points_per_job,
+        seed=records.config.seed,
+        spawn_key=derive.spawn_key(t, stage),
+        training_iterations=training[0],
+        training_digest=training[1],
+        pending=list(pending),
+        environment=environment(records),
+        proposals=[*proposals, *(p for p, _ in ends)],
+        versions=derive.versions(),
+        told=[o for _, o in ends],
+    )
+
+
+def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
+    """Keep the batch, and the surrogate it came from, where Snakemake cannot delete them."""
+    folder = records.paths.pending(batch.iteration)
+    for name in ("outcomes", "claims"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    kept = records.paths.kept_surrogate(batch.iteration)
+    if surrogate is not None and not kept.exists():
+        copy(surrogate, kept)
+    if not records.is_kept(batch.iteration):  # written last: it makes the batch a fact
+        batch.write(records.paths.kept_batch(batch.iteration))
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file so that `target` is never there in part."""
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+@contextlib.contextmanager
+def alone(records: Records, t: int, stage: str) -> Iterator[None]:
+    """Hold the claim on the model of iteration t: an orphan of a killed run may be at work on it.
+
+    Its surrogate and its batch are then found, for they are kept in `pending/`: each of the two
+    jobs may have the outputs in `iterations/` deleted by its own Snakemake.
+    """
+    path = records.paths.model_claim(t)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    claim = Claim(path)
+    if not patiently(claim.acquire, what=f"claiming iteration {t}"):
+        owner = describe(claim.owner())
+        print(f"{stage} of iteration {t}: {owner} is at work on it; waiting", flush=True)
+        claim.wait(math.inf, f"iteration {t}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            claim.release()

@@ -1,0 +1,97 @@
+"""What a run does before its first stage: take back what is not archived, look at the objective."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dngo import archive, derive
+from dngo.archive import transfer
+from dngo.archive.transfer import Earlier
+from dngo.batch import write_outcomes
+from dngo.errors import UserError
+from dngo.evaluation.fingerprint import differences, fingerprint
+from dngo.study.batches import keep
+from dngo.study.records import Records
+
+
+def begin(records: Records) -> str:
+    """Begin a run: what lies in `iterations/` is adopted, and the journal is new.
+
+    Says how the objective differs from what was evaluated before; "" if it does not.
+    """
+    adopt(records)
+    changed = "; ".join(changes(records))
+    ran = records.archive.exists() and derive.ran(archive.read_table(records.archive)).any()
+    flying = records.in_flight(records.merged())
+    ends = (o for batch in flying for o in records.outcomes(batch))
+    records.paths.journal.begin(
+        ran=bool(ran) or any(o is not None and o.ran for o in ends),
+        objective=fingerprint(records.config.objective),
+    )
+    return changed
+
+
+def adopt(records: Records) -> None:
+    """Take what lies in `iterations/` but is not archived back into `pending/`.
+
+    An archive that was deleted, or replaced by an older copy, is so written again from what was
+    evaluated, before Snakemake makes room for outputs that it believes must be made anew.
+    """
+    for batch in records.in_flight(records.merged()):
+        if records.is_kept(batch.iteration):
+            continue
+        surrogate = records.paths.iteration(batch.iteration) / "surrogate.h5"
+        for proposal, outcome in zip(batch.proposals, records.outcomes(batch), strict=True):
+            if outcome is not None:
+                write_outcomes(records.paths.outcome_file(proposal), [outcome])
+        keep(records, batch, surrogate if surrogate.exists() else None)
+
+
+def changes(records: Records) -> list[str]:
+    """What of the objective is not as the last run, or else the last batch, has recorded it.
+
+    Raises UserError if there is anything and `objective.strict` says so.
+    """
+    known = records.paths.journal.objective
+    merged = records.merged()
+    for batch in reversed(records.in_flight(merged)):
+        known = known or batch.environment.get("objective") or {}
+    if not known and merged:
+        attributes = archive.iteration_attributes(records.archive, merged - 1)
+        known = json.loads(attributes["merged"]).get("objective") or {}
+    found = differences(known, fingerprint(records.config.objective))
+    if found and records.config.objective.strict:
+        raise UserError(
+            f"objective.strict: the objective is not what was evaluated before: {'; '.join(found)}. "
+            "Put it back, or set objective.strict: false to go on with evaluations of both"
+        )
+    return found
+
+
+def copy_transfer(records: Records) -> Path | None:
+    """What a new archive is told of earlier studies; raises UserError if one cannot be read.
+
+    A copy that is made once, before the study begins: what becomes of their archives while the
+    design is evaluated, or before a lost archive is written again, does not matter.
+    """
+    if not records.config.transfer:
+        return None
+    path = records.paths.transfer
+    if not has_transfer(records):
+        earlier = read_transfer(records)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        transfer.write(path, earlier)
+    return path
+
+
+def read_transfer(records: Records) -> list[Earlier]:
+    """The earlier studies that the configuration names; raises UserError if one cannot be read."""
+    config = records.config
+    return transfer.read(config.transfer, records.space, config.thresholds, beside=records.beside)
+
+
+def has_transfer(records: Records) -> bool:
+    """Whether the copy is there, of the studies that the configuration names."""
+    path = records.paths.transfer
+    return path.exists() and transfer.files(path) == records.config.transfer

@@ -1,0 +1,97 @@
+"""Why there is no further iteration: a stop criterion is met, or a batch promises too little."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dngo import archive, derive
+from dngo.batch import Batch
+from dngo.study.batches import record
+from dngo.study.entries import entries
+from dngo.study.note import Ending
+from dngo.study.records import Records, best_row
+
+
+def noted(records: Records) -> Ending:
+    """The note of an end that came while a run was under way."""
+    return Ending(records.paths.note, records.config)
+
+
+def reached(records: Records, header: archive.Header | None) -> str:
+    """Which stop criterion the archive meets, in words; empty if none."""
+    stop = records.config.stop
+    if header is None:
+        return ""
+    if stop.evaluations is not None and header.rows >= stop.evaluations:
+        return f"{header.rows} evaluations are in the archive, and stop.evaluations is reached"
+    if stop.target is not None:
+        table = records.table()
+        best = best_row(table, records.config.objective.direction)
+        if best is not None:
+            value, sign = table.objective[best], derive.sign(records.config)
+            if sign * value <= sign * stop.target:
+                return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"
+    return ""
+
+
+def ends(records: Records, t: int) -> str:
+    """Why iteration t is not to be, empty if it is; one that is in flight is."""
+    if t == 0 or records.flying(t) is not None or entries(records):
+        return ""  # what people have entered is evaluated all the same
+    header = records.header()
+    merged = header.iterations if header else 0
+    if t < merged:
+        return ""
+    reason = noted(records).reason(t, merged)
+    if not reason and (reason := reached(records, header)):
+        noted(records).note(t, reason, {})
+    return reason
+
+
+def nothing_left(records: Records, batch: Batch) -> str:
+    """Why what a batch promises is not worth it; empty if it is, or if people wait for its points."""
+    stop = records.config.stop
+    if not batch.outlook or any(p.given for p in batch.proposals):
+        return ""
+    if records.is_kept(batch.iteration):
+        return ""
+    from dngo.acquisition.outlook import Outlook
+
+    outlook = Outlook(**batch.outlook)
+    if stop.expected_improvement is not None and outlook.further < stop.expected_improvement:
+        return (
+            f"five batches are expected to gain {outlook.further:.3g}, and "
+            f"stop.expected_improvement is {stop.expected_improvement:g}"
+        )
+    if stop.distance is not None and outlook.within(stop.distance) >= stop.probability:
+        return (
+            f"the best value is within {stop.distance:g} of the best that the surrogate can "
+            f"imagine with probability {outlook.within(stop.distance):.3g}, and stop.probability "
+            f"is {stop.probability:g}"
+        )
+    return ""
+
+
+def write_end(
+    records: Records, t: int, reason: str, output: Path, outlook: dict[str, Any] | None = None
+) -> Batch:
+    """Write the batch without points of an iteration that is none, and return it.
+
+    outlook: what it was decided by, None if the archive or a note says so already.
+    """
+    if outlook is not None:
+        noted(records).note(t, reason, outlook)
+    none = record(records, t, derive.PROPOSE, [])
+    batch = replace(none, ended=reason, outlook=outlook or {})
+    batch.write(output)
+    return batch
+
+
+def clear_end(records: Records, t: int) -> None:
+    """Remove what the stages of an iteration that was none have left, now that it is one."""
+    path = records.paths.iteration(t) / "proposals.json"
+    if path.exists() and Batch.read(path).ended:
+        shutil.rmtree(records.paths.iteration(t))

@@ -1,0 +1,77 @@
+"""What people entered (`dngo.waiting`), as a batch takes it in, each point and each outcome once."""
+
+from __future__ import annotations
+
+from dngo import archive
+from dngo.batch import UNTOLD, Outcome, Proposal
+from dngo.study.records import Records
+from dngo.waiting import Entry
+
+
+def entries(records: Records) -> list[Entry]:
+    """The points that wait, without those that a batch has taken in already."""
+    waiting = records.paths.waiting.read()
+    if not waiting:
+        return []
+    taken = archive.read_entered(records.archive) if records.archive.exists() else set()
+    for batch in records.in_flight(records.merged()):
+        taken |= {p.origin["entry"] for p in batch.proposals if p.origin}
+    return [entry for entry in waiting if entry.name not in taken]
+
+
+def awaited(records: Records) -> int:
+    """How many points wait to be evaluated."""
+    return sum(entry.outcome is None for entry in entries(records))
+
+
+def known(records: Records) -> dict[bytes, tuple[str, str]]:
+    """Every point that was proposed, by its key (`Space.keys`): id, and status or "pending".
+
+    Points of which nothing will be known are left out: they may be proposed once more.
+    """
+    found: dict[bytes, tuple[str, str]] = {}
+    space, merged = records.space, records.merged()
+    if merged:
+        table = archive.read_table(records.archive, iterations=merged)
+        for key, t, slot, status in zip(
+            space.keys(table.v), table.iteration, table.slot, table.status, strict=True
+        ):
+            if status not in UNTOLD:
+                found[key] = (f"{t}-{slot}", str(status))
+    for batch in records.in_flight(merged):
+        keys = space.keys(space.from_parameters([p.parameters for p in batch.proposals]))
+        for key, p, outcome in zip(keys, batch.proposals, records.outcomes(batch), strict=True):
+            status = outcome.status if outcome else "pending"
+            if status not in UNTOLD:
+                found[key] = (p.id, status)
+    return found
+
+
+def given(records: Records, t: int) -> list[Proposal]:
+    """The points that batch t begins with: those that wait, as many as it has room for.
+
+    A point that was proposed since it was entered is not evaluated twice, unless that is asked for.
+    """
+    space = records.space
+    waiting = [entry for entry in entries(records) if entry.outcome is None]
+    proposed = known(records) if waiting else {}
+    found: list[Proposal] = []
+    for entry in waiting:
+        key = space.keys(space.from_parameters([entry.parameters]))[0]
+        if key in proposed and not entry.again:
+            print(f"{entry.name}: its point is proposal {proposed[key][0]} already", flush=True)
+            records.paths.waiting.drop({entry.name})
+        elif len(found) < records.config.batch_size_of(t):
+            found.append(entry.proposal(t, len(found)))
+    return found
+
+
+def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outcome]]:
+    """Outcomes from elsewhere that are not in the first iterations of the archive, in order."""
+    found = []
+    for s in range(iterations, t):
+        batch = records.batch(s) if s < records.merged() else records.flying(s)
+        if batch is not None:
+            found += [(batch.proposals[o.slot], o) for o in batch.told]
+    waiting = [entry for entry in entries(records) if entry.outcome is not None]
+    return found + [entry.told(t, i) for i, entry in enumerate(waiting)]

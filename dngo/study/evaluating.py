@@ -1,0 +1,119 @@
+"""The stage that runs the objective: one job's share of a batch, each point to one outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dngo import archive, derive
+from dngo.batch import Outcome, Proposal, write_outcomes
+from dngo.errors import UserError
+from dngo.evaluation import chunk as chunks
+from dngo.evaluation.journal import Watched
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.run import Runner
+from dngo.evaluation.slots import Slot, slots
+from dngo.evaluation.starter import Starter
+from dngo.storage.claim import Claim
+from dngo.storage.files import patiently
+from dngo.study.batches import keep
+from dngo.study.beginning import changes
+from dngo.study.ending import ends
+from dngo.study.records import Records
+from dngo.types import Progress
+
+
+def evaluate(
+    records: Records, t: int, chunk: int, output: Path, progress: Progress, limits: Limits
+) -> None:
+    """Evaluate one job's share of batch t, within the job's limits, into `output`."""
+    if ends(records, t):
+        return write_outcomes(output, [])
+    batch = records.batch(t)
+    proposals = batch.longest_first(batch.chunk(chunk))
+    config = records.config
+    if t >= records.merged():
+        keep(records, batch)
+    if config.objective.strict:
+        changes(records)
+    run = records.paths.run_claim.owner() or {}
+    outcomes = chunks.evaluate(
+        proposals,
+        records.paths.outcome_file,
+        records.paths.claim_file,
+        _evaluators(records, len(proposals), limits),
+        archived=_archived(records, t),
+        attempts=chunks.Attempts(
+            run=str(run.get("token", "")),
+            limit=1 + config.retries,
+            escalates=config.escalation > 1,
+        ),
+        has_time=lambda longest: (
+            time.monotonic() + (config.objective.time_limit or longest) < limits.deadline
+        ),
+        progress=progress,
+    )
+    outcomes.sort(key=lambda outcome: outcome.slot)
+    patiently(lambda: write_outcomes(output, outcomes), what=f"writing {output}")
+
+
+def _evaluators(records: Records, points: int, limits: Limits) -> list[Watched]:
+    """One for each point that the job evaluates at a time, no more than there are points."""
+    config, starter = records.config, Starter()
+    threads = int(config.resources.evaluate.get("threads", 1))
+    shares = slots(config.points_at_once, threads, limits)[: max(1, points)]
+    return [
+        Watched(
+            replace(runner(records, share), starter=starter),
+            records.paths.journal,
+            config.stop.failures,
+        )
+        for share in shares
+    ]
+
+
+def runner(records: Records, slot: Slot) -> Runner:
+    """What evaluates points in one share of a job."""
+    config = records.config
+    environment = {**slot.environment, **config.objective.environment}
+
+    def seed_of(proposal: Proposal) -> int:
+        place = proposal.iteration, derive.EVALUATE, proposal.slot
+        return int(derive.seed_sequence(config, *place).generate_state(1)[0])
+
+    return Runner(
+        config.objective.model_copy(update={"environment": environment}),
+        names=list(config.space),
+        constraints=config.reported,
+        files_of=records.paths.files,
+        seed_of=seed_of,
+        limits=slot.limits,
+        cpus=slot.cpus,
+    )
+
+
+@contextlib.contextmanager
+def at_rest(records: Records, proposal: Proposal) -> Iterator[None]:
+    """Hold a point in flight that nobody evaluates, and that has no outcome; raises UserError."""
+    if proposal.iteration < records.merged():
+        raise UserError(f"{proposal.id}: is in the archive, and nothing there changes")
+    keep(records, records.batch(proposal.iteration))
+    claim, path = Claim(records.paths.claim_file(proposal)), records.paths.outcome_file(proposal)
+    with chunks.at_rest(claim, proposal, path, runner(records, Slot(Limits()))):
+        yield
+
+
+def _archived(records: Records, t: int) -> Callable[[Proposal], Outcome | None]:
+    """A look-up of outcomes in the archive: it costs one read, and only once t is merged."""
+    known: dict[str, Outcome] = {}
+
+    def look_up(proposal: Proposal) -> Outcome | None:
+        if not known and t < records.merged():
+            batch = archive.read_batch(records.archive, t, records.space)
+            known.update((o.id, o) for o in archive.read_outcomes(records.archive, batch))
+        return known.get(proposal.id)
+
+    return look_up

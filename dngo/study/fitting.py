@@ -1,0 +1,93 @@
+"""The stage that trains the surrogate of an iteration on a fixed prefix of the archive."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from dngo import archive, derive, provenance
+from dngo.batch import Beside
+from dngo.storage import hdf5
+from dngo.storage.digest import digest
+from dngo.storage.files import replacing
+from dngo.study.batches import alone, copy
+from dngo.study.ending import ends
+from dngo.study.entries import told
+from dngo.study.records import Records
+from dngo.types import Progress
+
+
+def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
+    """Train the surrogate of iteration t and write it to `output` (`surrogate.h5`)."""
+    if t < records.merged():
+        return archive.copy_surrogate(records.archive, t, output)
+    with alone(records, t, "fit"):
+        kept = records.paths.kept_surrogate(t)
+        if ends(records, t):
+            return _empty(output)
+        beside = Beside(told=told(records, t, records.training_iterations(t)))
+        if not _stands(records, t, kept, beside):
+            _fit(records, t, kept, beside, progress)
+        copy(kept, output)
+    return None
+
+
+def _fit(
+    records: Records,
+    t: int,
+    output: Path,
+    beside: Beside,
+    progress: Progress,
+) -> None:
+    iterations = records.training_iterations(t)
+    environment = provenance.environment()
+    model = derive.fit(
+        records.archive, records.config, t, iterations, told=beside.told, progress=progress
+    )
+    with replacing(output) as temporary, h5py.File(temporary, "w") as file:
+        file.attrs["iteration"] = t
+        file.attrs["training_iterations"] = iterations
+        file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
+        file.attrs["environment"] = json.dumps(environment)
+        file.attrs["seconds"] = time.time() - environment["time"]
+        file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
+        for name, value in _made_from(records, t, beside).items():
+            file.attrs[name] = value
+        if beside.told:  # and so the rows of the archive that this model knew of
+            file["told"] = beside.dump_told()
+        model.save(file.create_group("model"))
+
+
+def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
+    """What a fit follows from, as the attributes of its file: equal ones, equal fits."""
+    config = records.config
+    return {
+        "training_digest": archive.prefix_digest(records.archive, records.training_iterations(t)),
+        "seed": config.seed,
+        "versions": json.dumps(derive.versions(), sort_keys=True),
+        "settings": config.surrogate.model_dump_json(),
+        "classifier": config.classifier.model_dump_json(),
+        "acquisition": config.acquisition.model_dump_json(),
+        "constraints": json.dumps(config.constraints, sort_keys=True),
+        "told": digest(beside.dump_told()),
+    }
+
+
+def _stands(records: Records, t: int, surrogate: Path, beside: Beside) -> bool:
+    """Whether a fit of iteration t is there: of its batch, or of the settings and rows as they are."""
+    if not surrogate.exists() or records.flying(t) is not None:
+        return surrogate.exists()
+    now = _made_from(records, t, beside)
+    with hdf5.our_own(surrogate) as file:
+        return all(file.attrs.get(key) == value for key, value in now.items())
+
+
+def _empty(output: Path) -> None:
+    """The surrogate of an iteration that is none."""
+    with replacing(output) as temporary, h5py.File(temporary, "w") as file:
+        file.attrs["ended"] = True

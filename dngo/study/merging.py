@@ -1,0 +1,81 @@
+"""The stage that appends an iteration to the archive."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from dngo import archive
+from dngo.batch import Batch, Outcome
+from dngo.errors import UserError
+from dngo.storage.files import patiently, read_json, write_json
+from dngo.study.batches import environment
+from dngo.study.beginning import copy_transfer
+from dngo.study.ending import ends
+from dngo.study.records import Records
+
+
+def merge(records: Records, t: int, output: Path) -> None:
+    """Append iteration t to the archive, once, and write the receipt to `output`.
+
+    Raises Halted, once that is done, if the run is to go no further.
+    """
+    paths = records.paths
+    if t < records.merged():
+        write_json(output, archive.receipt(records.archive, t))
+        paths.logs.bundle(records.merged())
+        return
+    if reason := ends(records, t):
+        write_json(output, {"iteration": t, "rows": 0, "ended": reason})
+        return
+    batch = records.batch(t)
+    outcomes = _outcomes(records, batch)
+    write_json(output, _append(records, batch, outcomes))
+    # Archived, flushed and renamed: what kept the iteration alive is not needed any more.
+    shutil.rmtree(paths.pending(t), ignore_errors=True)
+    failures = records.config.stop.failures
+    if t == 0:
+        paths.journal.heed_design(outcomes, failures)
+    if t < records.config.iterations:
+        paths.journal.heed(failures)
+    paths.logs.bundle(t + 1)  # where the run stops, its message names a log
+
+
+def _outcomes(records: Records, batch: Batch) -> list[Outcome]:
+    """The outcome of each proposal; raises UserError if one is missing."""
+    outcomes = records.outcomes(batch)
+    missing = [p.id for p, o in zip(batch.proposals, outcomes, strict=True) if o is None]
+    if missing:
+        raise UserError(
+            f"{records.paths.folder}: {len(missing)} points of iteration {batch.iteration} have no "
+            f"outcome yet ({', '.join(missing[:3])} ...); type the same command again"
+        )
+    return [o for o in outcomes if o is not None]
+
+
+def _append(records: Records, batch: Batch, outcomes: list[Outcome]) -> dict[str, Any]:
+    """Append a batch with its outcomes, and its surrogate if it has one; the receipt."""
+    t = batch.iteration
+    folders = records.paths.pending(t), records.paths.iteration(t)
+    surrogates = [d / "surrogate.h5" for d in folders if (d / "surrogate.h5").exists()]
+    return patiently(
+        lambda: archive.append(
+            records.archive,
+            identity=records.config.identity(),
+            batch=batch,
+            outcomes=outcomes,
+            surrogate=surrogates[0] if t > 0 and surrogates else None,
+            transfer=copy_transfer(records) if t == 0 else None,
+            environment=_environment(records, t),
+        ),
+        what=f"merging iteration {t} into {records.archive}",
+    )
+
+
+def _environment(records: Records, t: int) -> dict[str, Any]:
+    """Where and when this merge is done; an archive written again is the one that was lost."""
+    try:
+        return read_json(records.paths.earlier_receipt(t))["merged"]
+    except (OSError, ValueError, KeyError):
+        return environment(records)

@@ -1,0 +1,101 @@
+"""Where the things of a study are, and the files that are read and written by classes of their own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dngo.batch import Proposal
+from dngo.evaluation.journal import Journal
+from dngo.evaluation.run import Files
+from dngo.storage.claim import Claim
+from dngo.storage.logs import PointLogs
+from dngo.waiting import Waiting
+
+
+@dataclass(frozen=True)
+class Paths:
+    """folder: that of the study, `results/STUDY`."""
+
+    folder: Path
+
+    @property
+    def archive(self) -> Path:
+        return self.folder / "archive.h5"
+
+    @property
+    def transfer(self) -> Path:
+        """What the archive will be told of earlier studies."""
+        return self.folder / "transfer.h5"
+
+    @property
+    def note(self) -> Path:
+        """The note of an end that came while a run was under way."""
+        return self.folder / "ended.json"
+
+    def iteration(self, t: int) -> Path:
+        """What Snakemake knows of iteration t, and may delete."""
+        return self.folder / "iterations" / str(t)
+
+    def pending(self, t: int) -> Path:
+        """What is kept of iteration t while it is in flight."""
+        return self.folder / "pending" / str(t)
+
+    def kept_batch(self, t: int) -> Path:
+        return self.pending(t) / "proposals.json"
+
+    def kept_surrogate(self, t: int) -> Path:
+        return self.pending(t) / "surrogate.h5"
+
+    def model_claim(self, t: int) -> Path:
+        """Held by the job that fits or proposes iteration t."""
+        return self.pending(t) / "claims" / "model"
+
+    def outcome_file(self, proposal: Proposal) -> Path:
+        return self.pending(proposal.iteration) / "outcomes" / f"{proposal.slot}.json"
+
+    def claim_file(self, proposal: Proposal) -> Path:
+        """Held by the job that evaluates the point."""
+        return self.pending(proposal.iteration) / "claims" / str(proposal.slot)
+
+    def files(self, proposal: Proposal) -> Files:
+        """Where the objective runs and prints at a point."""
+        t, slot = proposal.iteration, proposal.slot
+        return Files(
+            workdir=self.folder / "work" / str(t) / str(slot),
+            stdout=self.logs.path(t, slot, "stdout"),
+            stderr=self.logs.path(t, slot, "stderr"),
+        )
+
+    def earlier_receipt(self, t: int) -> Path:
+        """Receipt of a merge into an archive that is gone."""
+        return self.iteration(t) / "receipt.earlier.json"
+
+    def iterations(self) -> list[int]:
+        """Those that have a folder here, in order; what else lies there is the user's."""
+        found = set()
+        for folder in (self.folder / "pending", self.folder / "iterations"):
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+            found |= {int(n) for n in names if re.fullmatch("0|[1-9][0-9]{0,8}", n)}
+        return sorted(found)
+
+    @property
+    def logs(self) -> PointLogs:
+        """What the objective printed."""
+        return PointLogs(self.folder / "logs" / "points")
+
+    @property
+    def run_claim(self) -> Claim:
+        """Held by the Snakemake that works on the study."""
+        return Claim(self.folder / ".run.claim")
+
+    @property
+    def journal(self) -> Journal:
+        """How the evaluations of the current run, or the last one, have ended."""
+        return Journal(self.folder / "run.jsonl")
+
+    @property
+    def waiting(self) -> Waiting:
+        """Points that wait for a batch to take them in."""
+        return Waiting(self.folder / "waiting.json")

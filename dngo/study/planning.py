@@ -1,0 +1,79 @@
+"""Which iterations a run of Snakemake takes on, and with how many jobs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dngo.study.beginning import has_transfer, read_transfer
+from dngo.study.ending import noted, reached
+from dngo.study.entries import awaited
+from dngo.study.records import Records
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The iterations that one run of Snakemake takes on.
+
+    iterations: their numbers, in order.  reason: why there are none, if there are none.  is_last:
+    whether the study is at its end after them.
+    """
+
+    iterations: tuple[int, ...]
+    reason: str = ""
+    is_last: bool = True
+
+
+def plan(records: Records) -> Plan:
+    """The iterations after those in the archive, as far as the configuration asks for them."""
+    config = records.config
+    header = records.header()
+    if header is None and config.transfer and not has_transfer(records):
+        read_transfer(records)  # planning writes nothing
+    merged = header.iterations if header else 0
+    records.in_flight(merged)  # each is compared with the configuration
+    if merged > config.iterations:
+        further = _further(records, merged)
+        return Plan(further, "" if further else f"all {merged} iterations are in the archive")
+    reason = reached(records, header) or noted(records).reason(merged, merged)
+    if reason:
+        return Plan((), reason)
+    last = config.iterations
+    if config.iterations_per_run:
+        last = min(last, merged + config.iterations_per_run - 1)
+    iterations = tuple(range(merged, last + 1))
+    rows = header.rows if header else 0
+    if config.stop.evaluations is not None:
+        kept = []
+        for t in iterations:
+            if rows >= config.stop.evaluations:
+                break
+            rows += config.batch_size_of(t)
+            kept.append(t)
+        iterations = tuple(kept)
+    is_last = last == config.iterations or rows >= (config.stop.evaluations or math.inf)
+    return Plan(iterations, is_last=is_last)
+
+
+def num_chunks(records: Records, t: int) -> int:
+    """Jobs that evaluate iteration t; one in flight keeps those it was proposed with."""
+    batch = records.flying(t)
+    if batch is not None:
+        return batch.num_chunks
+    return -(-_size_of(records, t) // records.config.points_per_job)
+
+
+def _further(records: Records, merged: int) -> tuple[int, ...]:
+    """Iterations beyond those configured: of points that people have evaluated, and of no others."""
+    flying = [b for b in records.in_flight(merged) if all(p.given for p in b.proposals)]
+    first = max([merged, *(b.iteration + 1 for b in flying)])
+    return tuple(range(merged, first - (-awaited(records) // records.config.batch_size)))
+
+
+def _size_of(records: Records, t: int) -> int:
+    """Points that iteration t proposes when it starts now."""
+    size = records.config.batch_size_of(t)
+    if t <= records.config.iterations:
+        return size
+    before = [s for s in range(records.merged(), t) if records.flying(s) is None]
+    return min(size, max(1, awaited(records) - size * len(before)))

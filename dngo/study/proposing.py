@@ -1,0 +1,86 @@
+"""The stage that chooses the batch of an iteration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dngo import archive, derive
+from dngo.batch import Batch, Beside
+from dngo.storage import hdf5
+from dngo.study.batches import alone, keep, record
+from dngo.study.ending import ends, nothing_left, write_end
+from dngo.study.entries import given, told
+from dngo.study.records import Records
+from dngo.types import Progress
+
+
+def propose(
+    records: Records, t: int, surrogate: Path | None, output: Path, progress: Progress
+) -> Batch:
+    """Choose the batch of iteration t and write it to `output` (`proposals.json`)."""
+    if t < records.merged():
+        batch = archive.read_batch(records.archive, t, records.space)
+        batch.write(output)
+        return batch
+    with alone(records, t, "propose"):
+        if reason := ends(records, t):
+            return write_end(records, t, reason, output)
+        kept = records.paths.kept_surrogate(t)
+        if surrogate is not None and kept.exists():
+            surrogate = kept
+        batch = records.flying(t) or (
+            _design(records) if surrogate is None else _propose(records, t, surrogate, progress)
+        )
+        if batch.evaluated and not batch.told and (reason := nothing_left(records, batch)):
+            return write_end(records, t, reason, output, batch.outlook)
+        keep(records, batch, surrogate)
+        records.paths.waiting.drop({p.origin["entry"] for p in batch.proposals if p.origin})
+        batch.write(output)
+    return batch
+
+
+def _design(records: Records) -> Batch:
+    """Iteration 0, which needs no surrogate."""
+    beside = Beside(given=given(records, 0), told=told(records, 0, 0))
+    proposals = derive.design(records.config, beside)
+    return record(records, 0, derive.DESIGN, proposals, told=beside.told)
+
+
+def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> Batch:
+    """What the surrogate's acquisition picks, beside what people entered and what is in flight."""
+    from dngo.surrogates import Model
+
+    with hdf5.our_own(surrogate) as file:
+        iterations = int(file.attrs["training_iterations"])
+        prefix = str(file.attrs["training_digest"])
+        model = Model.load(file["model"])
+        learnt = Beside.parse_told(file["told"].asstr()[()]) if "told" in file else []
+    pending = list(range(iterations, t))
+    beside = Beside(given=given(records, t), told=learnt)
+    config = records.config
+    if t > config.iterations:  # no point of the model's own
+        config = config.model_copy(update={"batch_size": max(1, len(beside.given))})
+    others = [p for s in pending for p in records.batch(s).proposals]
+    beside = replace(beside, pending=beside.without_told(others))
+    proposals = derive.propose(
+        records.archive, config, t, iterations, model, beside=beside, progress=progress
+    )
+    outlook = derive.outlook(
+        records.archive, records.config, t, iterations, model, proposals, beside=beside
+    )
+    # What a batch before this one has taken in since the fit is not taken in again.
+    taken = {p.origin.get("entry") for p in others}
+    own = [pair for pair in learnt if pair[0].iteration == t]
+    batch = record(
+        records,
+        t,
+        derive.PROPOSE,
+        proposals,
+        training=(iterations, prefix),
+        pending=pending,
+        config=config,
+        told=[pair for pair in own if pair[0].origin["entry"] not in taken],
+    )
+    durations = derive.durations(records.config, model, proposals)
+    return replace(batch, outlook=outlook, durations=durations)

@@ -1,0 +1,131 @@
+"""What is known of a study: what its archive holds, and what is in flight. Nothing here writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dngo import archive
+from dngo.archive import Header, Table
+from dngo.archive.identity import check_identity
+from dngo.batch import Batch, Outcome, find_outcome, read_outcomes
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.space import Space
+from dngo.storage.digest import digest_parameters
+from dngo.study.paths import Paths
+
+
+@dataclass(frozen=True)
+class Records:
+    """What lies in the folder of a study, read anew by each call, and compared with the configuration.
+
+    beside: the folder that relative paths in the configuration are relative to.  asked: who proposes,
+    if not a run of Snakemake; it is noted in the batch.
+    """
+
+    config: Config
+    beside: Path = Path()
+    asked: dict[str, Any] | None = None
+
+    @cached_property
+    def paths(self) -> Paths:
+        return Paths(Path(self.config.results) / self.config.study)
+
+    @property
+    def archive(self) -> Path:
+        return self.paths.archive
+
+    @cached_property
+    def space(self) -> Space:
+        return self.config.search_space
+
+    # ---- in the archive -------------------------------------------------------------------------
+
+    def header(self) -> Header | None:
+        """The archive's header, None before the first merge; raises UserError if it is not ours."""
+        return archive.read_header(self.archive, self.config.identity())
+
+    def merged(self) -> int:
+        """Number of iterations in the archive."""
+        header = self.header()
+        return header.iterations if header else 0
+
+    def table(self, iterations: int | None = None) -> Table:
+        """The archive's rows up to an iteration, judged by the thresholds of the configuration."""
+        thresholds = self.config.thresholds
+        return archive.read_table(self.archive, iterations=iterations, thresholds=thresholds)
+
+    def training_iterations(self, t: int) -> int:
+        """How many iterations the surrogate of iteration t learns from: a fixed prefix.
+
+        With k batches in flight, iteration t starts once t - k is merged; the design always counts.
+        """
+        return max(1, t - self.config.batches_in_flight + 1) if t > 0 else 0
+
+    # ---- in flight ------------------------------------------------------------------------------
+
+    def flying(self, t: int) -> Batch | None:
+        """The batch of an iteration that is not archived yet, if it has been proposed.
+
+        The first batch fixes what the study is: raises UserError if the configuration says otherwise
+        now. So an edit is found before anything is planned, evaluated or merged under another name.
+        """
+        for folder in (self.paths.pending(t), self.paths.iteration(t)):
+            path = folder / "proposals.json"
+            if path.exists():
+                batch = Batch.read(path)
+                if batch.ended:
+                    continue
+                check_identity(path, batch.identity, self.config.identity())
+                return batch
+        return None
+
+    def in_flight(self, merged: int) -> list[Batch]:
+        """The batches that were proposed and are not among the first `merged` in the archive."""
+        batches = [self.flying(t) for t in self.paths.iterations() if t >= merged]
+        return [batch for batch in batches if batch is not None]
+
+    def is_kept(self, t: int) -> bool:
+        """Whether a batch is a fact already: it is evaluated, whatever it promises."""
+        return self.paths.kept_batch(t).exists()
+
+    # ---- in either ------------------------------------------------------------------------------
+
+    def batch(self, t: int) -> Batch:
+        """The batch of an iteration, in flight or archived; raises UserError if there is none."""
+        batch = self.flying(t)
+        if batch is None and t < self.merged():
+            batch = archive.read_batch(self.archive, t, self.space)
+        if batch is None:
+            raise UserError(f"{self.paths.folder}: iteration {t} has not been proposed")
+        return batch
+
+    def outcomes(self, batch: Batch) -> list[Outcome | None]:
+        """The outcome of each proposal, from its own file or its chunk's, None if there is none."""
+        told = {o.slot: o for o in batch.told}
+        outcomes = [
+            told.get(p.slot) or find_outcome(self.paths.outcome_file(p), p) for p in batch.proposals
+        ]
+        if None in outcomes:
+            kept: dict[tuple[str, str], Outcome] = {}
+            folder = self.paths.iteration(batch.iteration) / "outcomes"
+            for path in sorted(folder.glob("*.json")):
+                kept.update(((o.id, o.parameters_digest), o) for o in read_outcomes(path))
+            outcomes = [
+                o or kept.get((p.id, digest_parameters(p.parameters)))
+                for o, p in zip(outcomes, batch.proposals, strict=True)
+            ]
+        return outcomes
+
+
+def best_row(table: Table, direction: str) -> int | None:
+    """Index of the best ok row, the earliest of equals; None if there is none."""
+    objective = np.where(table.status == "ok", table.objective, np.nan)
+    if np.isnan(objective).all():
+        return None
+    return int(np.nanargmin(objective) if direction == "minimize" else np.nanargmax(objective))

@@ -11,10 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-import fuzz
 import h5py
 import pytest
 import yaml
+from fuzzing.archive import ARCHIVES
+from fuzzing.damage import plant
+from fuzzing.guard import command, guarded, warm
 from test_archive import DOCUMENT, batch_of
 
 from dngo import archive
@@ -44,10 +46,10 @@ REFUSED = (
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_structure_that_no_archive_has_is_refused(tmp_path: Path, kind: str) -> None:
-    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    path = Path(shutil.copy(ARCHIVES[0], tmp_path))
     with h5py.File(path, "r+") as file:
-        fuzz.plant(file, random.Random(1), kind)
-    result = fuzz.guarded(fuzz.command("audit", str(path), "--all"))
+        plant(file, random.Random(1), kind)
+    result = guarded(command("audit", str(path), "--all"))
     assert result.status == 1
     assert "cannot be read as an archive" in result.output
     assert len(result.output.splitlines()) == 1
@@ -55,7 +57,7 @@ def test_a_structure_that_no_archive_has_is_refused(tmp_path: Path, kind: str) -
 
 @pytest.mark.parametrize("name", ["rows", "iterations"])
 def test_counts_are_compared_with_what_is_there(tmp_path: Path, name: str) -> None:
-    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    path = Path(shutil.copy(ARCHIVES[0], tmp_path))
     for count in (0, 1, 10**9, 2**62):
         with h5py.File(path, "r+") as file:
             file.attrs[name] = count
@@ -63,7 +65,7 @@ def test_counts_are_compared_with_what_is_there(tmp_path: Path, name: str) -> No
             archive.read_header(path)
 
 
-@pytest.mark.parametrize("source", fuzz.ARCHIVES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
 def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> None:
     path = Path(shutil.copy(source, tmp_path))
     assert archive.verify(path) == []
@@ -75,7 +77,7 @@ def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> 
 def test_a_file_of_the_system_is_not_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"a secret of more than eight bytes" * 20)
-    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    path = Path(shutil.copy(ARCHIVES[0], tmp_path))
     with h5py.File(path, "r+") as file:
         rows = len(file["outcomes/duration"])
         del file["outcomes/duration"]
@@ -138,7 +140,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
         )
         states.append(Path(shutil.copy(path, tmp_path / f"{t}.h5")))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**DOCUMENT, "results": str(tmp_path)}))
-    fuzz.warm()
+    warm()
     commands = [
         ["verify", str(path)],
         ["status", str(tmp_path / "config.yaml")],
@@ -152,7 +154,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
     try:
         for i in range(12):
             words = [w.replace("OUT", str(tmp_path / f"{i}.csv")) for w in commands[i % 4]]
-            result = fuzz.guarded(fuzz.command(*words))
+            result = guarded(command(*words))
             assert result.status == 0, result.output
         for _ in range(8):
             with archive.reading(path):
@@ -169,7 +171,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
 
 
 def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path) -> None:
-    path = Path(shutil.copy(fuzz.ARCHIVES[0], tmp_path))
+    path = Path(shutil.copy(ARCHIVES[0], tmp_path))
     with h5py.File(path, "r+") as file:
         del file["proposals/x"]
         file["proposals"].create_dataset(

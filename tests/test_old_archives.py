@@ -17,7 +17,7 @@ from pathlib import Path
 
 import h5py
 import pytest
-from fuzz import rechain
+from fuzzing.archive import rechain
 from ruamel.yaml import YAML
 from toy import ROOT
 

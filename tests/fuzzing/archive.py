@@ -1,0 +1,94 @@
+"""One damaged archive, given to every command that reads one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import yaml
+from toy import ROOT
+
+from dngo.archive.digests import genesis_digest, iteration_digest
+from fuzzing.damage import damaged_bytes, plant
+from fuzzing.guard import Result, command, guarded, plan
+
+ARCHIVES = sorted((ROOT / "tests" / "data" / "archives").glob("*.h5"))
+
+
+def rechain(file: h5py.File) -> None:
+    """Give an archive the digests of what it holds, as a forger would."""
+    previous = genesis_digest(file)
+    for t in range(int(file.attrs["iterations"])):
+        record = file[f"iterations/{t}"]
+        record.attrs["previous"] = previous
+        record.attrs["digest"] = previous = iteration_digest(file, record)
+    file.attrs["digest"] = previous
+
+
+def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:
+    """A damaged copy of an HDF5 file; says what was done to it."""
+    if rng.random() < 0.5:
+        kind, data = damaged_bytes(source.read_bytes(), rng)
+        target.write_bytes(data)
+        return kind
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as file:
+        what = plant(file, rng)
+        if rng.random() < 0.3:
+            with contextlib.suppress(Exception):  # of what was damaged there may be no digest
+                rechain(file)
+                what += ", forged"
+        return what
+
+
+def _study(folder: Path, source: Path) -> dict:
+    """A study of an archive: its configuration beside it; returns the document."""
+    with h5py.File(source) as file:
+        last = file.attrs["iterations"] - 1
+        document = json.loads(file[f"iterations/{last}"].attrs["config"])
+    document["results"] = str(folder / "results")
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    (folder / "results" / document["study"]).mkdir(parents=True, exist_ok=True)
+    return document
+
+
+def archive(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
+    """One damaged archive, given to every command that reads one."""
+    source = rng.choice(ARCHIVES)
+    document = _study(folder, source)
+    path = folder / "results" / document["study"] / "archive.h5"
+    # Forging the digests of a bomb reads it: in a process of its own, or this one keeps the memory, and
+    # the limit of every command after it grows by that.
+    own = random.Random(rng.random())
+    made = guarded(lambda: print(damaged_archive(source, path, own)) or 0)
+    what = made.output.strip() if made.status == 0 else "damage that was not finished"
+    config, where = str(folder / "config.yaml"), str(path)
+    new = folder / "new.yaml"
+    new.write_text(yaml.safe_dump({**document, "study": "new", "transfer": [where]}))
+    commands = {
+        "status": command("status", config),
+        "report": command("report", config),
+        "check": command("check", str(new)),
+        "audit": command("audit", where, "--proposal", "1-0"),
+        "audit all": command("audit", where, "--all"),
+        "replay": command("replay", where, "--iteration", "0"),
+        "import": command("import", where, "--config", str(new)),
+        "plan": lambda: plan(config),
+        **{
+            f"export {form}": command(
+                "export", where, "--format", form, "--output", str(folder / f"out.{form}")
+            )
+            for form in ("csv", "parquet", "optuna", "ro-crate")
+        },
+    }
+    verified = guarded(command("verify", where))
+    yield f"verify, {what}", verified
+    # What the structure shows is refused alike by all: the others are asked in turn.
+    refused = "cannot be read as an archive" in verified.output
+    for name in rng.sample(sorted(commands), 1 if refused else 4):
+        yield f"{name}, {what}", guarded(commands[name])

@@ -11,35 +11,33 @@ units of the spread of a hundred uniform values, what was expected of the batche
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from families import drawn
 from numpy.typing import NDArray
-from objectives import ackley, branin, griewank, hartmann6, levy, michalewicz, rastrigin, rosenbrock
+from objectives import (
+    ackley,
+    branin,
+    cube,
+    griewank,
+    hartmann6,
+    levy,
+    michalewicz,
+    rastrigin,
+    rosenbrock,
+)
 from scipy.optimize import minimize
+from small import Results, next_batch
 
-from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition import History, design
 from dngo.acquisition.outlook import look_ahead
-from dngo.acquisition.settings import AcquisitionSettings
-from dngo.space import Space
-from dngo.space.parameters import Float
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates import TrainingData
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
-MODEL = SurrogateSettings(kind="gp", hyperparameter_samples=5)
-ACQUISITION = AcquisitionSettings(
-    uniform_candidates=1024,
-    local_candidates=512,
-    shortlist=256,
-    fantasies=5,
-    refinements=2,
-    ascents=2,
-)
 PROBABILITIES = (0.25, 0.5, 0.75, 0.9)
 BATCH = 4
 
@@ -86,7 +84,7 @@ def lowest(k: int, function: Function) -> float:
 def run(name: str, rounds: int) -> list[dict[str, float | list[float]]]:
     """What was stated before each batch, and what is so."""
     k, function = FUNCTIONS[name]
-    space = Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(k)})
+    space = cube(k)
     optimum = lowest(k, function)
     spread = float(np.std(function(np.random.default_rng(2).random((100, k)))))
     v = design(space, 10, rng=np.random.default_rng(0), exclude=np.empty((0, k)))
@@ -94,10 +92,8 @@ def run(name: str, rounds: int) -> list[dict[str, float | list[float]]]:
     for t in range(rounds):
         y = function(v)
         data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-        model = fit_model(data, MODEL, rng=np.random.default_rng([t, 0]))
         history = History(v, y)
-        rng = np.random.default_rng([t, 1])
-        picks = propose_batch(model, space, history, size=BATCH, settings=ACQUISITION, rng=rng)
+        model, picks = next_batch(space, history, data, size=BATCH, key=(t,))
         outlook = look_ahead(model, space, history, picks.v, rng=np.random.default_rng([t, 2]))
         assert outlook is not None
         found.append(
@@ -118,21 +114,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--results", type=Path, default=Path("outlook.jsonl"))
     arguments = parser.parse_args()
-    lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
-    known = dict(map(json.loads, lines))
-    for name in FUNCTIONS:
-        if name not in known:
-            known[name] = run(name, arguments.rounds)
-            with arguments.results.open("a") as stream:
-                stream.write(json.dumps([name, known[name]]) + "\n")
-    states = [state for course in known.values() for state in course]
+    results = Results(arguments.results)
+    courses = [results.of((name,), partial(run, name, arguments.rounds)) for name in FUNCTIONS]
+    states = [state for course in courses for state in course]
     print("| stated | held |\n| --- | --- |")
     for i, p in enumerate(PROBABILITIES):
         held = [state["regret"] <= state["distances"][i] + 1e-9 for state in states]
         print(f"| {p} | {np.mean(held):.2f} of {len(held)} |")
-    expected = sum(state["batch"] for course in known.values() for state in course[:-1])
-    gained = sum(course[0]["best"] - course[-1]["best"] for course in known.values())
-    five = [(c[0]["further"], c[0]["best"] - c[5]["best"]) for c in known.values() if len(c) > 5]
+    expected = sum(state["batch"] for course in courses for state in course[:-1])
+    gained = sum(course[0]["best"] - course[-1]["best"] for course in courses)
+    five = [(c[0]["further"], c[0]["best"] - c[5]["best"]) for c in courses if len(c) > 5]
     print(f"\nOf single batches {expected:.2f} were expected, {gained:.2f} were gained.")
     print(
         "Of five, from the design on: {:.2f} expected, {:.2f} gained.".format(*np.sum(five, axis=0))

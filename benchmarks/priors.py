@@ -12,32 +12,22 @@ hyperparameter samples, with few candidates.
 from __future__ import annotations
 
 import argparse
-import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from families import drawn
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from small import Results, next_batch
 
 from dngo import derive
-from dngo.acquisition import History, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition import History
 from dngo.config import validate
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates import TrainingData
 
 Array = NDArray[np.float64]
-MODEL = SurrogateSettings(kind="gp", hyperparameter_samples=5)
-ACQUISITION = AcquisitionSettings(
-    uniform_candidates=1024,
-    local_candidates=512,
-    shortlist=256,
-    fantasies=5,
-    refinements=2,
-    ascents=2,
-)
 FUNCTIONS = [
     f"{family}{k}s{seed}"
     for k, seed in ((3, 0), (4, 1))
@@ -83,9 +73,7 @@ def evaluations(name: str, seed: int, belief: str) -> int:
         if y.min() <= wanted or len(v) >= MOST:
             return min(int(np.argmax(y <= wanted)) + 1 if y.min() <= wanted else MOST, MOST)
         data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-        model = fit_model(data, MODEL, rng=np.random.default_rng([seed, len(v), 0]))
-        rng = np.random.default_rng([seed, len(v), 1])
-        picks = propose_batch(model, space, History(v, y), size=3, settings=ACQUISITION, rng=rng)
+        _, picks = next_batch(space, History(v, y), data, size=3, key=(seed, len(v)))
         v = np.concatenate([v, picks.v])
 
 
@@ -95,22 +83,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=Path("priors.jsonl"))
     arguments = parser.parse_args()
-    lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
-    known = {tuple(key): count for key, count in map(json.loads, lines)}
+    results = Results(arguments.results)
     beliefs = ("none", "right", "wrong")
     print("| function | without | right | wrong |\n| --- | --- | --- | --- |")
     for name in arguments.functions:
         cells = []
         for belief in beliefs:
-            for seed in range(arguments.seeds):
-                key = (name, seed, belief)
-                if key not in known:
-                    known[key] = evaluations(*key)
-                    with arguments.results.open("a") as stream:
-                        stream.write(json.dumps([key, known[key]]) + "\n")
-            cells.append(", ".join(str(known[name, s, belief]) for s in range(arguments.seeds)))
+            keys = [(name, seed, belief) for seed in range(arguments.seeds)]
+            counts = [results.of(key, partial(evaluations, *key)) for key in keys]
+            cells.append(", ".join(map(str, counts)))
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
-    total = [sum(n for key, n in known.items() if key[2] == belief) for belief in beliefs]
+    total = [sum(n for key, n in results.known.items() if key[2] == belief) for belief in beliefs]
     print(f"| all | {' | '.join(map(str, total))} |")
 
 

@@ -12,33 +12,23 @@ evaluations that each needed are counted.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from families import drawn
 from numpy.typing import NDArray
+from small import Results, next_batch
 
-from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition import History, design
 from dngo.space import Space
 from dngo.space.parameters import Float
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates import TrainingData
 from dngo.thresholds import Threshold
 
 Array = NDArray[np.float64]
-MODEL = SurrogateSettings(kind="gp", hyperparameter_samples=5)
-ACQUISITION = AcquisitionSettings(
-    uniform_candidates=1024,
-    local_candidates=512,
-    shortlist=256,
-    fantasies=5,
-    refinements=2,
-    ascents=2,
-)
 KEPT = Threshold("<=", 0.0)
 
 
@@ -170,15 +160,8 @@ def run(
             numbers={f"c{i}": c for i, c in enumerate(excess)} if numbers else {},
             thresholds=dict.fromkeys(held, KEPT),
         )
-        model = fit_model(data, MODEL, rng=np.random.default_rng([seed, t, 0]))
-        picks = propose_batch(
-            model,
-            space,
-            History(v, y, iteration=iteration, constraints=held),
-            size=batch,
-            settings=ACQUISITION,
-            rng=np.random.default_rng([seed, t, 1]),
-        )
+        history = History(v, y, iteration=iteration, constraints=held)
+        _, picks = next_batch(space, history, data, size=batch, key=(seed, t))
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     y, excess = problem.values(v)
@@ -199,25 +182,20 @@ def main() -> None:
     parser.add_argument("--schedule", type=int, nargs=3, default=(8, 10, 3))
     parser.add_argument("--results", type=Path, default=Path("thresholds.jsonl"))
     arguments = parser.parse_args()
-    size, rounds, batch = arguments.schedule
-    lines = arguments.results.read_text().splitlines() if arguments.results.exists() else []
-    known = {(r["problem"], r["seed"], r["numbers"]): r["curve"] for r in map(json.loads, lines)}
+    schedule = dict(zip(("size", "rounds", "batch"), arguments.schedule, strict=True))
+    results = Results(arguments.results)
     print("| problem | flags: final, evaluations | thresholds: final, evaluations | |")
     print("| --- | --- | --- | --- |")
     for name in arguments.problems:
         counts, finals = [], []
         for seed in range(arguments.seeds):
-            curves = []
-            for numbers in (False, True):
-                key = (name, seed, numbers)
-                if key not in known:
-                    known[key] = run(
-                        PROBLEMS[name], seed, numbers=numbers, size=size, rounds=rounds, batch=batch
-                    )
-                    record = dict(zip(("problem", "seed", "numbers"), key, strict=True))
-                    with arguments.results.open("a") as stream:
-                        stream.write(json.dumps({**record, "curve": known[key]}) + "\n")
-                curves.append(known[key])
+            curves = [
+                results.of(
+                    (name, seed, numbers),
+                    partial(run, PROBLEMS[name], seed, numbers=numbers, **schedule),
+                )
+                for numbers in (False, True)
+            ]
             # Whoever finds nothing feasible does not reach what the other does.
             worse = max((c[-1] for c in curves if np.isfinite(c[-1])), default=np.inf)
             counts.append([needed(curve, worse) for curve in curves])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Whole numbers: rows of an array, or a label for each of its rows."""
 Progress = Callable[[float, str], None]

@@ -19,7 +19,6 @@ equalities. What still breaks a condition is drawn towards the nearest of a set 
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,24 +26,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dngo.errors import UserError
-from dngo.space.columns import between, edges, nearest, to_coordinate
-from dngo.space.expressions import RELATIVE, Condition, Linear
-from dngo.types import Array
+from dngo.space.columns import nearest
+from dngo.space.conditions import Condition, Linear, all_hold
+from dngo.space.equalities import Equalities
+from dngo.space.programme import by_programme
+from dngo.space.projections import Projections
+from dngo.types import Array, Mask
 
 if TYPE_CHECKING:
     from dngo.space.space import Space
-
-Mask = np.ndarray
 
 DRAWN = 4096  # points that the feasible part is looked for with
 ENOUGH, KEPT = 64, 1024  # drawn points that are enough to walk on from, and how many are kept
 CHAINS, LONGEST = 128, 800  # where too few were drawn: chains of hit and run, and their steps
 SHRINKS = 30  # of a line, after which a chain stays where it is
 SNAPSHOTS = 8  # points taken from one chain
-PROJECTIONS = 30  # rounds over the conditions
-OVERSHOOT = 1.02  # of a step along a slope, which is straight only to begin with
-# Sets of columns that the equalities are solved for, one after another, and sets looked at for them.
-MOST_SETS, MOST_TRIED = 24, 5000
 TOWARDS = 2.0 ** -np.array([34, 30, 26, 22, 18, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1, 0.4])
 BUSY = 512  # rows that are compared with all feasible points at once
 
@@ -60,21 +56,14 @@ class Feasible:
         self.space = space
         self.conditions: tuple[Condition, ...] = space.conditions
         self.columns = space.columns
-        self.equalities = _independent(self.conditions)
-        self._forms = [c.linear for c in self.equalities if c.linear]
+        self.equalities = Equalities(space)
         self.curved = any(c.gap and not c.linear for c in self.conditions)
         self.atoms = _atoms(self.conditions)
-        self.ordered = np.array([c.choices is None for c in self.columns])
-        limits = [to_coordinate(c, np.array([c.low, c.high])) for c in self.columns]
-        self.lowest, self.highest = np.array(limits).reshape(-1, 2).T
-        self._solved: dict[bytes, list[tuple[int, ...]]] = {}
+        self.projections = Projections(space, self.equalities, self.atoms)
 
     def holds(self, v: Array) -> Mask:
         """Where every condition holds: v (n, k) -> (n,) bool."""
-        ok = np.ones(len(v), dtype=bool)
-        for condition in self.conditions:
-            ok &= condition.holds(v)
-        return ok
+        return all_hold(self.conditions, v)
 
     def share(self, exponent: int = 14) -> float:
         """The share of the space that is feasible, estimated from 2^exponent points."""
@@ -119,13 +108,13 @@ class Feasible:
             v[:, j] = np.where(at[j] & ~np.isnan(v[:, j]), value, v[:, j])
         for linear in self._simplices:
             self._on_simplex(linear, u, v, at)
-        return self._solve(v, first=True)
+        return self.equalities.solve(v, first=True)
 
     @cached_property
     def _simplices(self) -> list[Linear]:
         """The equalities that are mixtures: positive amounts from some lowest on, with one sum."""
         found: list[Linear] = []
-        for linear in self._forms:
+        for linear in self.equalities.forms:
             named = linear.named
             a = linear.coefficients[named] * np.sign(linear.coefficients[named[0]])
             columns = [self.columns[j] for j in named]
@@ -182,7 +171,8 @@ class Feasible:
         v = self._decode(u)
         kept = u[self.holds(v)][:KEPT]
         if len(kept) < ENOUGH:
-            started = self._latent(np.concatenate([self._by_programme(), self._projected(v)]))
+            first = self.projections.settled(by_programme(self.space))
+            started = self._latent(np.concatenate([first, self.projections.projected(v)]))
             starts = np.concatenate([kept, started[self.holds(self._decode(started))]])
             if len(starts) == 0:
                 raise UserError(self._none_found(v))
@@ -198,55 +188,6 @@ class Feasible:
             f"by moving these towards it; {least.text!r} alone holds at "
             f"{int(least.holds(v).sum())} of them: widen it, or the ranges of its parameters"
         )
-
-    def _by_programme(self) -> Array:
-        """A point far from the bounds of the linear conditions, (1, k) or none, by HiGHS.
-
-        Raises UserError if their linear parts have no common point: that is then proven.
-        """
-        forms = [
-            c
-            for c in self.conditions
-            if c.linear and not any(self.columns[j].conditions for j in c.columns)
-        ]
-        if not forms:
-            return np.empty((0, self.space.k))
-        # Values in units of each column's range, or numbers of steps; the last unknown is the
-        # distance from the bounds.
-        low = np.array([c.low for c in self.columns])
-        unit = np.array([c.step or (c.high - c.low) or 1.0 for c in self.columns])
-        whole = np.array([c.step is not None and c.kind in ("int", "float") for c in self.columns])
-        top = [
-            c.levels - 1.0 if w and c.levels else 1.0
-            for c, w in zip(self.columns, whole, strict=True)
-        ]
-        rows, least, most = [], [], []
-        for c in forms:
-            assert c.linear is not None
-            a = c.linear.coefficients * unit
-            bound = c.linear.bound - c.linear.coefficients @ low
-            size = RELATIVE * max(
-                abs(c.linear.bound), float(np.abs(c.linear.coefficients) @ low), 1
-            )
-            rows.append([*a, 0.0 if c.linear.equality else float(np.linalg.norm(a))])
-            most.append(bound + (0.0 if c.linear.equality else size))
-            least.append(bound if c.linear.equality else -np.inf)
-        # What evaluates imports this module, and no scipy.
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        found = milp(
-            c=[*np.zeros(len(low)), -1.0],
-            constraints=LinearConstraint(np.array(rows), least, most),
-            bounds=Bounds(np.zeros(len(low) + 1), [*top, 1.0]),
-            integrality=[*whole.astype(int), 0],
-            options={"node_limit": 1000},
-        )
-        if found.status == 2:
-            named = ", ".join(repr(t) for t in dict.fromkeys(c.text for c in forms))
-            raise UserError(f"space_constraints: no point of the space keeps all of {named}"[:500])
-        if found.x is None:
-            return np.empty((0, self.space.k))
-        return self._settled(low + unit * found.x[None, :-1])
 
     def _walk_on(self, size: int, rng: np.random.Generator) -> Array:
         """Coordinates (size, k) of points that are uniform over the feasible part."""
@@ -297,7 +238,7 @@ class Feasible:
         if len(broken) == 0:
             return v
         v = v.copy()
-        v[broken] = self._projected(v[broken])
+        v[broken] = self.projections.projected(v[broken])
         for rows in np.split(broken, range(BUSY, len(broken), BUSY)):
             still = rows[~self.holds(v[rows])]
             if len(still):
@@ -310,11 +251,11 @@ class Feasible:
         u, targets = self.space.unit(v), self.space.unit(known)
         nearest_one = ((u[:, None, :] - targets[None]) ** 2).sum(axis=2).argmin(axis=1)
         goal, v = targets[nearest_one], v.copy()
-        left = np.arange(len(v))
+        left, unordered = np.arange(len(v)), ~self.projections.ordered
         for share in TOWARDS:
             here = u[left] + share * (goal[left] - u[left])
-            here[:, ~self.ordered] = u[left][:, ~self.ordered]
-            tried = self._settled(self._between(here))
+            here[:, unordered] = u[left][:, unordered]
+            tried = self.projections.settled(self.projections.between(here))
             ok = self.holds(tried)
             v[left[ok]] = tried[ok]
             left = left[~ok]
@@ -323,155 +264,6 @@ class Feasible:
         v[left] = known[nearest_one[left]]
         return v
 
-    def _projected(self, v: Array) -> Array:
-        """Points v (n, k) after projections onto the conditions, on their grids; some still break."""
-        u = self.space.unit(v)
-        inactive = np.isnan(v)
-        frozen = ~self.ordered | inactive
-        rows = np.arange(len(v))  # those that still move
-        for _ in range(PROJECTIONS):
-            before, now, still = u[rows], u[rows], frozen[rows]
-            for condition in self.conditions:
-                here = self._between(now)
-                here[inactive[rows]] = np.nan
-                if condition.most is not None:
-                    now, still = self._fewest(condition, here, now, still)
-                else:
-                    now = now - self._step(condition, here, now, still)
-            now = np.clip(now, self.lowest, self.highest)
-            u[rows], frozen[rows] = now, still
-            rows = rows[np.abs(now - before).max(axis=1, initial=0.0) > 1e-12]
-            if len(rows) == 0:
-                break
-        here = self._between(u)
-        here[:, ~self.ordered] = v[:, ~self.ordered]
-        return self._settled(here)
-
-    def _step(self, condition: Condition, v: Array, u: Array, frozen: Mask) -> Array:
-        """The step (n, k) in coordinates onto a condition, zero where it holds."""
-        step = np.zeros_like(u)
-        rows = np.flatnonzero(~np.isnan(v[:, list(condition.columns)]).any(axis=1))
-        if condition.linear is not None:
-            over = np.nan_to_num(v[rows]) @ condition.linear.coefficients - condition.linear.bound
-            if not condition.linear.equality:
-                rows, over = rows[over > 0], over[over > 0]
-            slope = condition.linear.coefficients * self._rate(v[rows])
-        else:
-            rows = rows[condition.excess(v[rows]) > 0]
-            measure = condition.gap or condition.excess
-            over = measure(v[rows]) * (OVERSHOOT if condition.gap is None else 1.0)
-            slope = self._slope(condition, v[rows], u[rows])
-        slope = np.where(frozen[rows], 0.0, slope)
-        length = (slope**2).sum(axis=1)
-        ok = (length > 0) & np.isfinite(length) & np.isfinite(over)
-        step[rows[ok]] = (over[ok] / length[ok])[:, None] * slope[ok]
-        return step
-
-    def _rate(self, v: Array) -> Array:
-        """The change of values v (n, k) with their coordinates: (n, k)."""
-        rate = np.zeros(v.shape)
-        for j, column in enumerate(self.columns):
-            low, high = edges(column)
-            rate[:, j] = v[:, j] * np.log(high / low) if column.log else high - low
-        return np.nan_to_num(rate)
-
-    def _slope(self, condition: Condition, v: Array, u: Array, width: float = 1e-6) -> Array:
-        """The gradient of a condition's excess in coordinates, by central differences: (n, k)."""
-        slope, measure = np.zeros(u.shape), condition.gap or condition.excess
-        for j in condition.columns:
-            if not self.ordered[j]:
-                continue
-            column, beside = self.columns[j], v.copy()
-            beside[:, j] = between(column, u[:, j] + width)
-            up = measure(beside)
-            beside[:, j] = between(column, u[:, j] - width)
-            with np.errstate(invalid="ignore"):
-                slope[:, j] = (up - measure(beside)) / (2.0 * width)
-        return np.nan_to_num(slope, posinf=0.0, neginf=0.0)
-
-    def _fewest(self, condition: Condition, v: Array, u: Array, frozen: Mask) -> tuple[Array, Mask]:
-        """Coordinates with the smallest of too many amounts at zero, where they then stay."""
-        assert condition.most is not None
-        columns, most = np.array(condition.most[0]), condition.most[1]
-        rows = np.flatnonzero(~condition.holds(v))
-        if len(rows) == 0:
-            return u, frozen
-        u, frozen = u.copy(), frozen.copy()
-        size = np.abs(v[np.ix_(rows, columns)]) / [
-            max(abs(self.columns[j].low), abs(self.columns[j].high)) for j in columns
-        ]
-        smallest = columns[np.argsort(size, axis=1, kind="stable")][:, : len(columns) - most]
-        zero = np.array(
-            [to_coordinate(c, np.zeros(1))[0] if not c.log else 0 for c in self.columns]
-        )
-        u[rows[:, None], smallest] = zero[smallest]
-        frozen[rows[:, None], smallest] = True
-        return u, frozen
-
-    def _between(self, u: Array) -> Array:
-        """Values at coordinates u (n, k) before they are rounded to those that the space has."""
-        return np.column_stack([between(c, u[:, j]) for j, c in enumerate(self.columns)])
-
-    def _settled(self, v: Array) -> Array:
-        """Values v (n, k) on the grids of the space, its atoms and its equalities."""
-        for j, value in self.atoms.items():
-            column = self.columns[j]
-            at = np.abs(v[:, j] - value) <= RELATIVE * (column.high - column.low)
-            v[:, j] = np.where(at, value, v[:, j])
-        return self._solve(self.space.on_grid(v))
-
-    def _solve(self, v: Array, first: bool = False) -> Array:
-        """Points v (n, k) with some columns solved for, so that the equalities hold where they can.
-
-        first: solve for one set of columns only, the same in all rows: what uniform draws need, for
-        they stay uniform if the same coordinates are the ones that do not count.
-        """
-        if not self.equalities:
-            return v
-        matrix = np.array([form.coefficients for form in self._forms])
-        bounds = np.array([form.bound for form in self._forms])
-        asked = np.stack(
-            [~np.isnan(v[:, list(c.columns)]).any(axis=1) for c in self.equalities], axis=1
-        )
-        for pattern in np.unique(asked, axis=0):
-            if not pattern.any():
-                continue
-            sets = self._sets(pattern, matrix[pattern])
-            rows = np.flatnonzero((asked == pattern).all(axis=1))
-            for turn in range(1 if first else len(sets)):
-                rows = rows[~self.holds(v[rows])]
-                # On a grid it would always be the same column that gives way: they take turns.
-                order = (rows + turn) % len(sets) if self._turns(sets) and not first else turn
-                for i in np.unique(order) if len(rows) else ():
-                    part = rows if np.ndim(order) == 0 else rows[order == i]
-                    tried = self._solved_for(sets[i], v[part], matrix[pattern], bounds[pattern])
-                    ok = np.ones(len(part), dtype=bool) if first else self.holds(tried)
-                    v[part[ok]] = tried[ok]
-        return v
-
-    def _turns(self, sets: list[tuple[int, ...]]) -> bool:
-        return any(self.columns[j].levels is not None for j in sets[0])
-
-    def _solved_for(self, chosen: tuple[int, ...], v: Array, matrix: Array, bounds: Array) -> Array:
-        rest = bounds - np.nan_to_num(v) @ matrix.T
-        tried = v.copy()
-        tried[:, chosen] += np.linalg.solve(matrix[:, chosen], rest.T).T
-        return self.space.on_grid(tried)
-
-    def _sets(self, pattern: Mask, matrix: Array) -> list[tuple[int, ...]]:
-        """Sets of columns that equalities (m, k) can be solved for, continuous ones first."""
-        key = pattern.tobytes()
-        if key not in self._solved:
-            named = [int(j) for j in np.flatnonzero(matrix.any(axis=0))]
-            named.sort(key=lambda j: (self.columns[j].levels is not None, self._steps(j), j))
-            every = itertools.islice(itertools.combinations(named, len(matrix)), MOST_TRIED)
-            sets = (c for c in every if np.linalg.matrix_rank(matrix[:, c]) == len(matrix))
-            self._solved[key] = list(itertools.islice(sets, MOST_SETS))
-        return self._solved[key]
-
-    def _steps(self, j: int) -> float:
-        return -float(self.columns[j].levels or 0)
-
 
 def _atoms(conditions: tuple[Condition, ...]) -> dict[int, float]:
     """Single values of continuous columns that conditions give a mass of their own."""
@@ -479,16 +271,4 @@ def _atoms(conditions: tuple[Condition, ...]) -> dict[int, float]:
     for condition in conditions:
         if condition.linear is None or not condition.linear.equality:
             found |= dict(condition.atoms)
-    return found
-
-
-def _independent(conditions: tuple[Condition, ...]) -> list[Condition]:
-    """The linear equalities, without those that say what others have said."""
-    found: list[Condition] = []
-    for condition in conditions:
-        if condition.linear is None or not condition.linear.equality:
-            continue
-        forms = [c.linear.coefficients for c in (*found, condition) if c.linear]
-        if np.linalg.matrix_rank(np.array(forms)) == len(forms):
-            found.append(condition)
     return found

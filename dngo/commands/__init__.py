@@ -1,1 +1,1 @@
-"""Commands of `dngo` that need more than a few lines: a module for each group of them."""
+"""The commands of `dngo`: a module for each group of them, which adds them to the parser and runs them."""

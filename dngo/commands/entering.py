@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dngo.commands.common import study_of
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,13 +56,6 @@ def _given(command: Any, words: str) -> None:
     which.add_argument("--set", nargs="+", metavar="NAME=VALUE", help=words)
 
 
-def _study(arguments: argparse.Namespace) -> Study:
-    from dngo.locate import find_study
-
-    overrides = {"results": arguments.results} if arguments.results else {}
-    return find_study([arguments.config], overrides)
-
-
 def _source(
     study: Study, arguments: argparse.Namespace, kind: str, objective: str | None = None
 ) -> Source:
@@ -83,7 +77,7 @@ def _source(
 def _add(arguments: argparse.Namespace) -> int:
     from dngo.entering import add
 
-    study = _study(arguments)
+    study = study_of(arguments)
     entries = add(study, _source(study, arguments, "user"))
     for entry in entries:
         values = ", ".join(f"{k} = {v}" for k, v in entry.parameters.items())
@@ -95,7 +89,7 @@ def _add(arguments: argparse.Namespace) -> int:
 def _tell(arguments: argparse.Namespace) -> int:
     from dngo.entering import tell
 
-    study = _study(arguments)
+    study = study_of(arguments)
     source = _source(study, arguments, "imported", arguments.objective)
     told = tell(study, source, objective=arguments.objective, skip_invalid=arguments.skip_invalid)
     for place, reason in told.skipped.items():
@@ -110,7 +104,7 @@ def _tell(arguments: argparse.Namespace) -> int:
 def _skip(arguments: argparse.Namespace) -> int:
     from dngo.entering import skip
 
-    skip(_study(arguments), arguments.point, arguments.reason)
+    skip(study_of(arguments), arguments.point, arguments.reason)
     print(f"{arguments.point}: withdrawn")
     return 0
 
@@ -118,7 +112,7 @@ def _skip(arguments: argparse.Namespace) -> int:
 def _retry(arguments: argparse.Namespace) -> int:
     from dngo.retry import retry
 
-    study = _study(arguments)
+    study = study_of(arguments)
     entries = retry(study, since=arguments.since, message=arguments.message)
     ids = [entry.origin["repeats"] for entry in entries]
     print(f"To be evaluated once more: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dngo.commands.common import study_of
 from dngo.errors import UserError
 
 SHOWN = 20  # evaluations that do not come along, by name
@@ -34,10 +35,8 @@ def register(commands: Any) -> None:
 
 def _fork(arguments: argparse.Namespace) -> int:
     from dngo.exchange.fork import fork
-    from dngo.locate import find_study
 
-    overrides = {"results": arguments.results} if arguments.results else {}
-    study = find_study([arguments.config], overrides)
+    study = study_of(arguments)
     old = Path(arguments.old)
     old = old / "archive.h5" if old.is_dir() else old
     values = {}

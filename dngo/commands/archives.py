@@ -1,0 +1,134 @@
+"""`dngo compare`, `verify`, `replay`, `audit`, `export`: what needs nothing but archives."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from dngo.commands.common import finite
+from dngo.errors import UserError
+from dngo.exchange import FORMATS
+
+OTHER_VERSION = 3  # exit status of a replay that only another release can do
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    compare = commands.add_parser("compare", help="studies side by side")
+    compare.add_argument("studies", nargs="+", metavar="STUDY", help="archives, or their folders")
+    compare.add_argument("--json", action="store_true", help="print JSON")
+    compare.add_argument("--html", help="write the curves, too, as this HTML file")
+    compare.set_defaults(run=_compare)
+
+    verify = commands.add_parser("verify", help="check that no value of an archive was altered")
+    verify.add_argument("archive", help="an archive.h5")
+    verify.set_defaults(run=_verify)
+
+    replay = commands.add_parser("replay", help="derive archived batches again and compare")
+    replay.add_argument("archive", help="an archive.h5")
+    replay.add_argument("--iteration", type=int, help="only this one; all of them if left out")
+    replay.set_defaults(run=_replay)
+
+    audit = commands.add_parser("audit", help="why a point was proposed, and what came of it")
+    audit.add_argument("archive", help="an archive.h5")
+    which = audit.add_mutually_exclusive_group(required=True)
+    which.add_argument("--proposal", help="its id, as 7-123")
+    which.add_argument("--all", action="store_true", help="a table of all of them, as CSV")
+    audit.add_argument("--json", action="store_true", help="print JSON")
+    audit.set_defaults(run=_audit)
+
+    export = commands.add_parser("export", help="write an archive in another program's format")
+    export.add_argument("archive", help="an archive.h5")
+    export.add_argument("--format", required=True, choices=FORMATS)
+    export.add_argument("--output", required=True, help="a file; for ro-crate a folder or a .zip")
+    export.add_argument(
+        "--author", help="who ran it, for ro-crate: name, or 'name <ORCID address>'"
+    )
+    export.add_argument(
+        "--license", help="of the data, for ro-crate: https://spdx.org/licenses/..."
+    )
+    export.set_defaults(run=_export)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from dngo.report.compare import document, read, rows, text
+    from dngo.storage.files import replacing
+
+    views = read(arguments.studies)
+    found = rows(views)
+    print(json.dumps(finite(found), indent=1) if arguments.json else text(found), end="")
+    if arguments.html:
+        with replacing(Path(arguments.html)) as temporary:
+            temporary.write_text(document(views), encoding="utf-8")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from dngo.archive import verify
+
+    problems = verify(Path(arguments.archive))
+    for problem in problems:
+        print(f"{arguments.archive}: {problem}")
+    if not problems:
+        print(f"{arguments.archive}: every value has the digest that was recorded")
+    return 1 if problems else 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from dngo.archive import chain_problems, reading
+    from dngo.replay import replay
+    from dngo.workflow.job import bar
+
+    path = Path(arguments.archive)
+    found = set()
+    with reading(path) as file:
+        for problem in chain_problems(file)[:1]:
+            raise UserError(f"{path}: {problem}; replay an untouched copy")
+        every = range(int(file.attrs["iterations"]))
+        for t in every if arguments.iteration is None else [arguments.iteration]:
+            with bar(f"iteration {t}") as progress:
+                verdict = replay(path, t, progress=progress)
+            print(verdict, flush=True)
+            found.add(verdict.verdict)
+    return 1 if "different" in found else OTHER_VERSION if "another version" in found else 0
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    import csv
+
+    from dngo.archive import reading
+    from dngo.audit import audit, audit_all, page
+
+    path = Path(arguments.archive)
+    with reading(path):
+        if not arguments.all:
+            data = audit(path, arguments.proposal)
+            print(json.dumps(finite(data), indent=1) if arguments.json else page(data))
+            return 0
+        rows = audit_all(path)
+    if arguments.json:
+        print(json.dumps(finite(rows), indent=1))
+        return 0
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
+    from dngo.exchange import export
+
+    path, output = Path(arguments.archive), Path(arguments.output)
+    given = {"author": arguments.author, "license": arguments.license}
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and arguments.format != "ro-crate":
+        raise UserError(f"--{next(iter(options))} is for --format ro-crate")
+    with reading(path):
+        export(path, output, arguments.format, **options)
+    print(f"{output}: {arguments.format} of {path}")
+    return 0

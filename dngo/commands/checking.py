@@ -1,0 +1,108 @@
+"""`dngo check`: what can be found out of a configuration before anything is paid for."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dngo.config import Config
+    from dngo.space import Space
+    from dngo.study import Study
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    check = commands.add_parser("check", help="is a configuration valid, and can it be run?")
+    check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    check.add_argument(
+        "--run",
+        dest="trial",
+        action="store_true",
+        help="evaluate one point, outside any study, and show it",
+    )
+    page = check.add_mutually_exclusive_group()
+    page.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
+    page.add_argument("--keys", action="store_true", help="print docs/configuration.md and exit")
+    page.add_argument(
+        "--defaults",
+        action="store_true",
+        help="print the file, each key that is commented out with its default, and exit",
+    )
+    check.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from dngo.config import keys, load, schema, with_defaults
+    from dngo.locate import find_study
+
+    if arguments.schema or arguments.keys:
+        print(schema() if arguments.schema else keys(), end="")
+        return 0
+    config = load([arguments.config])
+    if arguments.defaults:
+        print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
+        return 0
+    study = find_study([arguments.config])
+    space = config.search_space
+    points = config.design_size + config.iterations * config.batch_size
+    size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
+    print(f"{arguments.config}: valid")
+    print(f"Study {config.study}: {config.objective.direction} over {space.k} parameters ({size})")
+    print(
+        f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
+        f"batches of {config.batch_size}, {config.points_per_job} to a job"
+    )
+    print(f"Results in {study.folder}")
+    if config.space_constraints:
+        print(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
+    _warn_of_time(config)
+    if config.transfer:
+        from dngo.archive import transfer
+
+        # A study that has begun has its own copy, and its sources may be gone.
+        if study.archive.exists():
+            sources = transfer.recorded(study.archive)
+        else:
+            sources = transfer.read(config.transfer, space, config.thresholds, beside=study.beside)
+        for earlier in sources:
+            print(f"Learns from {earlier}")
+    return _check_start(study, trial=arguments.trial)
+
+
+def _check_start(study: Study, *, trial: bool) -> int:
+    """Look at the study as it stands, at the objective, and at one evaluation of it if asked to."""
+    from dngo.check import page, resolve, standing, try_point
+
+    begun = standing(study)
+    if begun:
+        print(begun)
+    print(f"Objective: {resolve(study.config)}")
+    if not trial:
+        return 0
+    found = try_point(study)
+    print(f"\n{page(found)}")
+    return 0 if found.outcome.ran else 1
+
+
+def _feasible(space: Space) -> str:
+    """How much of a space keeps its known constraints; raises UserError if nothing is found."""
+    space.feasible.find()
+    share = space.feasible.share()
+    if any(c.gap is not None for c in space.conditions):
+        return "what keeps an equality is drawn directly"
+    return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
+
+
+def _warn_of_time(config: Config) -> None:
+    """Say so where a job may not have time for all of its points."""
+    minutes, seconds = config.resources.evaluate.get("runtime"), config.objective.time_limit
+    if seconds is None or not isinstance(minutes, int | float) or config.points_at_once == "auto":
+        return
+    needed = -(-config.points_per_job // config.points_at_once) * seconds / 60
+    if needed > minutes:
+        print(
+            f"Warning: the points of a job may take {needed:.0f} minutes (points_per_job x "
+            f"objective.time_limit), and resources.evaluate.runtime is {minutes:g}: further jobs go on"
+        )

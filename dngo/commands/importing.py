@@ -1,0 +1,41 @@
+"""`dngo import`: begin a study with evaluations made before."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dngo.commands.common import study_of
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    start = commands.add_parser("import", help="begin a study with evaluations made before")
+    start.add_argument("file", help="CSV, Parquet, or an Optuna study (SQLite, journal)")
+    start.add_argument("--config", default="config.yaml", help="default: config.yaml")
+    start.add_argument("--results", help="folder of the studies, if not the configured one")
+    start.add_argument("--objective", default="objective", help="its column; default: objective")
+    start.add_argument("--study", help="which of several Optuna studies in the file")
+    start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
+    start.set_defaults(run=_import)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from dngo.exchange.warm_start import warm_start
+
+    study = study_of(arguments)
+    found = warm_start(
+        study,
+        Path(arguments.file),
+        objective=arguments.objective,
+        name=arguments.study,
+        skip_invalid=arguments.skip_invalid,
+    )
+    for place, reason in found.skipped.items():
+        print(f"{arguments.file}: {place}: left out: {reason}", file=sys.stderr)
+    counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
+    print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}")
+    print(f"Go on with: dngo run {arguments.config}")
+    return 0

@@ -1,0 +1,88 @@
+"""`dngo status`, `watch`, `serve`, `report`: how a study stands, and what it found."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dngo.commands.common import study_of
+from dngo.errors import UserError
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], words: str) -> Any:
+        command = commands.add_parser(name, help=words)
+        command.add_argument(
+            "config", nargs="?", default="config.yaml", help="default: config.yaml"
+        )
+        command.add_argument("--results", help="folder of the studies, if not the configured one")
+        command.set_defaults(run=run)
+        return command
+
+    status = add("status", _status, "how a study stands, while it runs or afterwards")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    watch = add("watch", _watch, "how a study stands, live, until it is done")
+    watch.add_argument("--interval", type=float, default=2.0, help="seconds; default: 2")
+    serve = add("serve", _serve, "the report in a browser, refreshed as it runs")
+    serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
+    report = add("report", _report, "print what a study found")
+    report.add_argument("--html", help="write the report, too, as this HTML file")
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
+    from dngo.report import format_status, status
+
+    study = study_of(arguments)
+    with reading(study.archive) if study.archive.exists() else contextlib.nullcontext():
+        data = status(study)
+    print(json.dumps(data, indent=1) if arguments.json else format_status(data))
+    return 0
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from dngo.report.watch import watch
+
+    if arguments.interval <= 0:
+        raise UserError(f"--interval: {arguments.interval:g} is not a number of seconds above 0")
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(study_of(arguments), interval=arguments.interval, console=Console())
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from dngo.report.serve import Server
+
+    study = study_of(arguments)
+    try:
+        server = Server(study, arguments.port)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"port {arguments.port}: {error}; try --port 0") from None
+    print(f"{server.address} shows study {study.config.study}; Ctrl-C ends it", flush=True)
+    with server, contextlib.suppress(KeyboardInterrupt):
+        server.serve_forever()
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from dngo.archive import reading
+    from dngo.report import summary
+
+    study = study_of(arguments)
+    if study.header() is None:
+        raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
+    with reading(study.archive):
+        print(summary(study))
+        if arguments.html:
+            from dngo.report.page import write_page
+
+            write_page(study, Path(arguments.html))
+    return 0

@@ -1,0 +1,62 @@
+"""`dngo init`, `dngo run`: a study from an empty folder to a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    init = commands.add_parser("init", help="write a configuration and an objective that runs")
+    init.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    init.add_argument("--study", help="its name; default: the folder's")
+    init.add_argument("--direction", choices=("minimize", "maximize"), help="default: minimize")
+    init.add_argument(
+        "--parameter",
+        action="append",
+        dest="parameters",
+        metavar="WORDS",
+        help="'x 0 1', 'rate 1e-4 1 log', 'layers 1 8', 'kind a,b,c'; one option for each",
+    )
+    init.add_argument(
+        "--objective", help="the command that evaluates a point; default: objective.py"
+    )
+    init.add_argument("--yes", action="store_true", help="ask nothing, also in a terminal")
+    init.set_defaults(run=_init)
+
+    run = commands.add_parser(
+        "run",
+        help="run a study, or go on with it",
+        usage="dngo run [CONFIG] [--results FOLDER] [-- OPTION OF SNAKEMAKE ...]",
+        epilog="dngo run my.yaml -- --profile slurm; -- -n shows what would run; -- --cores 4",
+    )
+    run.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
+    run.add_argument("--results", help="folder of the studies, if not the configured one")
+    run.set_defaults(run=_run)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from rich.prompt import Prompt
+
+    from dngo.init import begin
+
+    path, prompt = Path(arguments.config), Prompt.ask
+    given = {n: getattr(arguments, n) for n in ("study", "direction", "parameters", "objective")}
+    asks = sys.stdin.isatty() and not arguments.yes
+    for file in begin(path, given, prompt if asks else None):
+        print(f"{file}: written")
+    named = "" if arguments.config == "config.yaml" else f" {arguments.config}"
+    print(f"Next: dngo check{named}, then dngo run{named}")
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from dngo.workflow.start import command
+
+    words = command(Path(arguments.config), arguments.results, arguments.snakemake)
+    sys.stdout.flush()
+    os.execv(words[0], words)  # so signals and the exit status are Snakemake's

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize
 
-from dngo.surrogates.gaussian_process import GaussianProcess, Solved
+from dngo.surrogates.evidence import Solved
+from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
 from dngo.types import Array
 

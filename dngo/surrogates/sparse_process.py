@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dngo.surrogates.apart import apart
+from dngo.surrogates.evidence import RULES
 from dngo.surrogates.gaussian_process import (
-    RULES,
     GaussianProcess,
     fit_process,
     inverse_cholesky,

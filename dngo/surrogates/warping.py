@@ -8,8 +8,8 @@ import numpy as np
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.gaussian_process import RULES as PROCESS
-from dngo.surrogates.gaussian_process import Evidence
+from dngo.surrogates.evidence import RULES as PROCESS
+from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.settings import SurrogateKind
 from dngo.types import Array
 

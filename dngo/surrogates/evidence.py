@@ -1,0 +1,189 @@
+"""The evidence of a Gaussian process's hyperparameters: their priors, its value and slope, its mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
+from dngo.types import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessRules:
+    """Priors of a process's hyperparameters, and how their posterior is explored.
+
+    Variances are of standardised targets. Priors are log-normal: a median, and the deviation of the
+    logarithm. What was measured by itself says so.
+    """
+
+    # A lengthscale's median, in units of the unit cube, for one input; it grows with the root of the
+    # number of inputs, as distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a
+    # function of twenty inputs looks like noise before its first hundred observations.
+    lengthscale: float = 0.5
+    lengthscale_deviation: float = 1.0
+    # The noise's variance, as a share of the signal's: little, unless the data say otherwise. Not
+    # measured.
+    noise: float = 1e-3
+    noise_deviation: float = 3.0
+    # Under this share nearly coincident points would be one in float64. Not measured.
+    least_noise: float = 1e-8
+    signal: float = 1.0  # variance; wide about that of the targets. Not measured.
+    signal_deviation: float = 2.0
+    # Variance of the constant mean, which is integrated out, as a share of the signal's. Not measured.
+    constant: float = 1.0
+    # Of a logarithm from its prior's median, at most: no overflow. Never reached in a study.
+    log_limit: float = 18.0
+    # Steps of L-BFGS-B to the mode, and observations from whose mode those with more of them start:
+    # cubic steps are few where a sketch has come close already.
+    steps: int = 60
+    sketch: int = 120
+    steps_after_sketch: int = 12
+    # Where a second search starts, off the prior's medians: a rough function with less noise.
+    rougher_lengthscale: float = 1.5
+    rougher_noise: float = 3.0
+    burn_in: int = 5  # sweeps; few, as the chain starts at the mode
+    # Sweeps between kept samples, and the observations up to which a sweep costs so little that it is in
+    # full. Five measurably help there.
+    thin: int = 5
+    thin_up_to: int = 80
+
+
+RULES = ProcessRules()
+
+
+class Evidence:
+    """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
+
+    Coordinates: log lengthscales (d, or 1 if they are shared), log of the noise's share of the
+    signal, log signal. Given the others the signal scales the whole covariance, so that its
+    density costs nothing.
+    """
+
+    def __init__(self, x: Array, targets: Array, kernel: str, ard: bool) -> None:
+        self.n, self.d = x.shape
+        self.kernel, self.ard = kernel, ard
+        self.x, self.targets = x, targets
+        lengthscale, lengths = RULES.lengthscale * max(self.d, 1) ** 0.5, self.d if ard else 1
+        self.size = lengths + 2
+        medians = np.repeat([lengthscale, RULES.noise, RULES.signal], [lengths, 1, 1])
+        self.prior_mean = np.log(medians)
+        deviations = [RULES.lengthscale_deviation, RULES.noise_deviation, RULES.signal_deviation]
+        self.prior_deviation = np.repeat(deviations, [lengths, 1, 1])
+        self._key: bytes | None = None
+        self._value = (0.0, 0.0)
+
+    def log_prior(self, log: Array) -> float:
+        far = np.abs(log - self.prior_mean) > RULES.log_limit
+        if log[-2] < np.log(RULES.least_noise) or far.any():
+            return -np.inf
+        return -0.5 * float(np.sum(((log - self.prior_mean) / self.prior_deviation) ** 2))
+
+    def __call__(self, log: Array) -> float:
+        prior = self.log_prior(log)
+        if not np.isfinite(prior):
+            return -np.inf
+        key = log[:-1].tobytes()
+        if key != self._key:
+            factor, info = lapack.dpotrf(self._matrix(log)[0].T, lower=1, overwrite_a=1)
+            if info != 0:
+                return -np.inf
+            white, _ = lapack.dtrtrs(factor, self.targets, lower=1)
+            self._value = (float(white @ white), 2.0 * float(np.sum(np.log(np.diag(factor)))))
+            self._key = key
+        misfit, log_det = self._value
+        return prior - 0.5 * (
+            misfit * np.exp(-log[-1]) + log_det + self.n * (log[-1] + np.log(2 * np.pi))
+        )
+
+    def with_gradient(self, log: Array) -> tuple[float, Array]:
+        """The value and its gradient."""
+        prior = self.log_prior(log)
+        matrix, slope, scaled = self._matrix(log)
+        solved = Solved.of(matrix, self.targets)
+        if solved is None or not np.isfinite(prior):
+            return -np.inf, np.zeros_like(log)
+        scale = np.exp(-log[-1])
+        misfit, constant = solved.misfit * scale, self.n * (log[-1] + np.log(2 * np.pi))
+        weight = solved.slope(scale)
+        gradient = -(log - self.prior_mean) / self.prior_deviation**2
+        each = by_lengthscale(scaled, weight * slope)
+        gradient[:-2] += each if self.ard else each.sum()
+        gradient[-2] += np.exp(log[-2]) * float(np.trace(weight))
+        gradient[-1] += 0.5 * (misfit - self.n)
+        return prior - 0.5 * (misfit + solved.log_det + constant), gradient
+
+    def mode(
+        self, start: Array | None = None, iterations: int = RULES.steps
+    ) -> tuple[Array, float]:
+        """The highest mode that quasi-Newton finds from `start`, or from two: a smooth function
+        with little noise, and a rough one."""
+        rougher = np.repeat(
+            [RULES.rougher_lengthscale, RULES.rougher_noise, 0.0],
+            [self.size - 2, 1, 1],
+        )
+        starts = [self.prior_mean, self.prior_mean - rougher] if start is None else [start]
+        low = np.maximum(self.prior_mean - RULES.log_limit, -RULES.log_limit)
+        low[-2] = np.log(RULES.least_noise) + 1e-9
+        bounds = list(zip(low, self.prior_mean + RULES.log_limit - 1e-9, strict=True))
+        best, highest = self.prior_mean, -np.inf
+        for first in starts:
+
+            def descend(log: Array) -> tuple[float, Array]:
+                value, gradient = self.with_gradient(log)
+                return (-value, -gradient) if np.isfinite(value) else (1e25, gradient)
+
+            found = minimize(
+                descend,
+                first,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": iterations},
+            )
+            if -found.fun > highest:
+                best, highest = found.x, float(-found.fun)
+        return best, highest
+
+    def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
+        """Covariance over signal, the kernel's slope, both (n, n), and the scaled inputs."""
+        scaled = self.x * np.exp(-log[:-2])
+        squares = squared_distances(scaled, scaled)
+        matrix, slope = correlation(self.kernel, squares)
+        matrix = matrix + RULES.constant
+        matrix[np.diag_indices(self.n)] += np.exp(log[-2])
+        return matrix, slope, scaled
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a Gaussian density of targets y (n,) needs of their covariance K (n, n).
+
+    misfit: y^T K^-1 y; log_det: `ln |K|`; pull: (n,) K^-1 y; inverse: (n, n) K^-1.
+    """
+
+    misfit: float
+    log_det: float
+    pull: Array
+    inverse: Array
+
+    @classmethod
+    def of(cls, matrix: Array, targets: Array) -> Solved | None:
+        """None where the matrix, which is overwritten, is not positive definite."""
+        factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
+        if info != 0:
+            return None
+        log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        # A third of the operations of solving for an identity; half of the matrix is filled.
+        half, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse = half + half.T
+        inverse[np.diag_indices(len(half))] *= 0.5
+        pull = inverse @ targets
+        return cls(float(targets @ pull), log_det, pull, inverse)
+
+    def slope(self, scale: float = 1.0) -> Array:
+        """Derivative of the log density by the covariance: (n, n). scale: factor on the misfit."""
+        return 0.5 * (scale * np.outer(self.pull, self.pull) - self.inverse)

@@ -6,7 +6,7 @@ clock, a host or a file but the archive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from dngo.batch import RAN, UNTOLD, Beside, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
 from dngo.surrogates import FIT_VERSION
+from dngo.types import Progress
 
 if TYPE_CHECKING:
     from dngo.acquisition import History
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dngo.surrogates import Model, TrainingData
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
-Progress = Callable[[float, str], None]
 
 
 def versions() -> dict[str, int]:

@@ -35,16 +35,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     default. Raises UserError if the study has begun, if the archive was altered or is one of another
     direction, or if nobody says what value earlier points had of a parameter.
     """
-    header = archive.read_header(path)
-    if header is None:
-        raise UserError(f"{path}: there is no such archive")
-    for problem in archive.verify(path)[:1]:
-        raise UserError(f"{path}: {problem}; fork an untouched copy")
-    if header.identity["direction"] != study.config.objective.direction:
-        raise UserError(
-            f"{path}: its objective is to {header.identity['direction']}, and that of study "
-            f"{study.config.study} to {study.config.objective.direction}"
-        )
+    header = _header(path, study)
     values = _values(study.space, archive.read_space(path), dict(given or {}))
     found = _evaluations(path, header.iterations)
     _check_gone(path, study.space, found)
@@ -56,20 +47,16 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
             problems[i] = f"{outcome.status}: nothing is known of it"
         if i in problems:
             continue
-        slot = len(kept)
+        proposal = Proposal(iteration=0, slot=len(kept), parameters=points[i], source=SOURCE)
         place = f"study {header.identity['study']}, proposal {old.id}"
-        kept.append(
-            (
-                Proposal(iteration=0, slot=slot, parameters=points[i], source=SOURCE),
-                replace(
-                    _judged(outcome, study.config.reported),
-                    iteration=0,
-                    slot=slot,
-                    parameters_digest=digest_parameters(points[i]),
-                    metadata={**outcome.metadata, "imported_from": place},
-                ),
-            )
+        own = replace(
+            _judged(outcome, study.config.reported),
+            iteration=0,
+            slot=proposal.slot,
+            parameters_digest=digest_parameters(points[i]),
+            metadata={**outcome.metadata, "imported_from": place},
         )
+        kept.append((proposal, own))
     if not kept:
         why = next(iter(problems.values()), "it has none")
         raise UserError(
@@ -87,6 +74,21 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         "skipped": len(problems),
     }
     return begin_with(study, kept, record, {rows[i].place: problems[i] for i in sorted(problems)})
+
+
+def _header(path: Path, study: Study) -> archive.Header:
+    """The header of an archive that a study may begin with; raises UserError for any other."""
+    header = archive.read_header(path)
+    if header is None:
+        raise UserError(f"{path}: there is no such archive")
+    for problem in archive.verify(path)[:1]:
+        raise UserError(f"{path}: {problem}; fork an untouched copy")
+    if header.identity["direction"] != study.config.objective.direction:
+        raise UserError(
+            f"{path}: its objective is to {header.identity['direction']}, and that of study "
+            f"{study.config.study} to {study.config.objective.direction}"
+        )
+    return header
 
 
 def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:

@@ -186,34 +186,9 @@ class _Description:
             return
         basis = [self._record(batch.training_iterations - 1)] if t else []
         if t:
-            surrogate = self._part(f"#surrogate-{t}", f"/iterations/{t}/surrogate in the archive")
-            self.crate.add_step(
-                "fit",
-                f"#fit-{t}",
-                name=f"Fit of iteration {t}",
-                description=f"Learnt from iterations 0 to {batch.training_iterations - 1}; random "
-                f"stream: seed {batch.seed}, key [{t}, 1]",
-                object=[*basis, self.configuration],
-                result=[surrogate],
-                times=self._fit_times(t),
-            )
-            basis = [
-                surrogate,
-                *basis,
-                *(self.crate.graph.get(f"#batch-{s}") for s in batch.pending),
-            ]
-        proposed = self._part(f"#batch-{t}", f"{rows} of /proposals in the archive")
-        self.crate.add_step(
-            "propose",
-            f"#propose-{t}",
-            name=f"Proposals of iteration {t}",
-            description=f"{len(outcomes)} points, {_count(p.source for p in batch.proposals)}; "
-            f"on {batch.environment.get('host')} ({batch.environment.get('cpu')}); random stream: "
-            f"seed {batch.seed}, key {batch.spawn_key}",
-            object=[*basis, self.configuration],
-            result=[proposed],
-            times=[batch.environment.get("time", math.nan)],
-        )
+            surrogate = self._fit(batch, basis)
+            basis = [surrogate, *basis, *(self._batch(s) for s in batch.pending)]
+        proposed = self._propose(batch, rows, basis)
         own = [o for o, p in zip(outcomes, batch.proposals, strict=True) if not p.told]
         size = batch.points_per_job if self.one_by_one else max(len(own), 1)
         parts = [
@@ -231,6 +206,37 @@ class _Description:
             result=[record],
             times=[json.loads(attributes["merged"]).get("time", math.nan)],
         )
+
+    def _fit(self, batch: Batch, basis: list[Any]) -> Any:
+        t = batch.iteration
+        surrogate = self._part(f"#surrogate-{t}", f"/iterations/{t}/surrogate in the archive")
+        self.crate.add_step(
+            "fit",
+            f"#fit-{t}",
+            name=f"Fit of iteration {t}",
+            description=f"Learnt from iterations 0 to {batch.training_iterations - 1}; random "
+            f"stream: seed {batch.seed}, key [{t}, 1]",
+            object=[*basis, self.configuration],
+            result=[surrogate],
+            times=self._fit_times(t),
+        )
+        return surrogate
+
+    def _propose(self, batch: Batch, rows: str, basis: list[Any]) -> Any:
+        t = batch.iteration
+        proposed = self._part(f"#batch-{t}", f"{rows} of /proposals in the archive")
+        self.crate.add_step(
+            "propose",
+            f"#propose-{t}",
+            name=f"Proposals of iteration {t}",
+            description=f"{len(batch.proposals)} points, {_count(p.source for p in batch.proposals)}; "
+            f"on {batch.environment.get('host')} ({batch.environment.get('cpu')}); random stream: "
+            f"seed {batch.seed}, key {batch.spawn_key}",
+            object=[*basis, self.configuration],
+            result=[proposed],
+            times=[batch.environment.get("time", math.nan)],
+        )
+        return proposed
 
     def _fit_times(self, t: int) -> list[float]:
         with archives.reading(self.archive) as file:
@@ -283,6 +289,9 @@ class _Description:
 
     def _record(self, t: int) -> Any:
         return self.crate.graph.get(f"#record-{t}")
+
+    def _batch(self, t: int) -> Any:
+        return self.crate.graph.get(f"#batch-{t}")
 
     # ---- the run as a whole ---------------------------------------------------------------------
 

@@ -28,7 +28,17 @@ LAYERS = [
     "space",
     "errors kinds provenance storage thresholds types",
 ]
+# The same within the room of the study.
+STUDY_LAYERS = [
+    "study",
+    "evaluating fitting merging planning proposing",
+    "beginning ending",
+    "batches entries note",
+    "records",
+    "paths",
+]
 LONGEST, MOST_PARAMETERS = 60, 8
+LONGEST_MODULE = 500
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +46,15 @@ def graph() -> grimp.ImportGraph:
     return grimp.build_graph("dngo", exclude_type_checking_imports=True, cache_dir=None)
 
 
-def test_every_room_imports_from_lower_ones_alone(graph: grimp.ImportGraph) -> None:
-    rooms = {f"dngo.{name}" for line in LAYERS for name in line.split()}
-    assert graph.find_children("dngo") - rooms == set(), "give them a place in LAYERS"
+@pytest.mark.parametrize(("room", "lines"), [("dngo", LAYERS), ("dngo.study", STUDY_LAYERS)])
+def test_every_room_imports_from_lower_ones_alone(
+    graph: grimp.ImportGraph, room: str, lines: list[str]
+) -> None:
+    rooms = {f"{room}.{name}" for line in lines for name in line.split()}
+    assert graph.find_children(room) == rooms, "give them a place in the layers"
     layers = [
-        grimp.Layer(*(f"dngo.{name}" for name in line.split()), independent=False)
-        for line in LAYERS
+        grimp.Layer(*(f"{room}.{name}" for name in line.split()), independent=False)
+        for line in lines
     ]
     found = graph.find_illegal_dependencies_for_layers(layers)
     chains = [" -> ".join((min(r.heads), *r.middle, min(r.tails))) for d in found for r in d.routes]
@@ -67,3 +80,9 @@ def test_functions_are_short_and_have_few_parameters() -> None:
                 place = path.relative_to(ROOT)
                 found.append(f"{place}: {node.name}: {lines} lines, {parameters} parameters")
     assert found == []
+
+
+def test_modules_are_short() -> None:
+    paths = [*(ROOT / "dngo").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    lines = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in paths}
+    assert {name: n for name, n in lines.items() if n > LONGEST_MODULE} == {}

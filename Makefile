@@ -18,8 +18,10 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 run: $(READY)
 	snakemake --configfile $(STUDY)
 
+# A file's tests share what they set up, and the folder slurm/ mostly waits: three workers keep two
+# cores busy.
 test: $(WHOLE) lint
-	python -m pytest -n 2 --dist loadgroup
+	python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Hours of what `make test` does for seconds: make fuzz SECONDS=3600 SEED=7
 fuzz: $(WHOLE)

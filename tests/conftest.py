@@ -7,12 +7,30 @@ from pathlib import Path
 import pytest
 from toy import Toy
 
+HERE = Path(__file__).parent
+
+# What takes longest begins first, or a worker would be left with it at the end.
+LONGEST = (
+    "slurm/test_study.py",  # mostly waits, as do all tests of that folder
+    "test_module.py",
+    "test_examples.py",
+    "test_exchange.py",
+    "test_old_archives.py",
+    "test_entering.py",
+    "test_faults.py",
+    "test_workflow.py",
+    "test_provenance.py",
+    "test_course.py",
+    "slurm/test_cluster.py",
+    "test_fuzz.py",
+    "test_acquisition_kinds.py",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side (`-n 2`) the tests of a file stay together, and so do all that share the cluster."""
-    for item in items:
-        place = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group(place if place == "slurm" else item.path.name))
+    """Files in the order in which workers (`make test`) are to take them up."""
+    order = {HERE / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -90,6 +92,35 @@ def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) 
     assert not other.folder.exists()
 
 
+@pytest.mark.usefixtures("cluster")
+def test_another_apt_is_waited_for(tmp_path: Path) -> None:
+    """The real apt, on lists of its own, where nothing is installed that is there already."""
+    apt = tmp_path / "apt.conf"
+    apt.write_text(
+        f'Dir::State::lists "{tmp_path}/lists";\n'
+        'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
+    )
+    (tmp_path / "lists").mkdir()
+    missing = tmp_path / "dpkg-query"
+    missing.write_text("#!/bin/sh\nexit 1\n")
+    missing.chmod(0o755)
+    other = Cluster(Path("/tmp") / f"dngo-slurm-apt-{os.getpid()}")
+    other.environment |= {"APT_CONFIG": str(apt), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with (tmp_path / "lists" / "lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        with pytest.raises(RuntimeError, match=r"status 1: slurm/up: another apt .*Could not get"):
+            other.up("--patience", "1")
+        release = threading.Timer(3, fcntl.lockf, (lock, fcntl.LOCK_UN))
+        release.start()
+        try:
+            other.up("--nodes", "1", "--prefix", "other")
+            assert not release.is_alive()
+            assert other.nodes == {"other1": "idle"}
+        finally:
+            release.join()
+            other.down("--purge")
+
+
 def environments() -> list[set[bytes]]:
     """The environment of every process."""
     found = []
@@ -110,6 +141,7 @@ def environments() -> list[set[bytes]]:
         (["/tmp/a b"], "cannot hold the path"),
         (["/tmp/a", "--nodes", "0"], "whole numbers"),
         (["/tmp/a", "--prefix", "9"], "lower-case letters"),
+        (["/tmp/a", "--patience", "long"], "whole number"),
     ],
 )
 def test_up_explains_its_refusal(words: list[str], message: str) -> None:

@@ -24,9 +24,9 @@ def watch(study: Study, *, interval: float, console: Console) -> None:
         return _lines(study, interval, console)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            data = status(study)
-            live.update(screen(study, data), refresh=True)
-            if ended(study, data):
+            over = ended(study)
+            live.update(screen(study, status(study)), refresh=True)
+            if over:
                 return None
             time.sleep(interval)
 
@@ -34,20 +34,23 @@ def watch(study: Study, *, interval: float, console: Console) -> None:
 def _lines(study: Study, interval: float, console: Console) -> None:
     last = ""
     while True:
-        data = status(study)
-        line = one_line(data)
+        over = ended(study)
+        line = one_line(status(study))
         if line != last:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
             console.file.flush()
             last = line
-        if ended(study, data):
+        if over:
             return
         time.sleep(interval)
 
 
-def ended(study: Study, data: dict[str, Any]) -> bool:
-    """Whether everything that the configuration asks for is in the archive."""
-    return data["iterations_merged"] > 0 and not study.plan().iterations
+def ended(study: Study) -> bool:
+    """Whether everything that the configuration asks for is in the archive.
+
+    Asked before the study is looked at: what is shown last is then the end, whatever was merged since.
+    """
+    return study.merged() > 0 and not study.plan().iterations
 
 
 def screen(study: Study, data: dict[str, Any]) -> RenderableType:

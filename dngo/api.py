@@ -35,7 +35,7 @@ from dngo.exchange import package
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.locate import find_study
-from dngo.replay import configuration
+from dngo.replay import configuration, surrogate
 from dngo.report.data import View
 from dngo.report.text import headline
 from dngo.space import Space
@@ -222,14 +222,15 @@ class Session:
     def model(self, iteration: int | None = None) -> Fitted:
         """The surrogate that an iteration was proposed with; the latest one by default.
 
-        Raises UserError if there is none.
+        An earlier one than the archive holds (`archive.surrogates: last`) is read from the stage's
+        file, or fitted again: that takes as long as it took then. Raises UserError if there is none.
         """
         view = self._view
         if iteration is not None:
             held = int(view.table.iteration[-1])
             if not 0 <= iteration <= held:
                 raise UserError(f"{self.path}: has no iteration {iteration}; it holds 0 to {held}")
-            model, _ = archive.read_surrogate(self.path, iteration)
+            model = surrogate(self.path, iteration)
             view = replace(view, model=model, model_iteration=iteration)
         if not view.has_model:
             raise UserError(

@@ -44,6 +44,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     chosen = batch.proposals[slot]
     known = table.iteration < batch.training_iterations
     told = [outcome.status for _, outcome in archive.read_told(path, t)]
+    foreseen = archive.foreseen(path, t, slice(slot, slot + 1)) or {}
     residual = (outcome.objective - chosen.mean) / chosen.std if chosen.std else math.nan
     return {
         "id": chosen.id,
@@ -65,10 +66,10 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
             "time": batch.environment.get("time"),
             "surrogate": _summary(path, t),
             "belief": _belief(batch, table.v[[row]], int(known.sum())),
-            "cost": _cost(path, t, table.x[[row]], batch.config.get("acquisition", {}).get("per")),
+            "cost": _cost(foreseen, batch.config.get("acquisition", {}).get("per")),
         },
         "outcome": {"standardised_residual": residual, **_outcome(outcome)},
-        "constraints": _constraints(path, t, table.x[[row]], batch, outcome),
+        "constraints": _constraints(foreseen, batch, outcome),
         "printed": PointLogs(path.parent / "logs" / "points").read(t, slot),
         "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
         "environment": batch.environment,
@@ -358,27 +359,21 @@ def _belief(batch: Batch, v: Array, evaluations: int) -> float | None:
     return float(np.exp(log_weight(space, v, evaluations)[0])) if believed(space) else None
 
 
-def _cost(path: Path, t: int, x: np.ndarray, per: str | None) -> dict[str, Any] | None:
-    """What the point x (1, d) was expected to cost, by a measure; None if it did not matter."""
-    if per is None:
+def _cost(foreseen: archive.Foreseen, per: str | None) -> dict[str, Any] | None:
+    """What a point was expected to cost, by a measure; None if it did not matter."""
+    if per is None or ("cost", "") not in foreseen:
         return None
-    with archive.reading(path) as file:
-        group = file.get(f"iterations/{t}/surrogate")
-        if group is None or "cost" not in group["model"]:
-            return None
-        from dngo.surrogates.model import Cost
-
-        expected, _ = Cost.load(group["model/cost"]).expected(x)
-    return {"per": per, "expected": float(expected[0])}
+    return {"per": per, "expected": float(foreseen["cost", ""][0])}
 
 
 def _constraints(
-    path: Path, t: int, x: Array, batch: Batch, outcome: Outcome
+    foreseen: archive.Foreseen, batch: Batch, outcome: Outcome
 ) -> dict[str, dict[str, Any]]:
-    """What was expected of each constraint at x (1, d), and what came of it: by name.
+    """What was expected of each constraint at a point, and what came of it: by name.
 
-    threshold: as it was then; held: 1, 0 or None if unknown. probability: of its holding; number:
-    what was reported; mean, std: of it. Only what there is: a design expected nothing.
+    foreseen: at this point alone. threshold: as it was then; held: 1, 0 or None if unknown.
+    probability: of its holding; number: what was reported; mean, std: of it. Only what there is: a
+    design expected nothing.
     """
     told: dict[str, dict[str, Any]] = {
         "threshold": {n: str(threshold) for n, threshold in thresholds_of(batch.config).items()},
@@ -389,14 +384,10 @@ def _constraints(
         name: {key: values[name] for key, values in told.items() if name in values}
         for name in batch.identity["constraints"]
     }
-    model, _ = archive.read_surrogate(path, t)
-    for name in found:
-        belief = model.classifiers.get(name) if model is not None else None
-        if belief is not None:
-            found[name]["probability"] = float(belief.probability(x)[0])
-        if belief is not None and hasattr(belief, "predict"):
-            mean, std = belief.predict(x)
-            found[name] |= {"mean": float(mean[0]), "std": float(std[0])}
+    keys = {"probability": "probability", "base rate": "probability", "mean": "mean", "std": "std"}
+    for (what, name), values in foreseen.items():
+        if what in keys and name in found:
+            found[name][keys[what]] = float(values[0])
     return found
 
 

@@ -164,7 +164,7 @@ class Batch:
     ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
     told: the outcomes of its last proposals, which were measured elsewhere.
     durations: seconds that each proposal is expected to take, where that is modelled; a hint to whoever
-    evaluates, which the archive's models give again.  outlook: what was still
+    evaluates, which the archive keeps as what was foreseen.  outlook: what was still
     to be gained then (`dngo.acquisition.outlook`).  ended: why the study ended instead, of a batch
     without points that is never archived.
     """

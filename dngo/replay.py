@@ -2,7 +2,8 @@
 
 The verdict of an iteration is one of
 
-``identical``         every number of the surrogate and of the proposals has the same bits;
+``identical``         every number of the surrogate and of the proposals has the same bits; of a
+                      surrogate that a later one has replaced in the archive its digest says so;
 ``within tolerance``  the same points, numbers equal to a relative 1e-6 (another machine or library);
 ``different``         neither, with the first number that differs;
 ``another version``   not derived again: this release fits or proposes in another way than the one
@@ -12,11 +13,13 @@ The verdict of an iteration is one of
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -26,6 +29,10 @@ from dngo.batch import Batch, Beside, Proposal
 from dngo.config import Config, upgrade, validate
 from dngo.errors import UserError
 from dngo.space import Space
+from dngo.storage import hdf5
+
+if TYPE_CHECKING:
+    from dngo.surrogates import Model
 
 TOLERANCE = 1e-6
 # The last release with each earlier version of what makes a batch (`dngo.derive.versions`).
@@ -73,20 +80,83 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     baseline = config.acquisition.is_baseline
     if not baseline and (elsewhere := _made_elsewhere(path, batch)):
         return Verdict(t, "another version", elsewhere)
-    fitted = configuration(path, t, stage="fit")
     beside = replace(beside, told=archive.read_told(path, t))
-    model = derive.fit(path, fitted, t, iterations, told=beside.told, progress=progress)
+    model = _fit_again(path, batch, progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
     beside = replace(beside, pending=beside.without_told(pending))
     proposals = derive.propose(path, config, t, iterations, model, beside=beside, progress=progress)
-    arrays = [] if baseline else _surrogates(path, t, model)
+    arrays, rounding = ([], "") if baseline else _surrogates(path, t, model)
     if batch.outlook:
         looked = derive.outlook(path, config, t, iterations, model, proposals, beside=beside)
         arrays += [
             (f"outlook {name}", np.asarray(batch.outlook[name]), np.asarray(looked.get(name)))
             for name in sorted(batch.outlook)
         ]
-    return _compare(t, arrays, batch.evaluated, proposals, space)
+    verdict = _compare(t, arrays, batch.evaluated, proposals, space)
+    if rounding and verdict.verdict == "identical":
+        return Verdict(t, "within tolerance", rounding)
+    return verdict
+
+
+def _fit_again(path: Path, batch: Batch, progress: Callable[[float, str], None] | None) -> Model:
+    """The surrogate of a batch, trained as it was then."""
+    t = batch.iteration
+    config = configuration(path, t, stage="fit")
+    told = archive.read_told(path, t)
+    return derive.fit(path, config, t, batch.training_iterations, told=told, progress=progress)
+
+
+def surrogate(
+    path: Path, t: int, *, progress: Callable[[float, str], None] | None = None
+) -> Model | None:
+    """The surrogate that iteration t of an archive was proposed with; None if it has none.
+
+    The archive's own; or, where a later one has replaced that (`archive.surrogates: last`), the
+    file of the stage if it is still beside the archive, or a new fit, which takes as long as the first.
+    Warns where that has other bits, as it may on another machine. Raises UserError where another
+    release fitted it.
+    """
+    with archive.reading(path):
+        model, _ = archive.read_surrogate(path, t)
+        wanted = _fit_attributes(path, t).get("model_digest")
+        if model is not None or wanted is None:
+            return model
+        if (
+            model := _of_the_stage(path.parent / f"iterations/{t}/surrogate.h5", wanted)
+        ) is not None:
+            return model
+        batch = archive.read_batch(path, t, archive.read_space(path))
+        if archive.prefix_digest(path, batch.training_iterations) != batch.training_digest:
+            raise UserError(f"{path}: iteration {t} was trained on rows with another digest")
+        if elsewhere := _made_elsewhere(path, batch):
+            raise UserError(f"{path}: the surrogate of iteration {t} was {elsewhere}")
+        model = _fit_again(path, batch, progress)
+        with _stored(model) as group:
+            if archive.model_digest(group) != wanted:
+                warnings.warn(
+                    f"{path}: fitted again here, the surrogate of iteration {t} has other bits than "
+                    "the one that proposed it",
+                    stacklevel=2,
+                )
+        return model
+
+
+def _of_the_stage(path: Path, wanted: str) -> Model | None:
+    """The model in a file that a stage has left, if it has the digest that is wanted."""
+    from dngo.surrogates import Model
+
+    with contextlib.suppress(UserError, FileNotFoundError), hdf5.our_own(path) as file:
+        if "model" in file and archive.model_digest(file["model"]) == wanted:
+            return Model.load(file["model"])
+    return None
+
+
+@contextlib.contextmanager
+def _stored(model: Model) -> Iterator[h5py.Group]:
+    """A model as it is stored, in memory."""
+    with h5py.File("replay", "w", driver="core", backing_store=False) as memory:
+        model.save(memory.create_group("model"))
+        yield memory["model"]
 
 
 def _made_elsewhere(path: Path, batch: Batch) -> str:
@@ -148,24 +218,32 @@ def _commit(environment: dict[str, Any]) -> str:
     return str((environment.get("commit") or {}).get("id", "unknown"))
 
 
-def _surrogates(path: Path, t: int, model: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Pairs of arrays, recorded and replayed, of the surrogate."""
-    with (
-        archive.reading(path) as file,
-        h5py.File("replay", "w", driver="core", backing_store=False) as memory,
-    ):
-        model.save(memory.create_group("model"))
-        recorded = archive.contents(file[f"iterations/{t}/surrogate/model"])
-        replayed = archive.contents(memory["model"])
-    names = sorted({*recorded, *replayed})
+def _surrogates(
+    path: Path, t: int, model: Model
+) -> tuple[list[tuple[str, np.ndarray, np.ndarray]], str]:
+    """Pairs of arrays, recorded and replayed, of the surrogate; and what else is not the same of it.
+
+    Of one that the archive has left out there are its digest and, where that differs, the numbers of
+    its summary.
+    """
+    with archive.reading(path) as file, _stored(model) as group:
+        record, replayed = file[f"iterations/{t}/surrogate"], archive.contents(group)
+        if "model" in record:
+            return _pairs("surrogate", archive.contents(record["model"]), replayed), ""
+        if archive.model_digest(group) == record.attrs["model_digest"]:
+            return [], ""
+        summary = json.loads(record.attrs["summary"])
+        difference = "the surrogate has another digest than was recorded"
+        return _pairs("surrogate's", summary, model.summary()), difference
+
+
+def _pairs(
+    what: str, recorded: Mapping[str, Any], replayed: Mapping[str, Any]
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
     nothing = np.array([])
     return [
-        (
-            f"surrogate {n}",
-            np.asarray(recorded.get(n, nothing)),
-            np.asarray(replayed.get(n, nothing)),
-        )
-        for n in names
+        (f"{what} {n}", np.asarray(recorded.get(n, nothing)), np.asarray(replayed.get(n, nothing)))
+        for n in sorted({*recorded, *replayed})
     ]
 
 

@@ -6,7 +6,7 @@ it expected much, so it is also a hard one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from dngo import archive
 from dngo.config import Config
 from dngo.derive import sign
 
-RECENT = 20  # iterations whose constraints are judged: a surrogate is read for each
+RECENT = 20  # iterations whose constraints are judged: the latest say how good the models are now
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,20 @@ def expected_constraints(
     """
     found: dict[str, Expected] = {}
     for t in np.unique(table.iteration)[-iterations:]:
-        model, _ = archive.read_surrogate(path, int(t))
+        foreseen = archive.foreseen(path, int(t)) or {}
         rows = np.flatnonzero(table.iteration == t)
-        for name in sorted({*table.constraints} & {*(model.classifiers if model else ())}):
-            belief = model.classifiers[name]  # type: ignore[union-attr]
-            if belief.is_constant:
+        for name in sorted(table.constraints):
+            if ("probability", name) not in foreseen:
                 continue
             one = found.setdefault(name, Expected(*np.full((3, len(table)), np.nan)))
-            one.probability[rows] = belief.probability(table.x[rows])
-            if hasattr(belief, "predict"):
-                one.mean[rows], one.std[rows] = belief.predict(table.x[rows])
+            one.probability[rows] = foreseen["probability", name]
+            if ("mean", name) in foreseen:
+                one.mean[rows], one.std[rows] = foreseen["mean", name], foreseen["std", name]
     return found
 
 
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
-    from dngo.surrogates.gaussian_process import GaussianProcess
-
     table = archive.read_table(path, thresholds=config.thresholds)
     ok = table.status == "ok"
     y = sign(config) * table.objective
@@ -90,8 +87,8 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
             rows = ok & (table.iteration == t) & ~table.told  # what was told, it knew
             if "surrogate" not in group or not rows.any():
                 continue
-            model, _ = archive.read_surrogate(path, int(t))
-            if model is None or not model.objective:
+            foreseen = archive.foreseen(path, int(t)) or {}
+            if ("density", "all") not in foreseen:
                 continue
             seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
             constant = np.nan  # where all that it learnt from was transferred
@@ -99,14 +96,12 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
                 deviation = max(float(np.std(seen)), 1e-12 * (1.0 + abs(float(np.mean(seen)))))
                 z = (y[rows] - np.mean(seen)) / deviation
                 constant = float(np.mean(-0.5 * z**2 - np.log(deviation * np.sqrt(2 * np.pi))))
-            parts = {"all": model.objective}
-            processes = tuple(c for c in model.objective if isinstance(c, GaussianProcess))
-            if 0 < len(processes) < len(model.objective):
-                others = (c for c in model.objective if not isinstance(c, GaussianProcess))
-                parts |= {"gp": processes, "adaptive_basis": tuple(others)}
-            for part, components in parts.items():
-                judged = replace(model, objective=components)
-                density, level = judged.log_density(table.x[rows], y[rows])
+            judged = rows[table.iteration == t]
+            for part in ("all", "gp", "adaptive_basis"):
+                if ("density", part) not in foreseen:
+                    continue
+                density = foreseen["density", part][judged]
+                level = foreseen["level", part][judged]
                 scores.append(
                     Score(
                         iteration=int(t),

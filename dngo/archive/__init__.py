@@ -1,6 +1,7 @@
 """The archive: one HDF5 file per study, append-only, the system of record."""
 
-from dngo.archive.digests import chain_problems, contents
+from dngo.archive.digests import chain_problems, contents, model_digest
+from dngo.archive.foresight import Foreseen, foreseen
 from dngo.archive.layout import FORMAT_VERSION
 from dngo.archive.reading import (
     Header,
@@ -26,13 +27,16 @@ from dngo.archive.writing import append
 
 __all__ = [
     "FORMAT_VERSION",
+    "Foreseen",
     "Header",
     "Table",
     "append",
     "chain_problems",
     "contents",
     "copy_surrogate",
+    "foreseen",
     "iteration_attributes",
+    "model_digest",
     "prefix_digest",
     "read_batch",
     "read_entered",

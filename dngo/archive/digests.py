@@ -28,8 +28,20 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
         if d.name not in later
     }
     attributes = {k: plain(v) for k, v in group.attrs.items() if k != "digest"}
-    model = contents(group["surrogate"]) if "surrogate" in group else {}
-    return digest(tables, attributes, model)
+    surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
+    if is_replaceable(group):  # then the digest of its model stands for it
+        surrogate = {k: v for k, v in surrogate.items() if not k.startswith(("/model/", "/model@"))}
+    return digest(tables, attributes, surrogate)
+
+
+def is_replaceable(group: h5py.Group) -> bool:
+    """Whether the model of an iteration may be left out of the archive once there is a later one."""
+    return "surrogate" in group and group["surrogate"].attrs.get("kept") == "last"
+
+
+def model_digest(model: h5py.Group) -> str:
+    """The digest of a fitted model as it is stored."""
+    return digest(contents(model))
 
 
 def recorded_columns(group: h5py.Group) -> list[str]:
@@ -50,6 +62,11 @@ def chain_problems(file: h5py.File) -> list[str]:
             problems.append(
                 f"iteration {t} (rows {first} to {first + rows - 1}): its values do not have "
                 "the digest that was recorded"
+            )
+        model = group.get("surrogate/model") if is_replaceable(group) else None
+        if model is not None and model_digest(model) != group["surrogate"].attrs["model_digest"]:
+            problems.append(
+                f"iteration {t}: its surrogate's model does not have the digest that was recorded"
             )
         previous = str(group.attrs["digest"])
     if str(file.attrs["digest"]) != previous:

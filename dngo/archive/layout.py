@@ -15,13 +15,18 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/         attributes: config, versions, columns, outlook, environment, merged
                            (environment of the merge), seed, spawn_key, training_iterations,
                            training_digest, pending, first_row, rows, points_per_job, previous,
-                           digest;  surrogate/ the model
+                           digest
+    /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit, kept,
+                           model_digest;  model/ the fitted model, where `kept` is "last" of the newest
+                           surrogate alone;  foreseen what it said of its batch
+                           (`dngo.archive.foresight`);  told outcomes that it knew beside the prefix
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
                            numbers/NAME/ those of a constraint that has a threshold in both studies
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import h5py
@@ -103,6 +108,16 @@ TRANSFER_ATTRIBUTES: dict[str, type] = {
     "outside": int,
 }
 TRANSFER_ARRAYS = ("v", "x", "y")
+
+
+def foreseen_columns(dataset: h5py.Dataset) -> list[tuple[str, str]]:
+    """What the columns of a surrogate's `foreseen` are, in order; raises ValueError if it is not told."""
+    found = json.loads(str(dataset.attrs.get("columns")))
+    if not isinstance(found, list) or not all(
+        isinstance(c, list) and len(c) == 2 and all(isinstance(w, str) for w in c) for c in found
+    ):
+        raise ValueError(f"{dataset.name}: its columns are not named")
+    return [(what, name) for what, name in found]
 
 
 def columns_of(group: h5py.Group) -> list[h5py.Dataset]:

@@ -344,7 +344,10 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
 
 
 def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
-    """The surrogate that a merged iteration was proposed with, if any, and its settings."""
+    """The surrogate that a merged iteration was proposed with, if the archive holds it, and its settings.
+
+    Where it was left out for a later one, `dngo.replay.surrogate` fits it again.
+    """
     from dngo.surrogates import Model
 
     with reading(path) as file:
@@ -353,7 +356,8 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
             return None, {}
         group = group["surrogate"]
         try:
-            return Model.load(group["model"]), json.loads(group.attrs["settings"])
+            model = Model.load(group["model"]) if "model" in group else None
+            return model, json.loads(group.attrs["settings"])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(
                 f"{path}: the surrogate of iteration {iteration} cannot be read ({error})"
@@ -361,7 +365,10 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
 
 
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
-    """Write the surrogate that a merged iteration was proposed with as a file of its own."""
+    """Write the surrogate that a merged iteration was proposed with as a file of its own.
+
+    Without its model, if a later one has replaced that: who proposes finds the batch in the archive.
+    """
     with (
         reading(path) as file,
         replacing(to) as temporary,

@@ -27,6 +27,7 @@ from dngo.archive.layout import (
     TRANSFER_ARRAYS,
     TRANSFER_ATTRIBUTES,
     columns_of,
+    foreseen_columns,
 )
 from dngo.batch import STATUSES
 from dngo.space import Space
@@ -225,7 +226,7 @@ def _iterations(group: h5py.Group, iterations: int, rows: int, proposals: h5py.G
         if found["training_iterations"] > t or not _below(found["pending"], t):
             raise Unsound(f"{record.name}: learnt from iterations that came after it")
         if "surrogate" in record:
-            _surrogate(_member(record, "surrogate"))
+            _surrogate(_member(record, "surrogate"), size)
     if row != rows:
         raise Unsound(f"it counts {rows} rows, and its iterations have {row}")
 
@@ -234,8 +235,10 @@ def _below(values: Iterable[Any], t: int) -> bool:
     return all(0 <= value < t for value in values)
 
 
-def _surrogate(group: h5py.Group) -> None:
+def _surrogate(group: h5py.Group, rows: int) -> None:
     kinds = {
+        "kept": str,
+        "model_digest": str,
         "settings": dict,
         "acquisition": dict,
         "classifier": dict,
@@ -249,7 +252,14 @@ def _surrogate(group: h5py.Group) -> None:
     for name, kind in kinds.items():
         if name in group.attrs:
             _value(f"{group.name}@{name}", group.attrs[name], kind)
-    _member(group, "model")
+    replaceable = group.attrs.get("kept") == "last"
+    if replaceable and "model_digest" not in group.attrs:
+        raise Unsound(f"{group.name}: has no attribute model_digest")
+    if "model" in group or not replaceable:
+        _member(group, "model")
+    if "foreseen" in group:
+        width = len(foreseen_columns(group["foreseen"]))
+        _array(group, "foreseen", (rows, width), "f")
 
 
 def check_transfer(group: h5py.Group, space: Space) -> None:

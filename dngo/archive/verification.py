@@ -55,6 +55,7 @@ def additions(file: h5py.File) -> list[str]:
         found += _before_their_time(file["proposals"], record)
         found += _empty_groups(record)
         found += _lost_groups(record)
+    found += _lost_model(file, iterations)
     return [*found, *(_empty_groups(file["transfer"]) if "transfer" in file else [])]
 
 
@@ -89,6 +90,14 @@ def _empty_groups(group: h5py.Group) -> Iterator[str]:
             if not len(item) and not len(item.attrs) and name not in MAY_BE_EMPTY:
                 yield f"{item.name}: was added"
             yield from _empty_groups(item)
+
+
+def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
+    """The model of the last surrogate, which no later one has replaced."""
+    records = (file["iterations"][t] for t in reversed(iterations))
+    last = next((record for record in records if "surrogate" in record), None)
+    if last is not None and "model" not in last["surrogate"]:
+        yield f"{last.name}/surrogate/model: is missing"
 
 
 def _lost_groups(record: h5py.Group) -> Iterator[str]:

@@ -3,6 +3,9 @@
 Only `append` writes: it copies the file, appends to the copy, and renames it over the original, so
 that a crash leaves the old archive or the new one. The digest of each iteration covers its own rows,
 its attributes, its surrogate and the digest before: a chain in which every altered value shows.
+
+A surrogate whose attribute `kept` is "last" is in the chain by the digest of its model, so that the
+next one can take the place of the model.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from dngo.archive.digests import genesis_digest, iteration_digest
+from dngo.archive import foresight
+from dngo.archive.digests import genesis_digest, iteration_digest, model_digest
 from dngo.archive.layout import (
     FORMAT_VERSION,
     OPTIONAL_COLUMNS,
@@ -36,6 +40,11 @@ from dngo.storage.text import storable, storable_tree
 
 PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 LEAST_PACKED = 8192  # bytes of an array of a surrogate: below, a chunk costs more than it saves
+# HDF5 of 2016 and later: a seventh less for an archive's many small objects than in the oldest layout.
+LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
+# Appends from one to the next that closes the gaps where models were, which grow by a few per cent of
+# one each time. That takes longer than a plain copy, but not in an archive of fewer iterations.
+SQUEEZED = 32
 DEPTH = 200  # of metadata; an evaluation keeps far less
 
 
@@ -74,8 +83,8 @@ def append(
                 )
             with replacing(path) as temporary:
                 if header:
-                    shutil.copyfile(path, temporary)
-                with h5py.File(temporary, "r+" if header else "w", locking=False) as file:
+                    _copy_archive(path, temporary, batch.iteration, surrogate is not None)
+                with h5py.File(temporary, "r+" if header else "w", **LAYOUT) as file:
                     if not header:
                         _create(file, identity, space, transfer)
                     _append(file, space, batch, outcomes, surrogate, environment or {})
@@ -91,6 +100,38 @@ def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
         return None
     with reading(path):
         return read_header(path, identity)
+
+
+def _copy_archive(path: Path, to: Path, t: int, replaced: bool) -> None:
+    """Copy an archive of t iterations; now and then without the model that a next one replaces."""
+    if replaced and (t < SQUEEZED or t % SQUEEZED == 0):
+        with reading(path) as file:
+            if outdated := _outdated(file, t):
+                with h5py.File(to, "w", **LAYOUT) as target:
+                    _copy_without(file, target, outdated)
+                return
+    shutil.copyfile(path, to)
+
+
+def _outdated(file: h5py.File, t: int) -> str:
+    """The name of the model that is kept until iteration t has one; empty if there is none."""
+    for s in reversed(range(t)):
+        group = file.get(f"iterations/{s}/surrogate")
+        if group is not None:
+            last = group.attrs.get("kept") == "last" and "model" in group
+            return f"{group.name}/model" if last else ""
+    return ""
+
+
+def _copy_without(source: h5py.Group, target: h5py.Group, left_out: str) -> None:
+    """Copy a group's content but for the object of this name."""
+    for name, value in source.attrs.items():
+        target.attrs[name] = value
+    for name, item in source.items():
+        if left_out.startswith(f"{item.name}/"):
+            _copy_without(item, target.create_group(name), left_out)
+        elif item.name != left_out:
+            source.copy(name, target)
 
 
 def _read_back(path: Path, written: Path) -> None:
@@ -182,12 +223,35 @@ def _append(
     group.attrs["previous"] = str(file.attrs["digest"])
     if surrogate is not None:
         with our_own(surrogate) as source:
-            target = group.create_group("surrogate")
-            _copy_packed(source, target)
+            _append_surrogate(file, batch.iteration, source)
     group.attrs["digest"] = iteration_digest(file, group)
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1
     file.attrs["rows"] = first + rows
+
+
+def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
+    """What the fit of iteration t has left, and, as its rows are there, what it foresaw of them."""
+    if outdated := _outdated(file, t):
+        del file[outdated]  # HDF5 takes its room for the next one, as long as the file is open
+    target = file.create_group(f"iterations/{t}/surrogate")
+    _copy_packed(source, target)
+    # Its own fits alone say what is to be kept; a copy from an archive may be without its model.
+    if "kept" not in source.attrs or "model" not in source:
+        return
+    if source.attrs["kept"] == "last":
+        target.attrs["model_digest"] = model_digest(source["model"])
+    if foresight.NAME not in source and not _is_empty(source["model"]):
+        from dngo.surrogates import Model
+
+        found = foresight.of_iteration(file, Model.load(source["model"]), t)
+        if found:
+            foresight.write(target, found, **PACKING)
+
+
+def _is_empty(model: h5py.Group) -> bool:
+    """Whether a model knows nothing, as that of a baseline: to load it would take its time."""
+    return not int(model.attrs["components"]) and not len(model["constraints"])
 
 
 def _copy_packed(source: h5py.Group, target: h5py.Group) -> None:

@@ -139,6 +139,18 @@ class Stop(Section):
     )
 
 
+class Archive(Section):
+    """What the archive holds beside proposals and outcomes, and where they came from: all of these."""
+
+    surrogates: Literal["last", "all"] = Field(
+        "last",
+        description="Whose surrogates it holds. last: the newest one's; one before it can be fitted "
+        "again, as `dngo replay` does, and its digest says whether it is the same. What each has foreseen "
+        "of its batch is kept, so that audits and reports need no fit. all: each, at some half a megabyte "
+        "a batch. A kind of surrogate whose fit begins with earlier ones keeps them all.",
+    )
+
+
 Resource = dict[str, int | float | str]
 
 
@@ -264,6 +276,7 @@ class Config(Section):
         "the same names, whose successful evaluations are copied into this study's archive when it "
         "is created. Cannot change afterwards; the files are then not needed any more.",
     )
+    archive: Archive = Archive()
     resources: Resources = Resources()
 
     @model_validator(mode="before")

@@ -56,6 +56,9 @@ def _fit(
         file.attrs["environment"] = json.dumps(environment)
         file.attrs["seconds"] = time.time() - environment["time"]
         file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
+        # Later fits of some kinds begin with earlier models, and so do their replays.
+        recalls = records.config.surrogate.recalls
+        file.attrs["kept"] = "all" if recalls else records.config.archive.surrogates
         for name, value in _made_from(records, t, beside).items():
             file.attrs[name] = value
         if beside.told:  # and so the rows of the archive that this model knew of

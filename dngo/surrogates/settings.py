@@ -139,6 +139,9 @@ class SurrogateKind(Section):
     embeds_tasks: ClassVar[bool] = False
     """Whether `fit` tells several tasks apart itself; else each other task is an input."""
 
+    recalls: ClassVar[bool] = True
+    """Whether `fit` may ask `Problem.past` for earlier models: the archive then holds all of them."""
+
     fitted_by: ClassVar[str]
     """`module:function`: where `fit` finds what fits this kind, called with the settings second. A
     name, as that module in turn knows these settings, and is not imported to read them."""
@@ -155,6 +158,7 @@ class SurrogateKind(Section):
 
 
 class _Process(SurrogateKind):
+    recalls: ClassVar[bool] = False
     kernel: Literal["matern52", "matern32", "squared_exponential"] = Field(
         default="matern52", description="Covariance function of the Gaussian process."
     )
@@ -208,6 +212,7 @@ class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
     a cost linear in the observations."""
 
     fitted_by: ClassVar[str] = "dngo.surrogates.regression:fit_regression"
+    recalls: ClassVar[bool] = False
     kind: Literal["adaptive_basis"] = "adaptive_basis"
     calibration: Calibration = Field(
         default="out_of_fold",
@@ -251,6 +256,7 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
 
     embeds_tasks: ClassVar[bool] = True
     fitted_by: ClassVar[str] = "dngo.surrogates.bohamiann:fit_bohamiann"
+    recalls: ClassVar[bool] = False
     kind: Literal["bohamiann"] = "bohamiann"
     posterior_samples: int = Field(
         default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."

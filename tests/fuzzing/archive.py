@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import random
 import shutil
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import h5py
 import yaml
 from toy import ROOT
 
-from dngo.archive.digests import genesis_digest, iteration_digest
+from dngo import archive as archives
+from dngo.archive.digests import genesis_digest, is_replaceable, iteration_digest, model_digest
 from fuzzing.damage import damaged_bytes, plant
 from fuzzing.guard import Result, command, guarded, plan
 
@@ -25,9 +29,35 @@ def rechain(file: h5py.File) -> None:
     previous = genesis_digest(file)
     for t in range(int(file.attrs["iterations"])):
         record = file[f"iterations/{t}"]
+        if is_replaceable(record) and "model" in record["surrogate"]:
+            model = record["surrogate/model"]
+            record["surrogate"].attrs["model_digest"] = model_digest(model)
         record.attrs["previous"] = previous
         record.attrs["digest"] = previous = iteration_digest(file, record)
     file.attrs["digest"] = previous
+
+
+@cache
+def recent() -> Path:
+    """An archive of today's layout: an old one's iterations, which keep the last surrogate's model."""
+    folder = Path(tempfile.mkdtemp(prefix="dngo-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    source, path, fitted = ARCHIVES[0], folder / "recent.h5", folder / "surrogate.h5"
+    header = archives.read_header(source)
+    assert header is not None
+    for t in range(header.iterations):
+        batch = archives.read_batch(source, t, archives.read_space(source))
+        archives.copy_surrogate(source, t, fitted)
+        with h5py.File(fitted, "r+") as file:
+            file.attrs["kept"] = "last"
+        archives.append(
+            path,
+            identity=header.identity,
+            batch=batch,
+            outcomes=archives.read_outcomes(source, batch),
+            surrogate=fitted if t else None,
+        )
+    return path
 
 
 def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from dngo.batch import STATUSES
-from fuzzing.archive import ARCHIVES
+from fuzzing.archive import ARCHIVES, recent
 from fuzzing.damage import attribute_of, objects_of
 from fuzzing.guard import Result, command, guarded
 
@@ -19,7 +19,7 @@ from fuzzing.guard import Result, command, guarded
 def corruption(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
     """One thing altered, added or taken away in an archive: `verify` must not pass it."""
     path = folder / "archive.h5"
-    shutil.copy(rng.choice(ARCHIVES), path)
+    shutil.copy(rng.choice([*ARCHIVES, recent()]), path)
     with h5py.File(path, "r+") as file:
         what = corrupt(file, rng)
     result = guarded(command("verify", str(path)))

@@ -1,0 +1,104 @@
+"""What a surrogate foresaw of the batch that it proposed, as the archive keeps it beside the model.
+
+Audits, reports and scores ask nothing else of the surrogates before the newest one, so that an archive
+need not hold these (`archive.surrogates: last`). A matrix with a row for each point of the batch; its
+columns are pairs of what was foreseen and of whom:
+
+    probability NAME   that a constraint holds; `base rate` NAME where nothing but that is known of it
+    mean, std NAME     of the number of a constraint that has a threshold
+    cost ""            expected, where costs are modelled
+    density, level PART   of the outcome that came: its log predictive density, in the objective's units,
+                       and the probability given to a lower value; NaN where the objective did not run.
+                       PART: "all", or of a mixture one kind alone, "gp" or "adaptive_basis"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import h5py
+import numpy as np
+
+from dngo.archive.layout import foreseen_columns
+from dngo.archive.reading import read_surrogate, reading
+from dngo.types import Array
+
+if TYPE_CHECKING:
+    from dngo.surrogates import Model
+
+NAME = "foreseen"  # of the dataset, beside the model
+Foreseen = dict[tuple[str, str], Array]
+
+
+def foresee(model: Model, x: Array, y: Array, constraints: Iterable[str]) -> Foreseen:
+    """What a model foresees at points, by what and of whom: (n,) each.
+
+    x: (n, d) encoded. y: (n,) the objectives that came, of the sign that is minimised, NaN unknown.
+    constraints: names of those to be told of, as far as the model knows them.
+    """
+    found: Foreseen = {}
+    for name in sorted({*constraints} & {*model.classifiers}):
+        belief = model.classifiers[name]
+        what = "base rate" if belief.is_constant else "probability"
+        found[what, name] = belief.probability(x)
+        if hasattr(belief, "predict"):
+            found["mean", name], found["std", name] = belief.predict(x)
+    if model.cost is not None:
+        found["cost", ""] = model.cost.expected(x)[0]
+    known = np.isfinite(y)
+    for part, judged in _parts(model).items():
+        density, level = np.full((2, len(x)), np.nan)
+        if known.any():
+            density[known], level[known] = judged.log_density(x[known], y[known])
+        found["density", part], found["level", part] = density, level
+    return found
+
+
+def _parts(model: Model) -> dict[str, Model]:
+    """A model with its objective, and of a mixture of kinds each kind by itself."""
+    from dngo.surrogates.gaussian_process import GaussianProcess
+
+    processes = tuple(c for c in model.objective if isinstance(c, GaussianProcess))
+    parts = {"all": model.objective} if model.objective else {}
+    if 0 < len(processes) < len(model.objective):
+        others = (c for c in model.objective if not isinstance(c, GaussianProcess))
+        parts |= {"gp": processes, "adaptive_basis": tuple(others)}
+    return {name: replace(model, objective=components) for name, components in parts.items()}
+
+
+def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(None)) -> Foreseen:
+    """What a model foresees of an iteration's rows, or of some of its slots."""
+    identity = json.loads(file.attrs["identity"])
+    attributes = file[f"iterations/{t}"].attrs
+    first, rows = int(attributes["first_row"]), int(attributes["rows"])
+    part = slice(first, first + rows)
+    y = file["outcomes/objective"][part][slots]
+    sign = 1.0 if identity["direction"] == "minimize" else -1.0
+    return foresee(model, file["proposals/x"][part][slots], sign * y, identity["constraints"])
+
+
+def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:
+    """What the surrogate of iteration t foresaw of its batch, or of some of its slots.
+
+    By the model itself in archives that recorded nothing. None where the iteration has no surrogate.
+    """
+    with reading(path) as file:
+        group = file.get(f"iterations/{t}/surrogate")
+        if group is None:
+            return None
+        if NAME in group:
+            values = group[NAME][()][slots]
+            return {(w, n): values[:, j] for j, (w, n) in enumerate(foreseen_columns(group[NAME]))}
+        model, _ = read_surrogate(path, t)
+        return None if model is None else of_iteration(file, model, t, slots)
+
+
+def write(group: h5py.Group, found: Foreseen, **packing: object) -> None:
+    """Into the group of a surrogate."""
+    values = np.column_stack(list(found.values()))
+    dataset = group.create_dataset(NAME, data=values, **packing)
+    dataset.attrs["columns"] = json.dumps([list(key) for key in found])

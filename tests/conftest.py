@@ -12,17 +12,18 @@ HERE = Path(__file__).parent
 # What takes longest begins first, or a worker would be left with it at the end.
 LONGEST = (
     "slurm/test_study.py",  # mostly waits, as do all tests of that folder
-    "test_module.py",
-    "test_examples.py",
-    "test_exchange.py",
-    "test_old_archives.py",
-    "test_entering.py",
-    "test_faults.py",
     "test_workflow.py",
-    "test_provenance.py",
-    "test_course.py",
+    "test_module.py",
+    "test_entering.py",
+    "test_exchange.py",
+    "test_examples.py",
+    "test_old_archives.py",
+    "test_set_up.py",
+    "test_faults.py",
     "slurm/test_cluster.py",
     "test_fuzz.py",
+    "test_course.py",
+    "test_provenance.py",
     "test_acquisition_kinds.py",
 )
 

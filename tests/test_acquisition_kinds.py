@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 from spaces import cube, mixed
-from toy import Toy
+from toy import Toy, advance, finish
 
 from dngo import derive
 from dngo.acquisition import History, Picks, design, propose_batch
@@ -433,20 +433,21 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
         '{"objective":', '{"metadata": {"money": 1 + 99 * (p["x"] > 0.5)}, "objective":'
     )
     objective.write_text(text)
-    for t, kind in enumerate(["random", "{kind: optuna, sampler: tpe}"], 1):
-        toy.configure(iterations=t, batch_size=4, extra=f"acquisition: {kind}\n")
-        toy.snakemake()
     changes = {"results": str(toy.folder / "results"), "surrogate": "gp", "iterations": 4}
-    priced, plain = (
+    random, told, priced, plain = (
         Study(load([toy.folder / "config.yaml"], {**changes, "acquisition": acquisition}))
-        for acquisition in (dict(MONEY), {"kind": "lcb", "trust_region_share": 0.0})
+        for acquisition in (
+            "random",
+            {"kind": "optuna", "sampler": "tpe"},
+            dict(MONEY),
+            {"kind": "lcb", "trust_region_share": 0.0},
+        )
     )
-    for t, then in ((3, priced), (4, plain)):
-        priced.fit(t, toy.folder / f"surrogate{t}.h5")
-        then.propose(t, toy.folder / f"surrogate{t}.h5", toy.folder / "proposals.json")
-        for chunk in range(2):
-            then.evaluate(t, chunk, toy.folder / f"{chunk}.json")
-        then.merge(t, toy.folder / "receipt.json")
+    for t, then in enumerate((random, random, told, priced)):
+        advance(then, t)
+    priced.fit(4, toy.folder / "surrogate.h5")
+    plain.propose(4, toy.folder / "surrogate.h5", toy.folder / "proposals.json")
+    finish(plain, 4)
     return toy
 
 

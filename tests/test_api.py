@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_entering import advance, replays, study_of
-from toy import ROOT, Toy
+from test_entering import replays, study_of
+from toy import ROOT, Toy, advance
 
 import dngo
 from dngo import archive

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import Toy
+from toy import Toy, advance, finish
 
 from dngo import archive, derive
 from dngo.archive import verify
@@ -35,24 +35,6 @@ def study_of(toy: Toy) -> Study:
         "".join(lines) + "surrogate: gp\nclassifier: {networks: {steps: 20, epochs: 1}}\n"
     )
     return Study(load([toy.folder / "config.yaml"], {"results": str(toy.folder / "results")}))
-
-
-def advance(study: Study, t: int, *, merge: bool = True) -> None:
-    """Take iteration t through its stages, as Snakemake would."""
-    folder = study.iteration(t)
-    surrogate = None
-    if t:
-        surrogate = folder / "surrogate.h5"
-        study.fit(t, surrogate)
-    study.propose(t, surrogate, folder / "proposals.json")
-    if merge:
-        finish(study, t)
-
-
-def finish(study: Study, t: int) -> None:
-    for chunk in range(study.num_chunks(t)):
-        study.evaluate(t, chunk, study.iteration(t) / "outcomes" / f"{chunk}.json")
-    study.merge(t, study.iteration(t) / "receipt.json")
 
 
 def points(*found: tuple[float, float]) -> Source:

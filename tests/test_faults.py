@@ -18,7 +18,7 @@ def test_nothing_is_lost_and_nothing_repeated(tmp_path: Path, sort: str) -> None
     if sort == "disk" and shutil.which("gcc") is None:
         pytest.skip("there is no gcc to build the library through which calls fail")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "faults.py"), f"--{sort}", "3", "--seed", "5"],
+        [sys.executable, str(ROOT / "benchmarks" / "faults.py"), f"--{sort}", "2", "--seed", "5"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -19,14 +19,15 @@ import h5py
 import pytest
 from fuzzing.archive import rechain
 from ruamel.yaml import YAML
-from toy import ROOT
+from toy import ROOT, advance
 
 from dngo import archive, derive
 from dngo.audit import audit, audit_all, page
 from dngo.batch import Batch
 from dngo.cli import main
-from dngo.config import CONFIG_VERSION
+from dngo.config import CONFIG_VERSION, load
 from dngo.replay import RELEASES, configuration, replay
+from dngo.study import Study
 
 ARCHIVES = sorted((ROOT / "tests/data/archives").glob("v1-*.h5"))
 OBJECTIVE = """
@@ -171,28 +172,55 @@ def test_what_a_resumed_one_records_of_a_pick_leaves_its_old_rows_as_they_were(o
     assert archive.verify(old) != []
 
 
-def test_they_are_resumed_by_snakemake(old: Path) -> None:
+def resumable(old: Path) -> Path:
+    """The archive where a study of one more iteration of three points has it."""
     document = json.loads(configuration(old, 2).resolved())
     document |= {"iterations": 3, "batch_size": 3}
     study = old.parent / "results" / document["study"]
     study.mkdir(parents=True)
     old.rename(study / "archive.h5")
-    before = archive.read_header(study / "archive.h5")
     with (old.parent / "config.yaml").open("w") as stream:
         YAML().dump(document, stream)
     (old.parent / "f.py").write_text(OBJECTIVE)
+    return study / "archive.h5"
+
+
+def goes_on(path: Path, before: archive.Header) -> None:
+    """It has the iteration more, each of whose points was evaluated once, and is otherwise as it was."""
+    header = archive.read_header(path)
+    assert (before.rows, header.rows, header.iterations) == (20, 23, 4)
+    runs = path.parents[2] / "runs.txt"
+    assert sorted(runs.read_text().split()) == ["3-0", "3-1", "3-2"]
+    assert archive.prefix_digest(path, 3) == before.digest
+    assert archive.verify(path) == []
+    assert replay(path, 3).verdict == "identical"
+
+
+def test_they_are_resumed(old: Path) -> None:
+    path = resumable(old)
+    before = archive.read_header(path)
+    folder = path.parents[2]
+    advance(Study(load([folder / "config.yaml"], {"results": str(folder / "results")})), 3)
+    goes_on(path, before)
+
+
+# With a surrogate, and without one.
+@pytest.mark.parametrize(
+    "old",
+    [path for path in ARCHIVES if path.stem in ("v1-auto", "v1-random")],
+    indirect=True,
+    ids=lambda path: path.stem.removeprefix("v1-"),
+)
+def test_they_are_resumed_by_snakemake(old: Path) -> None:
+    path = resumable(old)
+    before = archive.read_header(path)
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"],
-        cwd=old.parent,
+        cwd=path.parents[2],
         capture_output=True,
         text=True,
         timeout=300,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    header = archive.read_header(study / "archive.h5")
-    assert (before.rows, header.rows, header.iterations) == (20, 23, 4)
-    assert sorted((old.parent / "runs.txt").read_text().split()) == ["3-0", "3-1", "3-2"]
-    assert archive.prefix_digest(study / "archive.h5", 3) == before.digest
-    assert archive.verify(study / "archive.h5") == []
-    assert replay(study / "archive.h5", 3).verdict == "identical"
+    goes_on(path, before)

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dngo.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,7 +39,7 @@ constraints: [small]
 design: {{size: 8}}
 iterations: {iterations}
 batch_size: {batch_size}
-points_per_job: 2
+points_per_job: 4
 surrogate: {{networks: {{steps: 50, epochs: 1}}}}
 classifier: {{networks: {{steps: 50, epochs: 1}}}}
 """
@@ -87,3 +91,22 @@ class Toy:
         output, _ = process.communicate(timeout=timeout)
         assert not check or process.returncode == 0, output
         return output
+
+
+def advance(study: Study, t: int, *, merge: bool = True) -> None:
+    """Take iteration t through its stages in this process, as Snakemake would in one for each."""
+    folder = study.iteration(t)
+    surrogate = None
+    if t:
+        surrogate = folder / "surrogate.h5"
+        study.fit(t, surrogate)
+    study.propose(t, surrogate, folder / "proposals.json")
+    if merge:
+        finish(study, t)
+
+
+def finish(study: Study, t: int) -> None:
+    """Evaluate and merge the batch that was proposed."""
+    for chunk in range(study.num_chunks(t)):
+        study.evaluate(t, chunk, study.iteration(t) / "outcomes" / f"{chunk}.json")
+    study.merge(t, study.iteration(t) / "receipt.json")

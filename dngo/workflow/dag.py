@@ -6,6 +6,7 @@ Iterations that the archive holds are left out of it, and so are their files as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -109,10 +110,11 @@ class Dag:
 
         assert self.plan is not None
         if self.plan.iterations or brief:
-            print(f"Study {self.study.config.study}: {headline(self.study)}", file=sys.stderr)
+            text = f"Study {self.study.config.study}: {headline(self.study)}"
         else:
-            print(summary(self.study), file=sys.stderr)
-            print(f"\nNothing to evaluate: {self.plan.reason}.", file=sys.stderr)
+            text = f"{summary(self.study)}\n\nNothing to evaluate: {self.plan.reason}."
+        with contextlib.suppress(BrokenPipeError):  # nobody reads it: no reason not to run
+            print(text, file=sys.stderr)
 
     @property
     def goes_on(self) -> bool:

@@ -85,6 +85,7 @@ def test_configuration_is_valid(name: str) -> None:
 def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
     options = [f"results={tmp_path}", "iterations=1", "batch_size=6", "design={size: 24}"]
+    options += ["points_per_job=12"]
     done = subprocess.run(
         [
             *command,

@@ -1,6 +1,6 @@
 """What rules are tuned on, and what they are reported on: two sets that share nothing.
 
-Rules and constants of the acquisition are chosen on `TUNED_ON`: random functions of five families of
+Rules and constants of the acquisition are chosen on `TUNED_ON`: random functions of seven families of
 our own, a seed for each. They are reported on `REPORTED_ON`: functions of the BBOB suite, instances
 that nobody tuned on. A rule that helps on the first and not on the second is luck, and goes.
 
@@ -21,7 +21,7 @@ Function = Callable[[Array], Array]
 TUNED_ON = tuple(
     f"{family}{k}s{seed}"
     for k in (5, 10)
-    for family in ("bowl", "waves", "peaks", "ripples", "valley")
+    for family in ("bowl", "waves", "peaks", "ripples", "valley", "sector", "steep")
     for seed in (0, 1)
 )
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
@@ -83,7 +83,33 @@ def valley(k: int, rng: np.random.Generator) -> Function:
     return value
 
 
-FAMILIES = {"bowl": bowl, "waves": waves, "peaks": peaks, "ripples": ripples, "valley": valley}
+def sector(k: int, rng: np.random.Generator) -> Function:
+    """A rotated quadratic, 10⁴ times as steep on one side of its minimum as on the other."""
+    centre, turn = rng.uniform(0.2, 0.8, k), _rotation(k, rng)
+
+    def value(u: Array) -> Array:
+        z = 4 * (u - centre) @ turn
+        return (z**2 * np.where(z > 0, 1e4, 1.0)).sum(axis=1)
+
+    return value
+
+
+def steep(k: int, rng: np.random.Generator) -> Function:
+    """A rotated quadratic, 10⁶ times as steep along its last axis as along its first."""
+    centre, turn = rng.uniform(0.2, 0.8, k), _rotation(k, rng)
+    steepness = np.logspace(0, 6, k)
+    return lambda u: (4 * (u - centre) @ turn) ** 2 @ steepness
+
+
+FAMILIES = {
+    "bowl": bowl,
+    "waves": waves,
+    "peaks": peaks,
+    "ripples": ripples,
+    "valley": valley,
+    "sector": sector,
+    "steep": steep,
+}
 
 
 def drawn(family: str, k: int, seed: int) -> Function:

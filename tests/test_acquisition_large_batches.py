@@ -9,6 +9,7 @@ import pytest
 from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition.candidates import around
 from dngo.acquisition.minima import Descent, minima
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
@@ -111,8 +112,43 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
 
     shared = rng.random((64, 3))
     values = own(np.broadcast_to(shared, (6, 64, 3)))
-    v, found = minima(shared, values, own, step, largest=0.2, rules=Descent(rounds=10))
+    rules = Descent(rounds=10, along_gradient=0)
+    v, found = minima(shared, values, own, step, space=cube(3), largest=0.2, rules=rules)
     np.testing.assert_allclose(found, own(v))
     assert np.all(np.diff(found, axis=1) >= 0)
     assert np.all(found[:, 0] <= values.min(axis=1))
     assert np.abs(v[:, 0] - lowest).max() < 0.03
+
+
+def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
+    """Quadratics 10⁴ times as steep one way as another, turned: random steps do not get far."""
+    rng = np.random.default_rng(6)
+    space, lowest = cube(4), rng.uniform(0.3, 0.7, (6, 4))
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+
+    def own(v: np.ndarray) -> np.ndarray:
+        return ((v - lowest[:, None]) @ turn) ** 2 @ np.logspace(0, 4, 4)
+
+    def step(v: np.ndarray, largest: float) -> np.ndarray:
+        return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+
+    shared = 0.5 * rng.random((64, 4))
+    values = own(np.broadcast_to(shared, (6, 64, 4)))
+
+    def found(evaluations: int, high: float = 1.0) -> np.ndarray:
+        v, value = minima(
+            shared,
+            values,
+            own,
+            step,
+            space=space,
+            largest=0.2,
+            rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
+            bounds=(np.zeros(4), np.full(4, high)),
+        )
+        np.testing.assert_allclose(value, own(v))
+        return np.asarray(v[:, 0])
+
+    assert np.median(np.abs(found(300) - lowest)) < 0.003
+    assert np.median(np.abs(found(0) - lowest)) > 0.03
+    assert found(300, high=0.5).max() == 0.5  # some of the minima lie beyond

@@ -29,9 +29,24 @@ def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
 def test_gradient_of_the_local_likelihood_is_its_derivative():
     model, t = _local_model()
     likelihood = LocalLikelihood(t, model.targets)
-    theta = np.random.default_rng(1).normal(0, 0.3, 7) - np.array([0, 0, 0, 1, 1, 1, 4])
+    theta = np.random.default_rng(1).normal(0, 0.3, 8) - np.array([0, 0, 0, 1, 1, 1, 1, 4])
     numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
     np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)
+
+
+def test_a_turned_valley_is_known_from_few_points_far_from_them_too():
+    """A quadratic in five inputs has 21 coefficients."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+
+    def valley(t: np.ndarray) -> np.ndarray:
+        return np.asarray(((t - 0.2) @ turn) ** 2 @ np.logspace(0, 3, 5))
+
+    t, far = rng.uniform(-1, 1, (40, 5)), 1.4 * rng.uniform(-1, 1, (200, 5))
+    centre, scale = valley(t).mean(), valley(t).std()
+    model = LocalProcess.fit(t, (valley(t) - centre) / scale, rng=rng)
+    error = model.latent(model.features(far))[0][0] - (valley(far) - centre) / scale
+    assert np.sqrt(np.mean(error**2)) < 0.02
 
 
 def test_paths_have_the_moments_of_the_posterior():

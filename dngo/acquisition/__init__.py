@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dngo.acquisition.state import BatchState, Stage
 
 # Raised when the same model, history, settings and random stream give other proposals.
-PROPOSAL_VERSION = 2
+PROPOSAL_VERSION = 3
 
 _HOMES = {
     "BatchState": "state",

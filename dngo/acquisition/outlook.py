@@ -112,7 +112,13 @@ def look_ahead(
         outside = excess(x)
         outside[: len(good)] = 0.0  # known to be feasible
         found, values = minima(
-            shared, draws(x) + outside, own, step, largest=rules.largest_step, rules=rules.descent
+            shared,
+            draws(x) + outside,
+            own,
+            step,
+            space=space,
+            largest=rules.largest_step,
+            rules=rules.descent,
         )
         here = draws(space.encode(best))[:, 0]
         gains = _Gains(model, here)

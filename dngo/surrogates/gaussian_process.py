@@ -103,10 +103,9 @@ class GaussianProcess:
         """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""
         return np.full((len(x), 1), np.sqrt(RULES.constant * self.signal[h]))
 
-    @property
-    def prior_variance(self) -> Array:
-        """Of the function anywhere, before any observation: (H,)."""
-        return self.signal * (1.0 + RULES.constant)
+    def prior_variance(self, x: Array) -> Array:
+        """Of the function before any observation: x (n, d) -> (H, n), or (H, 1) if it is the same."""
+        return self.signal[:, None] * (1.0 + RULES.constant)
 
     def features(self, x: Array) -> Array:
         """x: (n, d) -> z: (n, d + H x N): the inputs, and L^-1 k(X, x) for each sample."""
@@ -121,9 +120,9 @@ class GaussianProcess:
 
     def latent(self, z: Array) -> tuple[Array, Array]:
         """Mean and variance of the function, without noise: two (H, n)."""
-        _, whitened = self.split(z)
+        x, whitened = self.split(z)
         mean = np.einsum("hnk,hk->hn", whitened, self.readout)
-        variance = self.prior_variance[:, None] - np.einsum("hnk,hnk->hn", whitened, whitened)
+        variance = self.prior_variance(x) - np.einsum("hnk,hnk->hn", whitened, whitened)
         return mean, np.maximum(variance, 0.0)
 
     def posterior_covariance(self, a: Array, b: Array) -> Array:

@@ -61,6 +61,7 @@ class ThompsonDraws:
                 values,
                 functions.own,
                 step,
+                space=state.space,
                 largest=search.largest_step,
                 rules=search.descent,
             )

@@ -253,8 +253,10 @@ class RegionModel:
                     values,
                     self._own(draws, penalty),
                     step,
+                    space=space,
                     largest=rules.first_step * half,
                     rules=rules.descent,
+                    bounds=(box.low, box.high),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed

@@ -218,7 +218,7 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
     """This package, with the given settings or the defaults."""
 
     def run(problem: Problem, seed: int) -> Run:
-        result = _design(problem, seed)
+        result = begin(problem, seed)
         noise = np.random.default_rng([seed, 1])
         for t in range(problem.rounds):
             start = time.process_time()
@@ -239,7 +239,7 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
                 rng=np.random.default_rng([seed, 3, t]),
             )
             result.seconds += time.process_time() - start
-            _tell(problem, result, batch.v, noise)
+            tell(problem, result, batch.v, noise)
         return result
 
     return run
@@ -247,23 +247,23 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
 
 def sobol(problem: Problem, seed: int) -> Run:
     """A longer design."""
-    result = _design(problem, seed)
+    result = begin(problem, seed)
     more = design(
         problem.space,
         problem.rounds * problem.batch,
         rng=np.random.default_rng([seed, 4]),
         exclude=result.v,
     )
-    _tell(problem, result, more, np.random.default_rng([seed, 1]))
+    tell(problem, result, more, np.random.default_rng([seed, 1]))
     return result
 
 
 def uniform(problem: Problem, seed: int) -> Run:
     """Random search."""
-    result = _design(problem, seed)
+    result = begin(problem, seed)
     rng = np.random.default_rng([seed, 4])
     more = problem.space.sample(rng.random((problem.rounds * problem.batch, problem.space.k)))
-    _tell(problem, result, more, np.random.default_rng([seed, 1]))
+    tell(problem, result, more, np.random.default_rng([seed, 1]))
     return result
 
 
@@ -271,7 +271,7 @@ def beside(start: Callable[[Space, int], Rival]) -> Method:
     """A rival (rivals.py), told the same design and asked for the same batches."""
 
     def run(problem: Problem, seed: int) -> Run:
-        result = _design(problem, seed)
+        result = begin(problem, seed)
         noise = np.random.default_rng([seed, 1])
         begun = time.process_time()
         rival = start(problem.space, seed)
@@ -279,7 +279,7 @@ def beside(start: Callable[[Space, int], Rival]) -> Method:
         for _ in range(problem.rounds):
             v = rival.ask(problem.batch)
             result.seconds += time.process_time() - begun
-            _tell(problem, result, v, noise)
+            tell(problem, result, v, noise)
             begun = time.process_time()
             rival.tell(v, result.y[-len(v) :])
         result.seconds += time.process_time() - begun
@@ -288,15 +288,15 @@ def beside(start: Callable[[Space, int], Rival]) -> Method:
     return run
 
 
-def _design(problem: Problem, seed: int) -> Run:
+def begin(problem: Problem, seed: int) -> Run:
     rng = np.random.default_rng([seed, 0])
     v = design(problem.space, problem.design, rng=rng, exclude=np.empty((0, problem.space.k)))
     run = Run(np.empty((0, problem.space.k)), np.empty(0))
-    _tell(problem, run, v, np.random.default_rng([seed, 5]))
+    tell(problem, run, v, np.random.default_rng([seed, 5]))
     return run
 
 
-def _tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> None:
+def tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> None:
     run.y = np.concatenate([run.y, problem.evaluate(v, noise)])
     run.v = np.concatenate([run.v, v])
     now = 1 + run.iteration[-1:].max(initial=-1)

@@ -10,7 +10,7 @@ from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.candidates import around
-from dngo.acquisition.minima import Descent, minima
+from dngo.acquisition.minima import Box, Descent, minima
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
 from dngo.space import Space
@@ -113,7 +113,7 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
     shared = rng.random((64, 3))
     values = own(np.broadcast_to(shared, (6, 64, 3)))
     rules = Descent(rounds=10, along_gradient=0)
-    v, found = minima(shared, values, own, step, space=cube(3), largest=0.2, rules=rules)
+    v, found = minima(shared, values, own, step, box=Box.whole(cube(3)), largest=0.2, rules=rules)
     np.testing.assert_allclose(found, own(v))
     assert np.all(np.diff(found, axis=1) >= 0)
     assert np.all(found[:, 0] <= values.min(axis=1))
@@ -141,10 +141,9 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             values,
             own,
             step,
-            space=space,
+            box=Box(space, np.zeros(4), np.full(4, high)),
             largest=0.2,
             rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
-            bounds=(np.zeros(4), np.full(4, high)),
         )
         np.testing.assert_allclose(value, own(v))
         return np.asarray(v[:, 0])

@@ -30,24 +30,46 @@ class Descent:
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared
 
 
+@dataclass(frozen=True)
+class Box:
+    """The part of a box that lies in the space: low, high (k,) coordinates."""
+
+    space: Space
+    low: Array
+    high: Array
+
+    @classmethod
+    def whole(cls, space: Space) -> Box:
+        """All of the space."""
+        return cls(space, np.zeros(space.k), np.ones(space.k))
+
+    @classmethod
+    def around(cls, space: Space, centre: Array, half: float) -> Box:
+        """centre: (1, k) natural values; half: of its side, in units of a parameter's range."""
+        middle = space.unit(centre)[0]
+        return cls(space, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
+
+    def clip(self, v: Array) -> Array:
+        """The nearest points in the box: v (n, k) -> (n, k)."""
+        return self.space.from_unit(np.clip(self.space.unit(v), self.low, self.high))
+
+
 def minima(
     shared: Array,
     values: Array,
     own: Callable[[Array], Array],
     step: Callable[[Array, float], Array],
     *,
-    space: Space,
+    box: Box,
     largest: float,
     rules: Descent,
-    bounds: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
     shared: (n, k) points that all functions are known at; values: (count, n) there. own: each
     function at points of its own, (count, m, k) -> (count, m). step: points (n, k) and the largest
-    step, in units of a parameter's range, to neighbours of them (n, k). bounds: two (k,) coordinates
-    that the gradient does not lead beyond, those of the space if there are none. Returns
-    v (count, m, k) and their values (count, m).
+    step, in units of a parameter's range, to neighbours of them (n, k). box: what the gradient does
+    not lead out of. Returns v (count, m, k) and their values (count, m).
     """
     count, k = len(values), shared.shape[1]
     each = np.arange(count)
@@ -67,7 +89,7 @@ def minima(
         points.append(moved)
         found.append(value)
         largest *= 0.5
-    down = Valley(space, now, own, bounds or (np.zeros(k), np.ones(k)), reach, rules)
+    down = Valley(box, now, own, reach, rules)
     now, lowest = down.follow(lowest)
     points.append(now[:, None])
     found.append(lowest[:, None])
@@ -79,24 +101,23 @@ def minima(
 class Valley:
     """The way down of each function from a point of its own, along the parameters that are continuous.
 
-    v: (count, k) the points. own, bounds: as of `minima`. largest: step, in units of a parameter's
+    v: (count, k) the points. own, box: as of `minima`. largest: step, in units of a parameter's
     range. Every function has a BFGS of its own (Nocedal and Wright 2006, chapter 6), and all go in
     step: one call evaluates what all of them ask for.
     """
 
     def __init__(
         self,
-        space: Space,
+        box: Box,
         v: Array,
         own: Callable[[Array], Array],
-        bounds: tuple[Array, Array],
         largest: float,
         rules: Descent,
     ) -> None:
-        self.space, self.v, self.own, self.largest, self.rules = space, v, own, largest, rules
-        self.free = np.flatnonzero([c.levels is None for c in space.columns])
-        self.low, self.high = (bound[self.free] for bound in bounds)
-        self.u = space.unit(v)
+        self.space, self.v, self.own, self.largest, self.rules = box.space, v, own, largest, rules
+        self.free = np.flatnonzero([c.levels is None for c in box.space.columns])
+        self.low, self.high = box.low[self.free], box.high[self.free]
+        self.u = box.space.unit(v)
 
     def follow(self, value: Array) -> tuple[Array, Array]:
         """From value (count,) down: points (count, k), and their values."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from dngo.acquisition.candidates import around, incumbents, uniform
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Descent, minima
+from dngo.acquisition.minima import Box, Descent, minima
 from dngo.space import Space
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
@@ -111,14 +111,9 @@ def look_ahead(
         x = space.encode(shared)
         outside = excess(x)
         outside[: len(good)] = 0.0  # known to be feasible
+        values, box = draws(x) + outside, Box.whole(space)
         found, values = minima(
-            shared,
-            draws(x) + outside,
-            own,
-            step,
-            space=space,
-            largest=rules.largest_step,
-            rules=rules.descent,
+            shared, values, own, step, box=box, largest=rules.largest_step, rules=rules.descent
         )
         here = draws(space.encode(best))[:, 0]
         gains = _Gains(model, here)

@@ -10,7 +10,7 @@ import numpy as np
 from dngo.acquisition.candidates import around
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
-from dngo.acquisition.minima import Descent, minima
+from dngo.acquisition.minima import Box, Descent, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.surrogates.draws import draw
@@ -61,7 +61,7 @@ class ThompsonDraws:
                 values,
                 functions.own,
                 step,
-                space=state.space,
+                box=Box.whole(state.space),
                 largest=search.largest_step,
                 rules=search.descent,
             )

@@ -18,7 +18,7 @@ import numpy as np
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import boundary_picks, of_draws, penalty
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Descent, minima
+from dngo.acquisition.minima import Box, Descent, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
 from dngo.acquisition.spacing import Spacing, distances
@@ -253,10 +253,9 @@ class RegionModel:
                     values,
                     self._own(draws, penalty),
                     step,
-                    space=space,
+                    box=box,
                     largest=rules.first_step * half,
                     rules=rules.descent,
-                    bounds=(box.low, box.high),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
@@ -272,23 +271,3 @@ class RegionModel:
             return values + penalty(flat).reshape(v.shape[:2])
 
         return own
-
-
-@dataclass(frozen=True)
-class Box:
-    """The part of a box that lies in the space: low, high (k,) coordinates."""
-
-    space: Space
-    half: float
-    low: Array
-    high: Array
-
-    @classmethod
-    def around(cls, space: Space, centre: Array, half: float) -> Box:
-        """centre: (1, k) natural values; half: of its side, in units of a parameter's range."""
-        middle = space.unit(centre)[0]
-        return cls(space, half, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
-
-    def clip(self, v: Array) -> Array:
-        """The nearest points in the box: v (n, k) -> (n, k)."""
-        return self.space.from_unit(np.clip(self.space.unit(v), self.low, self.high))

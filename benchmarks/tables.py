@@ -12,6 +12,7 @@ to say. Needs the repository's history.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+GIT = ("git", "-C", str(ROOT))
 MEASURED = re.compile(r"Measured at `([0-9a-f]{7,40})` \(([^)]+)\): (`[^`]+`(?:, `[^`]+`)*)\.")
 
 
@@ -32,14 +34,16 @@ class Table:
     version: str
     paths: tuple[str, ...]
 
-    def changes(self) -> int:
-        """Commits since then that changed what it measures."""
+    def changes(self) -> int | None:
+        """Commits since then that changed what it measures; None if the commit is not in the history."""
+        if subprocess.run([*GIT, "cat-file", "-e", self.commit], capture_output=True).returncode:
+            return None
         return int(git("rev-list", "--count", f"{self.commit}..HEAD", "--", *self.paths))
 
 
 def git(*arguments: str) -> str:
     """What git prints; raises SystemExit with its words if it fails."""
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+    done = subprocess.run([*GIT, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"git {arguments[0]}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -61,12 +65,15 @@ def main() -> None:
     arguments = parser.parse_args()
     pages = git("ls-files", "*.md").split()
     known = [(table.changes(), table) for page in pages for table in tables(page)]
-    for changes, table in sorted(known, key=lambda each: -each[0]):
+    for changes, table in sorted(
+        known, key=lambda each: -math.inf if each[0] is None else -each[0]
+    ):
         since = f"{changes:4} commits since" if changes else "as it is"
+        since = "commit not found" if changes is None else since
         print(
             f"{since:18} {table.commit} ({table.version})  {table.place}  {', '.join(table.paths)}"
         )
-    old = sum(changes > 0 for changes, _ in known)
+    old = sum(changes != 0 for changes, _ in known)
     print(f"{old} of {len(known)} tables are older than the code that they measure")
     sys.exit(int(arguments.strict and old > 0))
 

@@ -31,3 +31,4 @@ def test_the_command_lists_the_tables_that_are_older_than_their_code() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "benchmarks/README.md" in done.stdout and "tables are older" in done.stdout
+    assert "commit not found" not in done.stdout

@@ -7,6 +7,7 @@ index, and a failed point as the worst value so far.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
 import math
@@ -168,6 +169,7 @@ class TuRBO:
 
     def ask(self, size: int) -> Array:
         import torch
+        from botorch.exceptions.errors import ModelFittingError
         from botorch.fit import fit_gpytorch_mll
         from botorch.generation import MaxPosteriorSampling
         from botorch.models import SingleTaskGP
@@ -194,7 +196,8 @@ class TuRBO:
             outcome_transform=None,
         )
         with max_cholesky_size(float("inf")):
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            with contextlib.suppress(ModelFittingError):  # as it started is better than no batch
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             centre = x[y.argmax()]
             sides = model.covar_module.base_kernel.lengthscale.detach()[0]
             sides = sides / sides.log().mean().exp()

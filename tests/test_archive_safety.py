@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 import yaml
 from fuzzing.archive import ARCHIVES
@@ -20,6 +21,7 @@ from fuzzing.guard import command, guarded, warm
 from test_archive import DOCUMENT, batch_of
 
 from dngo import archive
+from dngo.archive import foresight
 from dngo.batch import Batch, Outcome
 from dngo.config import validate
 from dngo.errors import UserError
@@ -72,6 +74,34 @@ def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> 
     with h5py.File(path, "r+") as file:
         del file["iterations/2/surrogate/model/constraints"]
     assert "/iterations/2/surrogate/model/constraints: is missing" in archive.verify(path)
+
+
+@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
+def test_a_model_whose_arrays_do_not_fit_is_not_asked(tmp_path: Path, source: Path) -> None:
+    """Each of its arrays, as text and with a row or a value too many."""
+    path, model, asked = Path(shutil.copy(source, tmp_path)), "iterations/2/surrogate/model", 0
+    names: list[str] = []
+    with h5py.File(path) as file:
+        file[model].visititems(
+            lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
+        )
+    if not names:
+        pytest.skip("a baseline's model is empty")
+    for name in names:
+        for forge in (lambda a: a.astype("S5"), lambda a: np.concatenate([a, a], axis=-1)):
+            shutil.copy(source, path)
+            with h5py.File(path, "r+") as file:
+                values = np.atleast_1d(file[model][name][()])
+                del file[model][name]
+                file[model][name] = forge(values)
+            try:
+                found, _ = archive.read_surrogate(path, 2)
+            except UserError:
+                continue
+            assert found is not None
+            foresight.of_iteration(h5py.File(path), found, 2)
+            asked += 1
+    assert asked < len(names)  # most were refused
 
 
 def test_a_file_of_the_system_is_not_read(tmp_path: Path) -> None:

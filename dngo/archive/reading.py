@@ -357,6 +357,8 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
         group = group["surrogate"]
         try:
             model = Model.load(group["model"]) if "model" in group else None
+            if model is not None:
+                model.try_out(file["proposals/x"].shape[1])
             return model, json.loads(group.attrs["settings"])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise UserError(

@@ -104,6 +104,20 @@ class Model:
         mean = means @ weight
         return mean, np.sqrt((variances + (means - mean[:, None]) ** 2) @ weight)
 
+    def try_out(self, width: int) -> None:
+        """Ask everything at one point of `width` encoded inputs, which a file may forbid.
+
+        Raises TypeError, ValueError, LookupError, AttributeError or ArithmeticError where arrays that
+        were read do not fit each other.
+        """
+        x = np.full((1, width), 0.5)
+        if self.objective:
+            self.log_density(x, np.zeros(1))
+        for classifier in self.classifiers.values():
+            classifier.probability(x)
+        if self.cost is not None:
+            self.cost.expected(x)
+
     def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
         """What an outcome was believed to be worth, before: two (n,).
 

@@ -31,9 +31,15 @@ def picks(v: np.ndarray, y: np.ndarray) -> np.ndarray:
     ).v
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(4.0, 0.0), (3.7, -11.0), (1e6, 1e3), (1e-5, 2.0)])
-def test_affine_changes_of_the_objective_change_no_pick(scale: float, shift: float) -> None:
-    np.testing.assert_allclose(picks(V, scale * Y + shift), picks(V, Y), rtol=0, atol=1e-5)
+# The last leaves eleven digits of what differs: along the floor of a valley a minimum moves by more.
+@pytest.mark.parametrize(
+    ("scale", "shift", "moved"),
+    [(4.0, 0.0, 1e-5), (3.7, -11.0, 1e-5), (1e6, 1e3, 1e-5), (1e-5, 2.0, 1e-3)],
+)
+def test_affine_changes_of_the_objective_change_no_pick(
+    scale: float, shift: float, moved: float
+) -> None:
+    np.testing.assert_allclose(picks(V, scale * Y + shift), picks(V, Y), rtol=0, atol=moved)
 
 
 def test_the_order_of_the_rows_of_a_batch_changes_no_pick_beyond_chance() -> None:

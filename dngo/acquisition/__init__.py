@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from dngo.acquisition.pipeline import propose_batch
     from dngo.acquisition.state import BatchState, Stage
 
-# Raised when the same model, history, settings and random stream give other proposals.
-PROPOSAL_VERSION = 3
+# Raised by the first release in which the same model, history, settings and random stream give other
+# proposals.
+PROPOSAL_VERSION = 2
 
 _HOMES = {
     "BatchState": "state",

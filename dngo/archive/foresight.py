@@ -4,12 +4,16 @@ Audits, reports and scores ask nothing else of the surrogates before the newest 
 need not hold these (`archive.surrogates: last`). A matrix with a row for each point of the batch; its
 columns are pairs of what was foreseen and of whom:
 
-    probability NAME   that a constraint holds; `base rate` NAME where nothing but that is known of it
-    mean, std NAME     of the number of a constraint that has a threshold
-    cost ""            expected, where costs are modelled
-    density, level PART   of the outcome that came: its log predictive density, in the objective's units,
-                       and the probability given to a lower value; NaN where the objective did not run.
-                       PART: "all", or of a mixture one kind alone, "gp" or "adaptive_basis"
+``probability`` NAME
+    that a constraint holds; ``base rate`` NAME where nothing but that is known of it
+``mean``, ``std`` NAME
+    of the number of a constraint that has a threshold
+``cost``
+    expected, where costs are modelled
+``density``, ``level`` PART
+    of the outcome that came: its log predictive density, in the objective's units, and the probability
+    given to a lower value; NaN where the objective did not run. PART: ``all``, or of a mixture one
+    kind alone, ``gp`` or ``adaptive_basis``
 """
 
 from __future__ import annotations

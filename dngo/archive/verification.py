@@ -101,7 +101,20 @@ def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
 
 
 def _lost_groups(record: h5py.Group) -> Iterator[str]:
-    """Groups that every model has, of which a digest cannot tell where they were empty."""
-    model = record.get("surrogate/model")
-    if isinstance(model, h5py.Group):
-        yield from (f"{model.name}/{n}: is missing" for n in OF_EVERY_MODEL if n not in model)
+    """Groups that every model has, of which a digest cannot tell where they were empty.
+
+    The models of a cost and of a constraint's number stand within that of the objective.
+    """
+    models = list(_groups(record, "surrogate/model"))
+    for each in models:
+        yield from (f"{each.name}/{n}: is missing" for n in OF_EVERY_MODEL if n not in each)
+        models += _groups(each, "cost")
+        for constraints in _groups(each, "constraints"):
+            for name in constraints:
+                models += _groups(constraints, f"{name}/number")
+
+
+def _groups(group: h5py.Group, path: str) -> list[h5py.Group]:
+    """What lies there, if it is a group."""
+    found = group.get(path)
+    return [found] if isinstance(found, h5py.Group) else []

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import shutil
@@ -270,10 +271,10 @@ class Trial:
                 f"{t}-{s}": str(status)
                 for t, s, status in zip(table.iteration, table.slot, table.status, strict=True)
             }
-        repeated = {p: n for p, n in ends.items() if len(n) > 1}
-        in_window = [
-            p for p, n in repeated.items() if any(0 <= t - n[0] <= window for t, _ in self.faults)
-        ]
+        # Seconds from the first end to the nearest fault: how far outside it was. Negative: the end came
+        # after that fault, which had not stopped the objective, or not yet.
+        gaps = {p: [t - n[0] for t, _ in self.faults] for p, n in ends.items() if len(n) > 1}
+        repeated = {p: round(min(gap, key=abs), 3) if gap else math.inf for p, gap in gaps.items()}
         # An objective or its wrapper that is killed has failed: that is what is written down.
         aimed = sum(kind in ("objective", "wrapper") for _, kind in self.faults)
         killed = sorted(p for p, status in statuses.items() if status == "failed")[:aimed]
@@ -290,8 +291,8 @@ class Trial:
             "killed": killed,
             "missing": POINTS - len(statuses),
             "not_ok": {p: s for p, s in statuses.items() if s != "ok"},
-            "repeated": sorted(set(repeated) - set(in_window)),
-            "in_window": sorted(in_window),
+            "repeated": {p: gap for p, gap in repeated.items() if not 0 <= gap <= window},
+            "in_window": {p: gap for p, gap in repeated.items() if 0 <= gap <= window},
             # Ours, and not of Snakemake itself on a disk that refuses.
             "tracebacks": sum(
                 f'"{ROOT}/dngo/' in part.split("Error:")[0]

@@ -3,12 +3,13 @@
     python benchmarks/faults.py --kills 200 --disk 60 --clock 20 --seed 1
 
 Kills: SIGKILL at random moments to Snakemake with all its processes, to Snakemake alone, to one job,
-to an objective, to the wrapper around one, to what starts them, to a merge, to a fit or proposal.
-Disk: one call, or some in a row, of those that write below the results fails with ENOSPC, EIO or EROFS,
-in every process of the run (a library that is loaded before the C library; needs gcc). Clock: the time
-of day jumps by up to a day, in every process of the run, by the same library. Whenever Snakemake has
-ended, the same command is typed again. A line of JSON for each study, then a table; exit status 1 if
-anything was lost, or repeated although it had ended longer than --window seconds before the fault.
+to an objective, to the wrapper around one (every third study has it, and reports in the file), to what
+starts them, to a merge, to a fit or proposal. Disk: one call, or some in a row, of those that write
+below the results fails with ENOSPC, EIO or EROFS, in every process of the run (a library that is loaded
+before the C library; needs gcc). Clock: the time of day jumps by up to a day, in every process of the
+run, by the same library. Whenever Snakemake has ended, the same command is typed again. A line of JSON
+for each study, then a table; exit status 1 if anything was lost, or repeated although it had ended
+longer than --window seconds before the fault.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ x = json.load(sys.stdin)["x"]
 note("start")
 time.sleep(random.Random(x).uniform(0.1, 1.0))
 note("end")
-print(x)
+if len(sys.argv) > 2:
+    with open(sys.argv[2] + ".part", "w") as stream:
+        stream.write(f"{x}" + chr(10))
+    os.rename(sys.argv[2] + ".part", sys.argv[2])
+else:
+    print(x)
 """
 
 CONFIG = """
@@ -197,7 +203,8 @@ class Trial:
         command = f"{sys.executable} {folder}/objective.py {self.events_file}"
         if wrapped:  # a shell that waits for its child, as many a launcher does
             (folder / "wrapper.sh").write_text('"$@"\nstatus=$?\nexit $status\n')
-            command = f"bash {folder}/wrapper.sh {command}"
+            # What goes on behind it when its supervisor is dead can report in the file only.
+            command = f"bash {folder}/wrapper.sh {command} {{outcome}}"
         (folder / "objective.py").write_text(OBJECTIVE)
         (folder / "config.yaml").write_text(CONFIG.format(command=command))
 

@@ -1,6 +1,6 @@
 """What rules are tuned on, and what they are reported on: two sets that share nothing.
 
-Rules and constants of the acquisition are chosen on `TUNED_ON`: random functions of seven families of
+Rules and constants of the acquisition are chosen on `TUNED_ON`: random functions of families of
 our own, a seed for each. They are reported on `REPORTED_ON`: functions of the BBOB suite, instances
 that nobody tuned on. A rule that helps on the first and not on the second is luck, and goes.
 
@@ -101,6 +101,19 @@ def steep(k: int, rng: np.random.Generator) -> Function:
     return lambda u: (4 * (u - centre) @ turn) ** 2 @ steepness
 
 
+def fractal(k: int, rng: np.random.Generator) -> Function:
+    """Ripples upon ripples: eight octaves of a cosine along each of its turned axes; minimum 0."""
+    centre, turn = rng.uniform(0.3, 0.7, k), _rotation(k, rng)
+    octaves = 3.0 ** np.arange(8)
+
+    def value(u: Array) -> Array:
+        z = (u - centre) @ turn
+        heights = (1 - np.cos(2 * np.pi * octaves * z[..., None])) @ (0.5 ** np.arange(8))
+        return heights.mean(axis=1) ** 2 + (z**2).mean(axis=1)
+
+    return value
+
+
 FAMILIES = {
     "bowl": bowl,
     "waves": waves,
@@ -109,6 +122,7 @@ FAMILIES = {
     "valley": valley,
     "sector": sector,
     "steep": steep,
+    "fractal": fractal,
 }
 
 

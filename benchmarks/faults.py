@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KILLS = ("group", "main", "job", "objective", "wrapper", "starter", "merge", "model")
 ERRORS = {"ENOSPC": 28, "EIO": 5, "EROFS": 30}
 POINTS = 18
+REACH = 0.05  # seconds until a kill has reached all whom it ends, one after another
 
 OBJECTIVE = """
 import json, os, random, sys, time
@@ -298,8 +299,8 @@ class Trial:
             "killed": killed,
             "missing": POINTS - len(statuses),
             "not_ok": {p: s for p, s in statuses.items() if s != "ok"},
-            "repeated": {p: gap for p, gap in repeated.items() if not 0 <= gap <= window},
-            "in_window": {p: gap for p, gap in repeated.items() if 0 <= gap <= window},
+            "repeated": {p: g for p, g in repeated.items() if not -REACH <= g <= window},
+            "in_window": {p: g for p, g in repeated.items() if -REACH <= g <= window},
             # Ours, and not of Snakemake itself on a disk that refuses.
             "tracebacks": sum(
                 f'"{ROOT}/dngo/' in part.split("Error:")[0]

@@ -215,35 +215,38 @@ class TuRBO:
 
 
 class LogEI:
-    """BoTorch one point at a time: SingleTaskGP, Matern 5/2, and log expected improvement.
+    """BoTorch's log expected improvement: SingleTaskGP, Matern 5/2; of a batch, one point after another.
 
     The Gaussian process has BoTorch's own priors (Hvarfner et al. 2024); 8 restarts from 512 raw
-    samples climb the acquisition.
+    samples climb the acquisition. In a batch those chosen before are pending, and the expectation is
+    over BoTorch's own number of samples (`qLogExpectedImprovement`, as Ax chooses batches).
     """
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space, self.rng = space, np.random.default_rng([seed, 6])
         self.x, self.y = np.empty((0, space.k)), np.empty(0)
+        self.worst = -np.inf
 
     def tell(self, v: Array, y: Array) -> None:
+        self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
         self.x = np.concatenate([self.x, self.space.unit(v)])
-        self.y = np.concatenate([self.y, y])
+        self.y = np.concatenate([self.y, _filled(y, self.worst)])
 
     def ask(self, size: int) -> Array:
         import torch
-        from botorch.acquisition import LogExpectedImprovement
+        from botorch.acquisition import LogExpectedImprovement, qLogExpectedImprovement
         from botorch.optim import optimize_acqf
 
         torch.manual_seed(int(self.rng.integers(2**31)))
-        acquisition = LogExpectedImprovement(
-            matern_gp(self.x, -self.y), best_f=float(np.max(-self.y))
-        )
+        kind = LogExpectedImprovement if size == 1 else qLogExpectedImprovement
+        acquisition = kind(matern_gp(self.x, -self.y), best_f=float(np.max(-self.y)))
         pick, _ = optimize_acqf(
             acquisition,
             bounds=torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, self.space.k),
             q=size,
             num_restarts=8,
             raw_samples=512,
+            sequential=size > 1,
         )
         return self.space.from_unit(pick.numpy())
 
@@ -254,6 +257,7 @@ def installed() -> dict[str, type[Rival]]:
         "optuna_tpe": ("optuna", OptunaTPE),
         "cma_es": ("cmaes", CMAES),
         "turbo": ("botorch", TuRBO),
+        "log_ei": ("botorch", LogEI),
     }
     return {n: rival for n, (package, rival) in rivals.items() if importlib.util.find_spec(package)}
 

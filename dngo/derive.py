@@ -83,6 +83,7 @@ def training_data(
         constraints={COMPLETED: completed, **table.constraints},
         numbers=table.numbers,
         thresholds=config.thresholds,
+        noise=table.noise,
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
         batch=table.iteration,
         earlier=tuple(EarlierTask(one.x, one.y) for one in earlier),
@@ -324,4 +325,5 @@ def _history(path: Path, config: Config, iterations: int, beside: Beside) -> His
         pending=_points(space, [*beside.pending, *beside.given]),
         iteration=table.iteration,
         constraints=table.constraints,
+        noise=table.noise,
     )

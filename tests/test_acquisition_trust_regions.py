@@ -28,7 +28,7 @@ def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
 
 def test_gradient_of_the_local_likelihood_is_its_derivative():
     model, t = _local_model()
-    likelihood = LocalLikelihood(t, model.targets)
+    likelihood = LocalLikelihood(t, model.targets, np.geomspace(0.2, 5, len(t)))
     theta = np.random.default_rng(1).normal(0, 0.3, 8) - np.array([0, 0, 0, 1, 1, 1, 1, 4])
     numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
     np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -22,7 +23,7 @@ from dngo.surrogates.data import TargetScale
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import one_thread
-from dngo.surrogates.problem import Problem
+from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.regression import _LeftOut, fit_regression, folds
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 from dngo.surrogates.slice_sampling import slice_sample
@@ -151,24 +152,29 @@ def test_slice_sampler_refuses_an_impossible_start():
         )
 
 
-def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point():
+@pytest.mark.parametrize("reported", [False, True])
+def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point(reported):
     data = _data(30, seed=3)
     x, y = data.x, np.nan_to_num(data.y)
     rng = np.random.default_rng(1)
     fold = folds(30, 3, rng)
     rows = [np.flatnonzero(fold != k) for k in range(3)]
     networks = train_networks(x, y, rows, NETWORKS, loss="squared", rng=rng)
-    left_out = _LeftOut.fit(x, y, networks, fold, rng)
+    noise = ReportedNoise.of(np.geomspace(0.01, 1, 30)) if reported else None
+    problem = Problem(x, y, noise=noise)
+    left_out = _LeftOut.fit(problem, networks, fold, rng)
+    relative = problem.relative_noise
     log_ridge, log_inflation, log_noise = -1.0, 0.7, -2.0
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
     expected = []
     for k, network in enumerate(networks):
         phi = network.features(x)
-        kernel = beta * phi[rows[k]].T @ phi[rows[k]] + alpha * np.eye(phi.shape[1])
-        mean = phi @ (beta * np.linalg.solve(kernel, phi[rows[k]].T @ y[rows[k]]))
+        each = phi[rows[k]] / relative[rows[k], None]
+        kernel = beta * phi[rows[k]].T @ each + alpha * np.eye(phi.shape[1])
+        mean = phi @ (beta * np.linalg.solve(kernel, each.T @ y[rows[k]]))
         spread = np.einsum("nd,nd->n", phi, np.linalg.solve(kernel, phi.T).T)
-        deviation = np.sqrt(np.exp(log_inflation) * spread + 1 / beta)
+        deviation = np.sqrt(np.exp(log_inflation) * spread + relative / beta)
         expected += list(stats.norm.logpdf(y, mean, deviation)[fold == k])
     found = left_out.mean_log_density(np.array([log_ridge, log_inflation, log_noise]))
     assert found == pytest.approx(np.mean(expected), rel=1e-9)
@@ -558,6 +564,42 @@ def test_duplicates_that_disagree_are_noise():
         mean, variance = c.predict(c.features(x))
         assert np.abs(mean).max() < 0.5
         assert variance.min() > 0.3
+
+
+@pytest.mark.parametrize("kind", ["gp", "adaptive_basis"])
+@pytest.mark.parametrize("n", [40, 120])
+def test_a_model_heeds_how_precise_an_outcome_is_said_to_be(kind, n):
+    rng = np.random.default_rng(n)
+    x, exact = rng.random((n, 2)), np.arange(n) % 2 == 0
+    truth = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
+    noise = np.where(exact, 0.01, 1.0)
+    y = truth + noise * rng.standard_normal(n)
+    told = TrainingData(x, y, noise=noise)
+    gp = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+    chosen = gp if kind == "gp" else BASIS
+    errors = []
+    for data in (told, TrainingData(x, y)):
+        model = fit_model(data, chosen, rng=np.random.default_rng(1))
+        mean, _ = model.predict(x)
+        errors.append(np.sqrt(np.mean((mean - truth) ** 2)))
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_noise_that_nobody_reported_changes_no_bit():
+    data = _data(60, seed=1)
+    silent = replace(data, noise=np.full(60, np.nan))
+    one, other = (fit_model(d, QUICK, rng=np.random.default_rng(0)) for d in (data, silent))
+    for a, b in zip(one.objective, other.objective, strict=True):
+        np.testing.assert_array_equal(a.noise, b.noise)
+    np.testing.assert_array_equal(one.predict(data.x), other.predict(data.x))
+
+
+def test_reported_noise_is_relative_to_its_level_and_bounded():
+    noise = ReportedNoise.of(np.array([0.25, 4.0, np.nan, 0.0]))
+    assert noise.level == pytest.approx(1.0)
+    np.testing.assert_allclose(noise.relative, [0.25, 4.0, 1.0, 1e-3])
+    assert ReportedNoise.of(np.full(3, np.nan)) is None
+    assert ReportedNoise.of(np.zeros(3)) is None
 
 
 def test_a_model_without_an_ok_row_still_knows_the_constraints():

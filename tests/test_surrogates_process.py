@@ -20,7 +20,7 @@ from dngo.surrogates.gaussian_process import RULES, Evidence, GaussianProcess, f
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
 from dngo.surrogates.network import Network
-from dngo.surrogates.problem import Problem
+from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.surrogates.sparse_process import fit_sparse_process
@@ -64,17 +64,20 @@ def _refit(process: GaussianProcess, x: np.ndarray, y: np.ndarray, h: int) -> Ga
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("ard", [True, False])
-def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard):
+@pytest.mark.parametrize("reported", [False, True])
+def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard, reported):
     rng = np.random.default_rng(0)
     x, y = rng.random((9, 3)), rng.standard_normal(9)
-    evidence = Evidence(x, y, kernel, ard)
+    noise = ReportedNoise.of(rng.exponential(size=9)) if reported else None
+    problem = Problem(x, y, noise=noise)
+    evidence = Evidence(problem, kernel, ard)
     log = np.r_[rng.uniform(-1, 1, evidence.size - 2), -2.0, 0.3]
     lengthscales = log[:-2] if ard else np.repeat(log[:1], 3)
     signal = np.exp([log[-1]])
     process = GaussianProcess(
         x[:0], y[:0], lengthscales[None], signal, signal * np.exp(log[-2]), kernel
     )
-    dense = process.covariance(x, x)[0] + process.noise[0] * np.eye(9)
+    dense = process.covariance(x, x)[0] + process.noise[0] * np.diag(problem.relative_noise)
     expected = stats.multivariate_normal.logpdf(y, np.zeros(9), dense)
     assert evidence(log) - evidence.log_prior(log) == pytest.approx(expected, rel=1e-9)
     value, gradient = evidence.with_gradient(log)
@@ -86,12 +89,14 @@ def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_posterior_is_that_of_the_joint_gaussian(kernel):
-    process = _process(0, kernel=kernel)
+@pytest.mark.parametrize("relative", [np.empty(0), np.geomspace(0.1, 10, 6)])
+def test_posterior_is_that_of_the_joint_gaussian(kernel, relative):
+    process = _process(0, kernel=kernel, relative_noise=relative)
+    noise = np.diag(relative if len(relative) else np.ones(6))
     new = np.random.default_rng(1).random((4, 2))
     mean, variance = process.predict(process.features(new))
     for h in range(2):
-        data = process.covariance(process.x, process.x)[h] + process.noise[h] * np.eye(6)
+        data = process.covariance(process.x, process.x)[h] + process.noise[h] * noise
         cross = process.covariance(new, process.x)[h]
         np.testing.assert_allclose(mean[:, h], cross @ np.linalg.solve(data, process.targets))
         prior = process.signal[h] * (1 + RULES.constant) + process.noise[h]
@@ -178,17 +183,25 @@ def test_diagnostics_of_a_chain_tell_independent_samples_from_sticky_ones():
 
 
 @pytest.mark.parametrize("n", [20, 40])
-def test_sparse_process_with_every_input_inducing_is_the_exact_one(n):
+@pytest.mark.parametrize("reported", [False, True])
+def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
     rng = np.random.default_rng(0)
     x, y = (
         stats.qmc.Halton(2, rng=rng).random(n),
         rng.standard_normal(n),
     )  # none too close to another
     fold, rows = np.arange(n) % 4, np.arange(n)
-    fit = fit_sparse_process(Problem(x, y), GP, n, fold, rows, rng=rng)
+    noise = ReportedNoise.of(np.geomspace(0.05, 0.5, n)) if reported else None
+    fit = fit_sparse_process(Problem(x, y, noise=noise), GP, n, fold, rows, rng=rng)
     (sparse,), density = fit.components, fit.trial.log_density
     exact = GaussianProcess(
-        x, y, sparse.log_lengthscales, sparse.signal, sparse.noise, sparse.kernel
+        x,
+        y,
+        sparse.log_lengthscales,
+        sparse.signal,
+        sparse.noise,
+        sparse.kernel,
+        relative_noise=np.empty(0) if noise is None else noise.relative,
     )
     new = rng.random((30, 2))
     for a, b in zip(

@@ -18,6 +18,7 @@ class History:
     v: (n, k) natural values of finished points; y: (n,) their objective, minimised, NaN where they
     have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
     was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
+    noise: (n,) standard deviation of each value of y as reported, NaN unknown; empty: of none.
     Raises ValueError where lengths differ.
     """
 
@@ -26,6 +27,7 @@ class History:
     pending: Array = field(default_factory=lambda: np.empty((0, 0)))
     iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     constraints: dict[str, Array] = field(default_factory=dict)
+    noise: Array = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         v = np.asarray(self.v, dtype=float)
@@ -35,7 +37,9 @@ class History:
         )
         if len(self.iteration) == 0:
             object.__setattr__(self, "iteration", np.arange(len(v)))
-        for column in (self.y, self.iteration, *self.constraints.values()):
+        if len(self.noise) == 0:
+            object.__setattr__(self, "noise", np.full(len(v), np.nan))
+        for column in (self.y, self.iteration, self.noise, *self.constraints.values()):
             if len(column) != len(v):
                 raise ValueError(f"{len(v)} points, and a column of {len(column)}")
 

@@ -44,6 +44,7 @@ class TrainingData:
     x: (n, d) encoded inputs in the unit cube.
     y: (n,) objective, minimised; NaN unless the outcome is ok.
     constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
+    noise: (n,) standard deviation of each value of y, as reported; NaN unknown. None: of none.
     log_cost: (n,) ln of what each evaluation cost, NaN unknown; None: costs are not modelled.
     batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
     earlier: related studies, each a task of its own that the objective may resemble.
@@ -54,6 +55,7 @@ class TrainingData:
     x: Array
     y: Array
     constraints: dict[str, Array] = field(default_factory=dict)
+    noise: Array | None = None
     log_cost: Array | None = None
     batch: Array | None = None
     earlier: tuple[EarlierTask, ...] = ()
@@ -67,7 +69,7 @@ class TrainingData:
             raise ValueError(
                 f"x must be a matrix of n rows and d columns, not of shape {self.x.shape}"
             )
-        columns = {"y": self.y, "log_cost": self.log_cost, "batch": self.batch}
+        columns = {"y": self.y, "noise": self.noise, "log_cost": self.log_cost, "batch": self.batch}
         for name, column in {**columns, **self.constraints, **self.numbers}.items():
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have shape ({n},), not {column.shape}")

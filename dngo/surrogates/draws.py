@@ -195,7 +195,7 @@ def _rest(process: GaussianProcess, h: int) -> Array:
     """A root of I - R K R^T, R the reduction and K the prior covariance at the process's inputs."""
     reduction = process.reduction[h]
     if not process.is_sparse:
-        return reduction * np.sqrt(process.noise[h])
+        return reduction * np.sqrt(process.noise_of_rows(h))
     known = reduction @ process.covariance(process.x, process.x)[h] @ reduction.T
     values, vectors = np.linalg.eigh(np.eye(len(known)) - known)
     return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -9,6 +9,7 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
+from dngo.surrogates.problem import NOISE, Problem
 from dngo.types import Array
 
 
@@ -60,19 +61,23 @@ class Evidence:
 
     Coordinates: log lengthscales (d, or 1 if they are shared), log of the noise's share of the
     signal, log signal. Given the others the signal scales the whole covariance, so that its
-    density costs nothing.
+    density costs nothing. Where noise is reported, its level is what has a prior, and not its share.
     """
 
-    def __init__(self, x: Array, targets: Array, kernel: str, ard: bool) -> None:
-        self.n, self.d = x.shape
+    def __init__(self, problem: Problem, kernel: str, ard: bool) -> None:
+        self.x, self.targets, self.noise = problem.x, problem.targets, problem.noise
+        self.n, self.d = self.x.shape
+        self._relative = np.ones(self.n) if self.noise is None else self.noise.relative
         self.kernel, self.ard = kernel, ard
-        self.x, self.targets = x, targets
         lengthscale, lengths = RULES.lengthscale * max(self.d, 1) ** 0.5, self.d if ard else 1
         self.size = lengths + 2
         medians = np.repeat([lengthscale, RULES.noise, RULES.signal], [lengths, 1, 1])
         self.prior_mean = np.log(medians)
         deviations = [RULES.lengthscale_deviation, RULES.noise_deviation, RULES.signal_deviation]
         self.prior_deviation = np.repeat(deviations, [lengths, 1, 1])
+        if self.noise is not None:
+            self.prior_mean[-2] = np.log(np.clip(self.noise.level, 10 * RULES.least_noise, 1e4))
+            self.prior_deviation[-2] = NOISE.deviation
         self._key: bytes | None = None
         self._value = (0.0, 0.0)
 
@@ -80,7 +85,14 @@ class Evidence:
         far = np.abs(log - self.prior_mean) > RULES.log_limit
         if log[-2] < np.log(RULES.least_noise) or far.any():
             return -np.inf
-        return -0.5 * float(np.sum(((log - self.prior_mean) / self.prior_deviation) ** 2))
+        return -0.5 * float(np.sum((self._away(log) / self.prior_deviation) ** 2))
+
+    def _away(self, log: Array) -> Array:
+        """From the priors' medians."""
+        away: Array = log - self.prior_mean
+        if self.noise is not None:
+            away[-2] += log[-1]
+        return away
 
     def __call__(self, log: Array) -> float:
         prior = self.log_prior(log)
@@ -109,10 +121,11 @@ class Evidence:
         scale = np.exp(-log[-1])
         misfit, constant = solved.misfit * scale, self.n * (log[-1] + np.log(2 * np.pi))
         weight = solved.slope(scale)
-        gradient = -(log - self.prior_mean) / self.prior_deviation**2
+        gradient = -self._away(log) / self.prior_deviation**2
+        gradient[-1] += gradient[-2] if self.noise is not None else 0.0
         each = by_lengthscale(scaled, weight * slope)
         gradient[:-2] += each if self.ard else each.sum()
-        gradient[-2] += np.exp(log[-2]) * float(np.trace(weight))
+        gradient[-2] += np.exp(log[-2]) * float(np.sum(np.diag(weight) * self._relative))
         gradient[-1] += 0.5 * (misfit - self.n)
         return prior - 0.5 * (misfit + solved.log_det + constant), gradient
 
@@ -154,7 +167,7 @@ class Evidence:
         squares = squared_distances(scaled, scaled)
         matrix, slope = correlation(self.kernel, squares)
         matrix = matrix + RULES.constant
-        matrix[np.diag_indices(self.n)] += np.exp(log[-2])
+        matrix[np.diag_indices(self.n)] += np.exp(log[-2]) * self._relative
         return matrix, slope, scaled
 
 

@@ -13,7 +13,7 @@ from dngo.surrogates.cost import fit_cost
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
 from dngo.surrogates.model import Bounded, Model
 from dngo.surrogates.numerics import one_thread
-from dngo.surrogates.problem import Past, Problem
+from dngo.surrogates.problem import Past, Problem, ReportedNoise
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind
 from dngo.surrogates.warping import choose_scale
 from dngo.types import Progress
@@ -105,7 +105,13 @@ def _problem(
     task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
     if batch is not None:
         batch = np.concatenate([batch, np.full(len(x) - len(batch), -1)])
-    return Problem(x, targets, batch, task if data.earlier else None), scales[0], found
+    noise = None
+    if data.noise is not None:
+        variance = np.full(len(x), np.nan)
+        variance[: len(own.y)] = (data.noise[ok] * np.exp(scales[0].log_slope(own.y))) ** 2
+        noise = ReportedNoise.of(variance)
+    tasks_of = task if data.earlier else None
+    return Problem(x, targets, batch, tasks_of, noise=noise), scales[0], found
 
 
 def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import h5py
 
 GIVEN = ("x", "targets", "log_lengthscales", "signal", "noise")  # of a process, in files
+REPORTED = "relative_noise"  # only where noise was reported
 FACTORS = ("reduction", "readout")  # of a sparse one
 
 
@@ -41,6 +42,7 @@ class GaussianProcess:
 
     x: (n, d) unit cube, targets: (n,): what it is conditioned on; no targets if sparse.
     log_lengthscales: (H, d); signal: (H,) variance; noise: (H,) variance of an observation.
+    relative_noise: (n,) what each observation's is multiplied by; empty: all are alike.
     weight: of the component in the mixture that is the posterior.
     reduction: (H, n, n) and readout: (H, n), such that with v = reduction k(X, x) the posterior
     mean is readout^T v and the variance is short of the prior's by v^T v. Computed from the above
@@ -59,6 +61,7 @@ class GaussianProcess:
     weight: float = 1.0
     reduction: Array = field(default_factory=lambda: np.empty(0), repr=False)
     readout: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    relative_noise: Array = field(default_factory=lambda: np.empty(0), repr=False)
 
     def __post_init__(self) -> None:
         if self.is_sparse:
@@ -66,7 +69,7 @@ class GaussianProcess:
         n = len(self.x)
         factors = np.empty((len(self.noise), n, n))
         for h, covariance in enumerate(self.covariance(self.x, self.x)):
-            covariance[np.diag_indices(n)] += self.noise[h]
+            covariance[np.diag_indices(n)] += self.noise_of_rows(h)
             factors[h] = inverse_cholesky(covariance)
         object.__setattr__(self, "reduction", factors)
         object.__setattr__(self, "readout", factors @ self.targets)
@@ -74,12 +77,13 @@ class GaussianProcess:
     def save(self, group: h5py.Group) -> None:
         """An exact process's factors are computed again on loading: the same bits, n times less."""
         group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
-        for name in (*GIVEN, *(FACTORS if self.is_sparse else ())):
+        reported = (REPORTED,) if len(self.relative_noise) else ()
+        for name in (*GIVEN, *reported, *(FACTORS if self.is_sparse else ())):
             group.create_dataset(name, data=getattr(self, name))
 
     @classmethod
     def load(cls, group: h5py.Group) -> GaussianProcess:
-        arrays = {name: group[name][()] for name in (*GIVEN, *FACTORS) if name in group}
+        arrays = {name: group[name][()] for name in (*GIVEN, REPORTED, *FACTORS) if name in group}
         weight = float(group.attrs.get("weight", 1.0))
         return cls(**arrays, kernel=str(group.attrs["kernel"]), weight=weight)
 
@@ -87,6 +91,11 @@ class GaussianProcess:
     def is_sparse(self) -> bool:
         """Whether it stands for more observations than it holds."""
         return len(self.targets) < len(self.x)
+
+    def noise_of_rows(self, h: int) -> Array:
+        """Variance of each observation's noise, of sample h: (n,)."""
+        ones = np.ones(len(self.x))
+        return self.noise[h] * (self.relative_noise if len(self.relative_noise) else ones)
 
     def covariance(self, a: Array, b: Array) -> Array:
         """Prior covariance of the function: a (n, d), b (m, d) -> (H, n, m)."""
@@ -164,10 +173,10 @@ def fit_process(
     """One component, a process."""
     x, targets = problem.x, problem.targets
     rows = apart(x, len(x), rng)
-    evidence = Evidence(x[rows], targets[rows], settings.kernel, settings.ard)
+    evidence = Evidence(problem.at(rows), settings.kernel, settings.ard)
     if len(rows) > 1.5 * RULES.sketch:
         some = np.sort(rng.permutation(rows)[: RULES.sketch])
-        near, _ = Evidence(x[some], targets[some], settings.kernel, settings.ard).mode()
+        near, _ = Evidence(problem.at(some), settings.kernel, settings.ard).mode()
         start, highest = evidence.mode(near, RULES.steps_after_sketch)
     else:
         start, highest = evidence.mode()
@@ -185,7 +194,7 @@ def fit_process(
         rng=rng,
     )
     if len(rows) < len(x):
-        everything = Evidence(x, targets, settings.kernel, settings.ard)
+        everything = Evidence(problem, settings.kernel, settings.ard)
         for log in chain:
             _resample_noise(everything, log, rng)
     signal = np.exp(chain[:, -1])
@@ -196,6 +205,7 @@ def fit_process(
         signal,
         signal * np.exp(chain[:, -2]),
         settings.kernel,
+        relative_noise=np.empty(0) if problem.noise is None else problem.relative_noise,
     )
     found = {
         "gp_log_evidence": highest,

@@ -36,8 +36,14 @@ class Regression:
     n: int
 
     @classmethod
-    def fit(cls, phi: Array, y: Array) -> Regression:
-        """phi: (n, D) features, y: (n,) targets; n may be smaller than D, or zero."""
+    def fit(cls, phi: Array, y: Array, relative_noise: Array | None = None) -> Regression:
+        """phi: (n, D) features, y: (n,) targets; n may be smaller than D, or zero.
+
+        relative_noise: (n,) what the variance 1 / beta of each row's noise is multiplied by; the
+        evidence is then short of a constant.
+        """
+        if relative_noise is not None:
+            phi, y = equally_precise(phi, y, relative_noise)
         eigenvalues, rotation = np.linalg.eigh(phi.T @ phi)
         floor = eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
         present = eigenvalues > max(floor, np.finfo(float).tiny)
@@ -71,6 +77,14 @@ class Regression:
         """
         variance = 1.0 / (beta[:, None] * self.eigenvalues + alpha[:, None])
         return beta[:, None] * self.projection * variance, variance
+
+
+def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array, Array]:
+    """Rows over the relative deviations of their noise: what weighted least squares are plain ones of."""
+    if np.all(relative_noise == 1.0):
+        return phi, y
+    deviation = np.sqrt(relative_noise)
+    return phi / deviation[:, None], y / deviation
 
 
 class Basis(Protocol):

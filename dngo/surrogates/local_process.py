@@ -74,15 +74,23 @@ class LocalProcess(GaussianProcess):
 
     @classmethod
     def fit(
-        cls, t: Array, targets: Array, *, rng: np.random.Generator, share: float = 0.5
+        cls,
+        t: Array,
+        targets: Array,
+        *,
+        rng: np.random.Generator,
+        share: float = 0.5,
+        relative_noise: Array | None = None,
     ) -> LocalProcess:
         """t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
 
+        relative_noise: (n,) what each row's is multiplied by; None: all are alike.
         share: of the variance that the additive part starts with. The posterior of the
         hyperparameters has several modes; fits from different starts to different rows, side by
         side, stand in for an average over it.
         """
         d = t.shape[1]
+        relative = np.ones(len(t)) if relative_noise is None else relative_noise
         log_length = 0.5 * np.log(d) + np.log(RULES.length)
         start = np.log([1.0 - share, share, *RULES.medians[2:]])
         theta = np.concatenate([np.full(d, log_length), start])
@@ -95,7 +103,7 @@ class LocalProcess(GaussianProcess):
             best, others = np.split(order, [points // 2])
             rows = np.sort(np.concatenate([best, rng.permutation(others)[: points - len(best)]]))
             found = minimize(
-                LocalLikelihood(t[rows], targets[rows]),
+                LocalLikelihood(t[rows], targets[rows], relative[rows]),
                 theta,
                 jac=True,
                 method="L-BFGS-B",
@@ -112,6 +120,7 @@ class LocalProcess(GaussianProcess):
             np.array([noise + RULES.jitter]),
             additive=additive * spectrum(length),
             quadratic=float(quadratic) if d <= RULES.most_quadratic else 0.0,
+            relative_noise=relative,
         )
 
     def prior_variance(self, x: Array) -> Array:
@@ -136,8 +145,9 @@ class LocalLikelihood:
     quadratics, the length in the series, the variance of the noise.
     """
 
-    def __init__(self, t: Array, targets: Array) -> None:
+    def __init__(self, t: Array, targets: Array, relative_noise: Array | None = None) -> None:
         self.t, self.targets = t, targets
+        self.relative_noise = np.ones(len(t)) if relative_noise is None else relative_noise
         n, d = t.shape
         by_harmonic = series(t).reshape(n, d, -1, 2).transpose(2, 0, 1, 3).reshape(-1, n, 2 * d)
         self.series = by_harmonic @ by_harmonic.transpose(0, 2, 1) / d
@@ -154,7 +164,7 @@ class LocalLikelihood:
         matern, slope = correlation("matern52", squared_distances(scaled, scaled))
         additive = variance * np.tensordot(spectrum(length), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
-        covariance[np.diag_indices(n)] += noise + RULES.jitter
+        covariance[np.diag_indices(n)] += noise * self.relative_noise + RULES.jitter
         solved = Solved.of(covariance, self.targets)
         if solved is None:
             return 1e10, np.zeros_like(theta)
@@ -168,7 +178,7 @@ class LocalLikelihood:
         moved = spectrum(length * np.exp(step)) - spectrum(length * np.exp(-step))
         by_harmonic = variance * np.tensordot(self.series, outer, axes=2)
         gradient[d + 3] = by_harmonic @ (moved / (2 * step))
-        gradient[d + 4] = noise * np.trace(outer)
+        gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative_noise)
         away = (theta - self.centre) / self.width
         value = 0.5 * (solved.log_det + solved.misfit + float(away @ away))
         return value / n, (gradient + away / self.width) / n

@@ -30,13 +30,56 @@ class Past:
     stream: Callable[[int], np.random.Generator]
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoiseRules:
+    """What a reported noise is taken for. None was measured by itself."""
+
+    # Deviation of the logarithm of the noise's level about what was reported: an error of a mean is
+    # estimated from a few runs, and what a model cannot resolve comes on top.
+    deviation: float = 0.5
+    # Of a variance from their geometric mean: a few runs may agree by chance, and none is exact.
+    most_precise: float = 1e-3
+
+
+NOISE = NoiseRules()
+
+
+@dataclass(frozen=True)
+class ReportedNoise:
+    """How precise each observation is said to be.
+
+    level: variance on the targets' scale, the geometric mean of those reported. relative: (n,) each
+    one's over that, 1 where nothing is reported. What the model learns is one factor for all of them.
+    """
+
+    level: float
+    relative: Array
+
+    @classmethod
+    def of(cls, variance: Array) -> ReportedNoise | None:
+        """variance: (n,) on the targets' scale, NaN unknown; None where nothing is reported."""
+        logs = np.log(variance, where=variance > 0, out=np.full(len(variance), np.nan))
+        known = np.isfinite(logs)
+        if not known.any():
+            return None
+        level = float(np.mean(logs[known]))
+        least = np.log(NOISE.most_precise)
+        logs[variance == 0] = level + least
+        relative = np.exp(np.clip(np.where(np.isnan(logs), level, logs) - level, least, -least))
+        return cls(float(np.exp(level)), relative)
+
+    def at(self, rows: Rows) -> ReportedNoise:
+        """That of some rows."""
+        return replace(self, relative=self.relative[rows])
+
+
 @dataclass(frozen=True)
 class Problem:
     """Observations of the objective as a surrogate sees them.
 
     x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each
     row, if known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several
-    tasks; task 0 is the one that is optimised.
+    tasks; task 0 is the one that is optimised. noise: what is reported of it, if anything is.
     """
 
     x: Array
@@ -44,6 +87,17 @@ class Problem:
     batch: Array | None = None
     task: Rows | None = None
     past: Past | None = None
+    noise: ReportedNoise | None = None
+
+    def at(self, rows: Rows) -> Problem:
+        """The observations of some rows, with what is said of their noise."""
+        noise = None if self.noise is None else self.noise.at(rows)
+        return Problem(self.x[rows], self.targets[rows], noise=noise)
+
+    @property
+    def relative_noise(self) -> Array:
+        """What the variance of each observation's noise is multiplied by: (n,)."""
+        return np.ones(len(self.x)) if self.noise is None else self.noise.relative
 
     def with_tasks_as_inputs(self) -> Problem:
         """The same with an input for each other task: 1 for its own rows, 0 elsewhere.

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.problem import Fit, Problem, Trial
+from dngo.surrogates.problem import NOISE, Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.quadratic import RULES as QUADRATIC
 from dngo.surrogates.quadratic import QuadraticStatistics, coefficients, quadratic_features
 from dngo.surrogates.quadratic import log_prior as log_hyperprior
@@ -87,13 +87,12 @@ def fit_regression(
         ]
     if settings.calibration == "in_sample":
         return _in_sample(x, targets, networks, settings, sampling)
-    left_out = _LeftOut.fit(x, targets, networks, fold, choosing)
-    return _out_of_fold(x, targets, left_out, networks, settings, sampling)
+    left_out = _LeftOut.fit(problem, networks, fold, choosing)
+    return _out_of_fold(problem, left_out, networks, settings, sampling)
 
 
 def _out_of_fold(
-    x: Array,
-    targets: Array,
+    problem: Problem,
     left_out: _LeftOut,
     networks: list[Network],
     settings: AdaptiveBasis,
@@ -107,14 +106,15 @@ def _out_of_fold(
     components = []
     for network in networks:
         # Every head is conditioned on all the data, the fold its network has not seen included.
-        head = Regression.fit(network.features(x), targets)
+        features = network.features(problem.x)
+        head = Regression.fit(features, problem.targets, problem.relative_noise)
         mean, variance = head.posterior(alpha, beta)
         components.append(
             FiniteBasis(
                 network, head.rotation, mean, variance * np.exp(log_inflation)[:, None], 1 / beta
             )
         )
-    agreement = _agreement(components, x, rng)
+    agreement = _agreement(components, problem.x, rng)
     components = [
         replace(c, variance=c.variance * agreement, noise=c.noise * agreement) for c in components
     ]
@@ -232,28 +232,31 @@ class _LeftOut:
     targets: list[Array]
     heads: list[Regression]
     rows: Rows
+    relative_noise: Array
+    noise: ReportedNoise | None
     _last: tuple[float, Array, Array] | None = None
 
     @classmethod
     def fit(
         cls,
-        x: Array,
-        targets: Array,
+        problem: Problem,
         networks: list[Network],
         fold: Rows,
         rng: np.random.Generator,
     ) -> _LeftOut:
+        x, targets, relative = problem.x, problem.targets, problem.relative_noise
         kept = np.zeros(len(x), dtype=bool)
         kept[rng.permutation(len(x))[: RULES.most_left_out]] = True
         features, ys, heads, rows = [], [], [], []
         for k, network in enumerate(networks):
             seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)
-            head = Regression.fit(network.features(x[seen]), targets[seen])
+            head = Regression.fit(network.features(x[seen]), targets[seen], relative[seen])
             features.append(network.features(x[unseen]) @ head.rotation)
             ys.append(targets[unseen])
             heads.append(head)
             rows.append(unseen)
-        return cls(features, ys, heads, np.concatenate(rows))
+        order = np.concatenate(rows)
+        return cls(features, ys, heads, order, relative[order], problem.noise)
 
     def log_posterior(self, log: Array) -> float:
         if not _inside(log):
@@ -261,7 +264,11 @@ class _LeftOut:
         log_ridge, log_inflation, log_noise = log
         fit = float(np.sum(self._log_density(log)))
         # alpha = ridge / noise, beta = 1 / noise
-        return fit + _log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
+        prior = _log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
+        if self.noise is not None:
+            away = (log_noise - np.log(self.noise.level)) / NOISE.deviation
+            prior -= 0.5 * float(away**2)
+        return fit + prior
 
     def mean_log_density(self, log: Array) -> float:
         return float(np.mean(self._log_density(log)))
@@ -273,7 +280,7 @@ class _LeftOut:
 
     def _log_density(self, log: Array) -> Array:
         error, spread = self._at(float(log[0]))
-        variance = np.exp(log[2]) * (np.exp(log[1]) * spread + 1.0)
+        variance = np.exp(log[2]) * (np.exp(log[1]) * spread + self.relative_noise)
         return -0.5 * (error / variance + np.log(2 * np.pi * variance))
 
     def _at(self, log_ridge: float) -> tuple[Array, Array]:

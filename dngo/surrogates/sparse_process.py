@@ -17,8 +17,8 @@ from dngo.surrogates.gaussian_process import (
     fit_process,
     inverse_cholesky,
 )
-from dngo.surrogates.linear import Regression
-from dngo.surrogates.problem import Fit, Problem, Trial
+from dngo.surrogates.linear import Regression, equally_precise
+from dngo.surrogates.problem import NOISE, Fit, Problem, Trial
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Rows
@@ -61,11 +61,11 @@ def fit_sparse_process(
     some = apart(x, size, streams[0])
     samples = min(settings.hyperparameter_samples, SPARSE.samples)
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
-    lengths = fit_process(Problem(x[some], targets[some]), fewer, rng=streams[1])
+    lengths = fit_process(problem.at(some), fewer, rng=streams[1])
     (exact,), found = lengths.components, lengths.diagnostics
     inducing = _inducing(x, targets, some, size, streams[0])
     fits = [_Head.fit(problem, exact, h, inducing, rng=streams[2]) for h in range(samples)]
-    densities = [_left_out(fit, targets, fold, rows) for fit in fits]
+    densities = [_left_out(fit, problem, fold, rows) for fit in fits]
     signal, noise = (np.array([getattr(fit, name) for fit in fits]) for name in ("signal", "noise"))
     process = GaussianProcess(
         inducing,
@@ -123,42 +123,47 @@ class _Head:
         covariance = unit.covariance(inducing, inducing)[0]
         whitening = inverse_cholesky(covariance + SPARSE.jitter * np.eye(len(inducing)))
         phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
-        head = Regression.fit(phi, problem.targets)
+        head = Regression.fit(phi, problem.targets, problem.relative_noise)
+        # The prior of the noise: of its share of the signal, or of its level where that is reported.
+        noise, width, of_signal = np.log(RULES.noise), RULES.noise_deviation, 1.0
+        if problem.noise is not None:
+            noise, width, of_signal = np.log(problem.noise.level), NOISE.deviation, 0.0
 
         def log_posterior(log: Array) -> float:
-            share = (log[1] - log[0] - np.log(RULES.noise)) / RULES.noise_deviation
-            if np.max(np.abs(log)) > 20.0 or abs(share) > 6.0:
+            away = (log[1] - of_signal * log[0] - noise) / width
+            if np.max(np.abs(log)) > 20.0 or abs(away) > 6.0:
                 return -np.inf
-            prior = -0.5 * ((log[0] / RULES.signal_deviation) ** 2 + share**2)
+            prior = -0.5 * ((log[0] / RULES.signal_deviation) ** 2 + away**2)
             return prior + head.log_evidence(np.exp(-log[0]), np.exp(-log[1]))
 
         start = np.log([exact.signal[h], exact.noise[h]])
         if not np.isfinite(log_posterior(start)):
-            start = np.array([0.0, np.log(RULES.noise)])
+            start = np.array([0.0, noise])
         chain = slice_sample(
             log_posterior, start, width=1.0, samples=1, burn_in=SPARSE.burn_in, thin=1, rng=rng
         )
-        signal, noise = np.exp(chain[0])
+        signal, level = np.exp(chain[0])
         mean, variance = (
-            part[0] for part in head.posterior(1 / np.array([signal]), 1 / np.array([noise]))
+            part[0] for part in head.posterior(1 / np.array([signal]), 1 / np.array([level]))
         )
         gained = np.sqrt(np.maximum(signal - variance, 1e-12 * signal))
         reduction = (gained / signal)[:, None] * (head.rotation.T @ whitening)
-        return cls(phi, signal, noise, reduction, mean / gained)
+        return cls(phi, signal, level, reduction, mean / gained)
 
 
-def _left_out(head: _Head, targets: Array, fold: Rows, rows: Rows) -> Array:
+def _left_out(head: _Head, problem: Problem, fold: Rows, rows: Rows) -> Array:
     """Log density of each of `rows` given the other folds: (m,)."""
-    phi, signal, noise = head.phi, head.signal, head.noise
-    density = np.empty(len(rows))
-    gram, projection = phi.T @ phi, phi.T @ targets
+    phi, targets, signal, noise = head.phi, problem.targets, head.signal, head.noise
+    density, relative = np.empty(len(rows)), problem.relative_noise
+    scaled, values = equally_precise(phi, targets, relative)
+    gram, projection = scaled.T @ scaled, scaled.T @ values
     for k in np.unique(fold):
-        out, here = phi[fold == k], fold[rows] == k
+        out, here = scaled[fold == k], fold[rows] == k
         precision = (gram - out.T @ out) / noise + np.eye(len(gram)) / signal
         factor = inverse_cholesky(precision)
         new = phi[rows[here]]
-        mean = new @ (factor.T @ (factor @ (projection - out.T @ targets[fold == k]))) / noise
-        variance = np.sum((new @ factor.T) ** 2, axis=1) + noise
+        mean = new @ (factor.T @ (factor @ (projection - out.T @ values[fold == k]))) / noise
+        variance = np.sum((new @ factor.T) ** 2, axis=1) + noise * relative[rows[here]]
         variance += signal * np.maximum(1.0 + RULES.constant - np.sum(new * new, axis=1), 0.0)
         error = (targets[rows[here]] - mean) ** 2 / variance
         density[here] = -0.5 * (error + np.log(2 * np.pi * variance))

@@ -10,6 +10,7 @@ from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.evidence import RULES as PROCESS
 from dngo.surrogates.evidence import Evidence
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import SurrogateKind
 from dngo.types import Array
 
@@ -54,7 +55,7 @@ def choose_scale(
         if power > (settings.highest_power or 1.0):
             continue
         scale = TargetScale.fit(y[spread], power)
-        evidence = Evidence(x[rows], scale.to_model(y[rows]), kernel, ard)
+        evidence = Evidence(Problem(x[rows], scale.to_model(y[rows])), kernel, ard)
         near = min(modes, key=lambda p: abs(p - power), default=None)
         start = None if near is None else modes[near]
         modes[power], value = evidence.mode(start, PROCESS.steps if start is None else RULES.steps)

@@ -28,6 +28,7 @@ from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.local_process import LocalProcess
+from dngo.surrogates.problem import ReportedNoise
 from dngo.types import Array
 
 Penalty = Callable[[Array], Array]
@@ -198,8 +199,10 @@ class RegionModel:
 
         scale = TargetScale.fit(y[rows])
         t, targets = inputs(v), scale.to_model(y[rows])
+        reported = ReportedNoise.of((history.noise[rows] * np.exp(scale.log_slope(y[rows]))) ** 2)
+        relative = None if reported is None else reported.relative
         models = tuple(
-            LocalProcess.fit(t, targets, rng=stream, share=share)
+            LocalProcess.fit(t, targets, rng=stream, share=share, relative_noise=relative)
             for share, stream in zip(shares, rng.spawn(len(shares)), strict=True)
         )
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)

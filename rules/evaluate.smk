@@ -8,8 +8,6 @@ rule evaluate:
         outcomes="<study>/iterations/{iteration}/outcomes/{chunk}.json",
     log:
         "<study>/logs/evaluate/{iteration}/{chunk}.log",
-    benchmark:
-        "<study>/benchmarks/evaluate/{iteration}/{chunk}.tsv"
     retries: dag.retries
     conda:
         "../envs/evaluate.yaml"

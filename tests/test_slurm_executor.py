@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake.settings.types import DeploymentMethod
 from snakemake_executor_plugin_slurm import job_cancellation, submit_string, utils
-from toy import Toy
+from snakemake_interface_executor_plugins.executors.real import RealExecutor
+from snakemake_interface_executor_plugins.settings import SharedFSUsage
+from toy import ROOT, Toy
 
-from dngo.workflow import slurm
+from dngo.config import load
+from dngo.study import Study
+from dngo.workflow import bare, slurm
 from dngo.workflow.slurm_executor import Executor, Refusal
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
@@ -30,6 +38,7 @@ SURFACE = {
     plugin.Executor.check_active_jobs: "a15ec905e07e",
     plugin.Executor.cancel_jobs: "fa5264a51538",
     plugin.Executor.get_account_arg: "f49dd1922c96",
+    RealExecutor.format_job_exec: "309fc84b3aa2",
     submit_string.get_submit_command: "8ec37eca0a8f",
     job_cancellation.cancel_slurm_jobs: "33dc592a8e67",
     utils.delete_empty_dirs: "d77d8f9cd368",
@@ -52,7 +61,7 @@ def test_the_executor_replaces_what_the_plugin_has() -> None:
     replaced = {name for name in own if hasattr(plugin.Executor, name)}
     assert replaced - {"__doc__", "__init_subclass__"} >= {
         "__post_init__", "additional_general_args", "cancel_jobs", "check_active_jobs",
-        "clean_old_logs", "get_account_arg", "print_job_error", "run_job",
+        "clean_old_logs", "format_job_exec", "get_account_arg", "print_job_error", "run_job",
         "_report_job_error_threadsafe",
     }  # fmt: skip
 
@@ -105,3 +114,62 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
 def test_a_refusal_is_read(words: str, passes: bool, key: str) -> None:
     message = f"SLURM sbatch failed. The error message was '{words}'.\n    sbatch call:\n   x\n"
     assert Refusal.read(message) == Refusal(" ".join(words.split()), passes, key)
+
+
+def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
+    """As sbatch runs it, from any folder; Snakemake's threads and temporary folder are set."""
+    toy = Toy(tmp_path / "a study's", iterations=0, batch_size=2, sleep=0.0)
+    (toy.folder / "objective.py").write_text(
+        'import os; print(int(os.environ["OMP_NUM_THREADS"] == "1" and "TMPDIR" in os.environ))'
+    )
+    toy.configure(iterations=0, batch_size=2)
+    text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
+    (toy.folder / "config.yaml").write_text(text)
+    config = load([toy.folder / "config.yaml"]).model_copy(
+        update={"results": str(toy.results.parent)}
+    )
+    proposals = toy.results / "iterations" / "0" / "proposals.json"
+    Study(config).propose(0, None, proposals)
+    output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
+    job = SimpleNamespace(
+        rule=SimpleNamespace(
+            name="evaluate", module_globals={"config": json.loads(config.resolved())}
+        ),
+        wildcards=SimpleNamespace(iteration="0", chunk="1"),
+        input=[proposals],
+        output=[output],
+        log=[toy.results / "logs" / "1.log"],
+        resources={"runtime": 5, "mem_mb": 2000},
+        threads=1,
+    )
+    words = bare.command(job, tmp_path, sys.executable, 5)
+    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(output.read_text())["outcomes"]
+    assert [(o["slot"], o["status"], o["objective"]) for o in outcomes] == [
+        (slot, "ok", 1.0) for slot in (4, 5, 6, 7)
+    ]
+
+
+@pytest.mark.parametrize("asked", ["", "conda", "files", "tmpdir", "group", "script", "precommand"])
+def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
+    executor = object.__new__(Executor)
+    usage = set(SharedFSUsage.all())
+    executor.workflow = SimpleNamespace(
+        deployment_settings=SimpleNamespace(
+            deployment_method={DeploymentMethod.CONDA} if asked == "conda" else set()
+        ),
+        storage_settings=SimpleNamespace(
+            shared_fs_usage=usage - {SharedFSUsage.INPUT_OUTPUT} if asked == "files" else usage
+        ),
+        remote_execution_settings=SimpleNamespace(
+            precommand="true" if asked == "precommand" else None
+        ),
+    )
+    own = "../scripts/evaluate.py" if asked != "script" else "my.py"
+    temporary = SimpleNamespace(raw="/scratch" if asked == "tmpdir" else "system_tmpdir")
+    rule = SimpleNamespace(
+        snakefile=ROOT / "rules" / "evaluate.smk", script=own, resources={"tmpdir": temporary}
+    )
+    job = SimpleNamespace(is_group=lambda: asked == "group", is_shadow=False, rule=rule)
+    assert executor._is_bare(job) == (not asked)

@@ -26,8 +26,7 @@ from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.study import Study
 from dngo.workflow import course, module, slurm
-
-OVERHEAD_MB = 400  # the two Snakemakes and the script in each cluster job
+from dngo.workflow.bare import job_limits
 
 
 class Dag:
@@ -239,7 +238,7 @@ class Dag:
         On this machine Snakemake's resources limit nothing but CPUs; and a constant is planned a
         quarter faster than a function that is asked for every job.
         """
-        return _limits if self.remote else {"cpus": self.threads("evaluate")}
+        return job_limits if self.remote else {"cpus": self.threads("evaluate")}
 
     def threads(self, rule: str) -> int:
         """The configured threads of a rule, for as many points as a job evaluates side by side."""
@@ -341,20 +340,6 @@ def _profile(argv: Sequence[str]) -> str:
         if word.startswith("--profile="):
             return word.partition("=")[2]
     return os.environ.get("SNAKEMAKE_PROFILE", "")
-
-
-def _limits(wildcards: Any, resources: Any) -> dict[str, float]:
-    """Seconds and bytes that a cluster job has left for the objective, a little less than it has.
-
-    So a limit is met here and written down, and not guessed from a corpse.
-    """
-    seconds = 60 * getattr(resources, "runtime", math.inf)
-    memory = getattr(resources, "mem_mb", 0) or math.inf  # 0 is Slurm's word for all of a node
-    found = {
-        "seconds": seconds - min(max(30, 0.05 * seconds), 0.5 * seconds) - slurm.elapsed(),
-        "memory": 1e6 * max(memory - OVERHEAD_MB, 0.1 * memory),
-    }
-    return {k: v for k, v in found.items() if math.isfinite(v)}
 
 
 def _study(configfiles: Sequence[str | Path], overrides: Mapping[str, Any]) -> Study:

@@ -10,14 +10,11 @@ accepted and ignored.
 
 from __future__ import annotations
 
-import os
 from importlib import metadata
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
-
-from dngo.storage.processes import age
 
 PACKAGE = "snakemake-executor-plugin-slurm"
 # What pyproject.toml asks for, too. tests/test_slurm_executor.py fails where the plugin has changed in what
@@ -53,8 +50,3 @@ def _refusing(installed: str) -> type:
             )
 
     return Refusing
-
-
-def elapsed() -> float:
-    """Seconds since this job began, on a clock of its node that nobody sets; 0 outside a job."""
-    return age(os.getpid()) or 0.0 if "SLURM_JOB_ID" in os.environ else 0.0

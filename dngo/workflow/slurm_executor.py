@@ -8,8 +8,8 @@ polling      One `squeue` for all jobs, as often as the profile says. The plugin
 outputs      are waited for here, for all jobs at once; Snakemake waits for one job after another.
 submission   waits for a controller that is away, and while Slurm refuses for a reason that passes; a
              refusal that stays ends the run with Slurm's words. The plugin counts each as an attempt.
-a job        is one Snakemake, and not a second one below `srun`: which is less to start and to hold; an
-             objective may call `srun` itself.
+a job        is no Snakemake where it evaluates (`dngo.workflow.bare`), and one elsewhere, not a second one
+             below `srun`: which is less to start and to hold; an objective may call `srun` itself.
 logs         are in a folder of this run, for the folders that are empty at its end are removed: pending
              jobs of another run need theirs.
 messages     of jobs that are a group of rules are shown.
@@ -31,8 +31,11 @@ from typing import Any
 import snakemake_executor_plugin_slurm as plugin
 from snakemake_executor_plugin_slurm.utils import delete_empty_dirs
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from dngo.evaluation.chunk import PROGRESS
+from dngo.provenance import workflow_folder
+from dngo.workflow import bare
 from dngo.workflow.job import STOPS
 
 ANSWER = 150.0  # seconds for a question; Slurm's own commands try for two minutes
@@ -101,6 +104,27 @@ class Executor(plugin.Executor):
         self.slurm_logdir = self.slurm_logdir / self.run_uuid
 
     # ---- jobs -----------------------------------------------------------------------------------
+
+    def format_job_exec(self, job: Any) -> str:
+        """The command of a job: the evaluation itself, unless Snakemake has something to do there."""
+        if not self._is_bare(job):
+            return super().format_job_exec(job)
+        patience = self.workflow.execution_settings.latency_wait
+        return bare.command(job, Path(self.tmpdir), self.get_python_executable(), patience)
+
+    def _is_bare(self, job: Any) -> bool:
+        """Whether a job does nothing but to run the script that evaluates, in the environment as it is."""
+        workflow, evaluates = self.workflow, workflow_folder() / "rules" / "evaluate.smk"
+        if job.is_group() or job.is_shadow or Path(job.rule.snakefile).resolve() != evaluates:
+            return False
+        temporary = job.rule.resources.get("tmpdir")
+        return (
+            str(job.rule.script) == "../scripts/evaluate.py"
+            and not workflow.deployment_settings.deployment_method
+            and SharedFSUsage.all() <= set(workflow.storage_settings.shared_fs_usage)
+            and not workflow.remote_execution_settings.precommand
+            and (temporary is None or temporary.raw == "system_tmpdir")
+        )
 
     def additional_general_args(self) -> str:
         """Options of the Snakemake in a job: it runs the rule itself."""

@@ -502,5 +502,32 @@ def test_captions_page_has_the_table_of_its_results() -> None:
     points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
     assert not problems
     assert points[0] == defaults("captions")
-    summary = module("captions", "table").summary([row.values for row in rows])
+    summary = module(".", "table").summary([row.values for row in rows])
     assert summary in (folder / "README.md").read_text()
+
+
+def test_captions_emulator_learns_from_points_of_the_space() -> None:
+    folder = EXAMPLES / "captions"
+    config.load([folder / "config.yaml", folder / "emulator.yaml"])
+    rows = csv_table.read(folder / "emulator.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert len(points) == 400
+    assert (folder / "emulator.csv").stat().st_size < 1_000_000
+
+
+def test_captions_ensemble_of_what_best_hands_over(tmp_path: Path) -> None:
+    for rank in (1, 2):
+        (tmp_path / f"{rank}-0-0.json").write_text(json.dumps({**SMALL, "context": 3 + rank}))
+    done = subprocess.run(
+        [sys.executable, "ensemble.py", *sorted(map(str, tmp_path.iterdir())), "--seeds", "2"],
+        cwd=EXAMPLES / "captions",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, together = (line.split("|") for line in done.stdout.splitlines()[2:])
+    assert (first[1].strip(), second[1].strip()) == ("1-0-0", "2-0-0")
+    scores = [float(cell.split("±")[0]) for cell in (first[2], second[2], together[2], together[3])]
+    assert min(scores) > 20 and len(set(scores)) == 4

@@ -1,0 +1,59 @@
+"""What the best configurations of a study are worth on the test scenes, alone and together.
+
+    dngo best results/captions/archive.h5 --by observed --top 3 --output best
+    python ensemble.py best/*.json
+    python ensemble.py best/*.json --seeds 5
+
+Each configuration is trained anew from each seed, and all are judged on the test scenes, which no study
+looks at: each alone, the best with the next ones (models of different configurations), and as many
+of the best alone (one configuration, different initial weights). The models of an ensemble vote on
+each next word of the beam search. Printed are means and standard deviations of BLEU-4 over the seeds.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from model import Diverged, LogBilinear
+from objective import score, trained, vocabulary
+from scenes import load_scenes
+
+
+def cell(scores: list[float]) -> str:
+    """Mean and standard deviation."""
+    spread = f" ± {np.std(scores, ddof=1):.2f}" if len(scores) > 1 else ""
+    return f"{np.mean(scores):.2f}{spread}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("files", nargs="+", type=Path, help="of `dngo best`, the best one first")
+    parser.add_argument("--seeds", type=int, default=5, help="trainings of each; default: 5")
+    arguments = parser.parse_args()
+    scenes = load_scenes()
+    words, seeds = vocabulary(scenes["train"]), range(arguments.seeds)
+
+    def judged(models: list[LogBilinear]) -> float:
+        return score(models, scenes["test"], words)[0]
+
+    models: list[list[LogBilinear]] = []
+    for file in arguments.files:
+        parameters = json.loads(file.read_text())
+        try:
+            models.append([trained(parameters, scenes, seed)[0] for seed in seeds])
+        except Diverged as error:
+            sys.exit(f"{file}: {error}")
+    print("| models | different configurations | the best one, from different seeds |")
+    print("| --- | --- | --- |")
+    for file, alone in zip(arguments.files, models, strict=True):
+        print(f"| {file.stem} | {cell([judged([model]) for model in alone])} | |", flush=True)
+    for k in range(2, len(models) + 1):
+        several = [judged([models[i][s] for i in range(k)]) for s in seeds]
+        same = [judged([models[0][(s + i) % len(seeds)] for i in range(k)]) for s in seeds]
+        print(f"| {k} together | {cell(several)} | {cell(same)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

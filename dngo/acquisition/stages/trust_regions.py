@@ -56,8 +56,9 @@ class LocalSearch:
     wide_every: int = 4
     # Of the functions that promise no improvement, one in so many is followed all the same.
     kept_every: int = 4
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. Draws of half
-    # that exploit what is known already. Not measured.
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
+    # trust regions alone end 2.4 times as high, with half as much again 1.2 times (geometric means of 39
+    # runs in five inputs, `benchmarks/trust_regions.py`).
     boldest: float = 1.0
     shared: int = 1024  # candidates that all functions share; not measured
     first_step: float = 0.3  # of each function's descent, in units of the box; not measured

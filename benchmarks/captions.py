@@ -63,7 +63,7 @@ class Evaluations:
 
     @classmethod
     def read(cls, tables: list[Path]) -> Evaluations:
-        """Those of the tables that examples/captions/table.py has made."""
+        """Those of the tables that examples/table.py has made."""
         space = config.load([EXAMPLE / "config.yaml"]).search_space
         rows = [row for table in tables for row in csv_table.read(table)]
         points, problems = points_of(space, rows)

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from dngo.report.text import batch_lines
 
 BATCH = re.compile(r"^ +(\d) +(\d+) +(\d+)% ", re.M)
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm"}
+# As most users have it: text that nobody reads is found in the buffers at the end.
+BUFFERED = {k: v for k, v in ENVIRONMENT.items() if k != "PYTHONUNBUFFERED"}
 
 
 def on_terminal(toy: Toy, *options: str) -> str:
@@ -94,11 +97,29 @@ def test_all_is_shown_where_that_is_asked_for_and_errors_always(toy) -> None:
     assert "rule evaluate:" in output and "Select jobs to execute" in output
 
 
+@pytest.mark.parametrize(("helped", "status"), [("", 120), ("atexit.register(outlive_readers)", 3)])
+def test_text_that_nobody_reads_changes_no_exit_status(helped, status) -> None:
+    program = (
+        "import atexit, sys; from dngo.workflow.course import outlive_readers\n"
+        f"{helped}\n"
+        "input(); print('half a line', end='', file=sys.stderr); print('and more'); sys.exit(3)"
+    )
+    read, write = os.pipe()
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=write, stderr=write, env=BUFFERED
+    )
+    os.close(write)
+    os.close(read)
+    process.communicate(b"\n", timeout=60)
+    assert process.returncode == status
+
+
 def test_a_pipe_that_is_closed_ends_no_run(toy) -> None:
     study = toy(iterations=0, batch_size=4)
     read, write = os.pipe()
     process = subprocess.Popen(
-        study.command(), cwd=study.folder, stdout=write, stderr=write, env=ENVIRONMENT
+        study.command(), cwd=study.folder, stdout=write, stderr=write, env=BUFFERED
     )
     os.close(write)
     with os.fdopen(read) as stream:  # closed after Snakemake's own first line, before any of ours

@@ -346,8 +346,8 @@ class View:
 
     @cached_property
     def stage_seconds(self) -> dict[str, dict[int, float]]:
-        """Wall seconds of the jobs of each stage by iteration, as far as their records are kept."""
-        return stage_seconds(self.path.parent)
+        """Wall seconds of each stage by iteration, as far as their records are kept."""
+        return stage_seconds(self.path.parent, self.table)
 
 
 def _latest_model(path: Path, iterations: int) -> tuple[Model | None, int]:

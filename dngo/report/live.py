@@ -57,7 +57,7 @@ def status(study: Study) -> dict[str, Any]:
         "evaluation_seconds": spent + sum(seconds),
         "stage_seconds": {
             stage: round(sum(found.values()), 1)
-            for stage, found in stage_seconds(study.folder).items()
+            for stage, found in stage_seconds(study.folder, table).items()
         },
     }
     if table is not None:
@@ -307,19 +307,26 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
     }
 
 
-def stage_seconds(folder: Path) -> dict[str, dict[int, float]]:
-    """Wall seconds of the jobs of each stage by iteration, from Snakemake's benchmark files.
+def stage_seconds(folder: Path, table: archive.Table | None) -> dict[str, dict[int, float]]:
+    """Wall seconds of each stage by iteration: of its jobs, from Snakemake's benchmark files, or, of the
+    evaluations, their own.
 
-    folder: the study's.
+    folder: the study's.  table: of its archive, None if there is none yet.
     """
     seconds: dict[str, dict[int, float]] = {stage: {} for stage in STAGES}
-    for stage, found in seconds.items():
+    for stage in ("fit", "propose", "merge"):
+        found = seconds[stage]
         top = folder / "benchmarks" / stage
         for path in top.rglob("*.tsv"):
             name = path.relative_to(top).parts[0].removesuffix(".tsv")
             value = benchmark_seconds(path)
             if name.isdecimal() and np.isfinite(value):
                 found[int(name)] = found.get(int(name), 0.0) + value
+    if table is not None:
+        spent = np.nan_to_num(table.duration)
+        seconds["evaluate"] = {
+            int(t): float(spent[table.iteration == t].sum()) for t in np.unique(table.iteration)
+        }
     return seconds
 
 

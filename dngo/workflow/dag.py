@@ -6,6 +6,7 @@ Iterations that the archive holds are left out of it, and so are their files as 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import math
@@ -73,6 +74,8 @@ class Dag:
                 module.attach(workflow, dag)
         if workflow.nodes is None:
             dag.cores = workflow.cores
+        if roles["main"]:
+            atexit.register(course.outlive_readers)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
         return dag

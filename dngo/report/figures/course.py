@@ -188,7 +188,7 @@ def timeline(view: View) -> Figure | None:
         "timeline",
         "Where the time went",
         "Evaluations that ran at once, over the time since the first began; gaps are fits, "
-        "proposals, queues and pauses. Below, the seconds of the jobs of each stage by iteration, "
+        "proposals, queues and pauses. Below, the seconds of each stage by iteration, "
         "evaluations side by side counted one by one.",
         figure,
     )

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from test_examples import EXAMPLES, defaults, module, run
+from test_examples import EXAMPLES, defaults, module, run, small_study
 
 from dngo import config
-from dngo.archive import read_table
 from dngo.exchange import csv_table
 from dngo.exchange.points import points_of
 
@@ -105,29 +103,8 @@ def test_cnn_diverges_in_words() -> None:
 
 
 def test_cnn_study_is_small_and_real(tmp_path: Path) -> None:
-    small = {
-        "iterations": 1,
-        "batch_size": 2,
-        "design": {"size": 4},
-        "points_per_job": 4,
-        "results": str(tmp_path),
-        "objective": {"command": f"{{python}} -c {shlex.quote(QUICK)}"},
-        "surrogate": {"networks": {"steps": 100}},
-        "classifier": {"networks": {"steps": 100}},
-    }
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
-    configurations = ["examples/cnn/config.yaml", str(tmp_path / "small.yaml")]
-    command = [sys.executable, "-m", "snakemake", "--cores", "2"]
-    done = subprocess.run(
-        [*command, "--configfile", *configurations],
-        cwd=EXAMPLES.parent,
-        capture_output=True,
-        text=True,
-        timeout=550,
-    )
-    assert done.returncode == 0, done.stderr
-    table = read_table(tmp_path / "cnn" / "archive.h5")
-    assert len(table) == 6
+    objective = {"command": f"{{python}} -c {shlex.quote(QUICK)}"}
+    table = small_study("cnn", tmp_path, objective=objective)
     assert (table.status == "ok").sum() >= 4
 
 

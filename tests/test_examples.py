@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from dngo import config
-from dngo.archive import read_table
+from dngo.archive import Table, read_table
 from dngo.exchange import csv_table
 from dngo.exchange.points import points_of
 
@@ -62,6 +62,33 @@ def defaults(name: str) -> dict[str, Any]:
     """The default parameters of an example, without the inactive ones."""
     space = yaml.safe_load(configuration(name).read_text())["space"]
     return {k: p["default"] for k, p in space.items() if "active_if" not in p}
+
+
+def small_study(name: str, folder: Path, **more: Any) -> Table:
+    """The archive of six evaluations of an example's own study, with more in its configuration."""
+    small = {
+        "iterations": 1,
+        "batch_size": 2,
+        "design": {"size": 4},
+        "points_per_job": 4,
+        "results": str(folder),
+        "surrogate": {"networks": {"steps": 100}},
+        "classifier": {"networks": {"steps": 100}},
+        **more,
+    }
+    (folder / "small.yaml").write_text(yaml.safe_dump(small))
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile"]
+    done = subprocess.run(
+        [*command, f"examples/{name}/config.yaml", str(folder / "small.yaml")],
+        cwd=EXAMPLES.parent,
+        capture_output=True,
+        text=True,
+        timeout=550,
+    )
+    assert done.returncode == 0, done.stderr
+    table = read_table(folder / name / "archive.h5")
+    assert len(table) == 6
+    return table
 
 
 def module(name: str, file: str = "objective") -> ModuleType:
@@ -462,36 +489,15 @@ def test_captions_end_at_their_limit_of_cpu_time() -> None:
 
 def test_captions_study_is_small_and_real(tmp_path: Path) -> None:
     """The same study with models that train in half a second: some diverge, some describe."""
-    small = {
-        "iterations": 1,
-        "batch_size": 2,
-        "design": {"size": 4},
-        "points_per_job": 4,
-        "results": str(tmp_path),
-        "space": {
-            "context": {"high": 4, "default": 3},
-            "learning_rate": {"low": 0.1},
-            "batch_size": {"low": 100},
-            "hidden_size": {"high": 120, "default": 100},
-            "embedding_size": {"values": [50, 60], "default": 50},
-            "factors": {"high": 60, "default": 50},
-        },
-        "surrogate": {"networks": {"steps": 100}},
-        "classifier": {"networks": {"steps": 100}},
+    space = {
+        "context": {"high": 4, "default": 3},
+        "learning_rate": {"low": 0.1},
+        "batch_size": {"low": 100},
+        "hidden_size": {"high": 120, "default": 100},
+        "embedding_size": {"values": [50, 60], "default": 50},
+        "factors": {"high": 60, "default": 50},
     }
-    (tmp_path / "small.yaml").write_text(yaml.safe_dump(small))
-    configurations = ["examples/captions/config.yaml", str(tmp_path / "small.yaml")]
-    command = [sys.executable, "-m", "snakemake", "--cores", "2"]
-    done = subprocess.run(
-        [*command, "--configfile", *configurations],
-        cwd=EXAMPLES.parent,
-        capture_output=True,
-        text=True,
-        timeout=550,
-    )
-    assert done.returncode == 0, done.stderr
-    table = read_table(tmp_path / "captions" / "archive.h5")
-    assert len(table) == 6
+    table = small_study("captions", tmp_path, space=space)
     assert {"ok", "failed"} <= set(table.status)
 
 

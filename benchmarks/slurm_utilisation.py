@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import math
+import os
 import resource
 import signal
 import subprocess
@@ -22,12 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
+from slots import Batch, losses, read_jobs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from slurm.cluster import Cluster
@@ -39,6 +39,8 @@ from dngo.archive import read_table, verify
 SIMULATED = """
 import json, os, random, sys, time
 p = json.load(sys.stdin)
+with open("jobs.txt", "a") as stream:
+    stream.write(os.environ["DNGO_ID"] + " " + os.environ["SLURM_JOB_ID"] + chr(10))
 time.sleep({median} * random.Random(int(os.environ["DNGO_SEED"])).lognormvariate(0, {sigma}))
 print((p["x"] - 0.3) ** 2)
 """
@@ -213,52 +215,56 @@ def overlap(
                 slots=cpus,
                 batch_size=batch,
                 iterations=iterations,
-                objective_runs=objective_runs(toy, cpus),
-                **utilisation(cluster.records(), cpus),
+                load=round(os.getloadavg()[2], 1),
+                **objective_runs(toy, cpus),
             )
 
 
-def objective_runs(toy: SlurmStudy, slots: int) -> float:
-    """Share of the slots in which the objective runs, from the first full load to the last start."""
+def objective_runs(toy: SlurmStudy, slots: int) -> dict[str, Any]:
+    """Share of the slots in which the objective runs, and what the rest of them was lost to.
+
+    whole: from the first submission to the last evaluation's end, with the start of the study and its
+    end, where there is nothing more to do.  steady: from the first full load to the last evaluation's
+    start, as in a study that goes on.
+    """
+    batches = read_batches(toy)
+    evaluations = [e for batch in batches for job in batch.jobs for e in job.evaluations]
+    starts = sorted(b for b, _ in evaluations)
+    whole = batches[0].model.submitted, max(e for _, e in evaluations)
+    steady = starts[min(slots, len(starts)) - 1], starts[-1]
+    found = {}
+    for name, window in {"steady": steady, "whole": whole}.items():
+        busy, lost = losses(batches, slots, *window)
+        found[name] = {"objective runs": busy, **lost, "seconds": window[1] - window[0]}
+    return {name: {k: round(v, 3) for k, v in row.items()} for name, row in found.items()}
+
+
+def read_batches(toy: SlurmStudy) -> list[Batch]:
+    """What became of each batch of a study that has ended, in which no job was run again."""
+    log = (toy.cluster.folder / "log" / "slurmctld.log").read_text()
+    cpus = {int(r["JobId"]): int(r["ProcCnt"]) for r in toy.cluster.records()}
+    jobs = read_jobs(log, cpus)
+    job_of = dict(line.split() for line in (toy.folder / "jobs.txt").read_text().splitlines())
+    table = read_table(toy.results / "archive.h5")
     with h5py.File(toy.results / "archive.h5") as file:
         starts, ends = (file[f"outcomes/{k}"][:] for k in ("started", "finished"))
-    begin, end = sorted(starts)[min(slots, len(starts)) - 1], max(starts)
-    busy = sum(max(0.0, min(e, end) - max(b, begin)) for b, e in zip(starts, ends, strict=True))
-    return round(busy / (slots * (end - begin)), 3)
-
-
-def utilisation(records: list[dict[str, str]], cpus: int) -> dict[str, float]:
-    """Busy CPU time over available, from the records of Slurm.
-
-    whole: from the first job's start to the last one's end, with the beginning and the end, where
-    there is nothing more to do.  steady: from the first full load to the last job's start, as in a
-    study that goes on.
-    """
-
-    def span(record: dict[str, str]) -> tuple[float, float]:
-        begin, end = (
-            datetime.fromisoformat(record[k]).timestamp() for k in ("StartTime", "EndTime")
+    numbers: dict[int, set[int]] = {}
+    ended: dict[int, float] = {}
+    for t, slot, start, end in zip(table.iteration, table.slot, starts, ends, strict=True):
+        number = int(job_of[f"{t}-{slot}"])
+        jobs[number].evaluations.append((start, end))
+        numbers.setdefault(int(t), set()).add(number)
+        ended[int(t)] = max(ended.get(int(t), 0.0), end)
+    models = iter(job for _, job in sorted(jobs.items()) if not job.evaluations)
+    behind = int(toy.config["batches_in_flight"])
+    return [
+        Batch(
+            model=next(models),
+            trained_on=max((ended[s] for s in range(max(1, t - behind + 1)) if s < t), default=0.0),
+            jobs=[jobs[number] for number in numbers[t]],
         )
-        return begin, end
-
-    spans = [span(r) for r in records]
-    size = [int(r["ProcCnt"]) for r in records]
-
-    def busy(start: float, stop: float) -> float:
-        if stop <= start:  # fewer jobs than slots
-            return math.nan
-        inside = (max(0.0, min(e, stop) - max(b, start)) for b, e in spans)
-        return sum(n * t for n, t in zip(size, inside, strict=True)) / (cpus * (stop - start))
-
-    starts = sorted(b for b, _ in spans)
-    whole = (starts[0], max(e for _, e in spans))
-    steady = (starts[min(cpus, len(starts) - 1)], starts[-1])
-    return {
-        "whole": round(busy(*whole), 3),
-        "steady": round(busy(*steady), 3),
-        "jobs": len(records),
-        "wall_s": round(whole[1] - whole[0]),
-    }
+        for t in sorted(numbers)
+    ]
 
 
 def recovery(jobs: int) -> None:

@@ -6,23 +6,28 @@ import hashlib
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake.iocontainers import Wildcards
 from snakemake.settings.types import DeploymentMethod
 from snakemake_executor_plugin_slurm import job_cancellation, submit_string, utils
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
-from toy import ROOT, Toy
+from toy import ROOT, Toy, advance
 
 from dngo.config import load
+from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
-from dngo.workflow.slurm_executor import Executor, Refusal
+from dngo.workflow.slurm_executor import GLANCES, Executor, Refusal
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
 SURFACE = {
@@ -39,6 +44,8 @@ SURFACE = {
     plugin.Executor.cancel_jobs: "fa5264a51538",
     plugin.Executor.get_account_arg: "f49dd1922c96",
     RealExecutor.format_job_exec: "309fc84b3aa2",
+    RemoteExecutor._wait_for_jobs: "7b4ab4f49ea0",
+    RemoteExecutor.sleep: "47fa6b8f83bd",
     submit_string.get_submit_command: "8ec37eca0a8f",
     job_cancellation.cancel_slurm_jobs: "33dc592a8e67",
     utils.delete_empty_dirs: "d77d8f9cd368",
@@ -61,7 +68,7 @@ def test_the_executor_replaces_what_the_plugin_has() -> None:
     replaced = {name for name in own if hasattr(plugin.Executor, name)}
     assert replaced - {"__doc__", "__init_subclass__"} >= {
         "__post_init__", "additional_general_args", "cancel_jobs", "check_active_jobs",
-        "clean_old_logs", "format_job_exec", "get_account_arg", "print_job_error", "run_job",
+        "clean_old_logs", "format_job_exec", "get_account_arg", "print_job_error", "run_job", "sleep",
         "_report_job_error_threadsafe",
     }  # fmt: skip
 
@@ -116,42 +123,87 @@ def test_a_refusal_is_read(words: str, passes: bool, key: str) -> None:
     assert Refusal.read(message) == Refusal(" ".join(words.split()), passes, key)
 
 
+def rule_of(stage: str, **more: Any) -> SimpleNamespace:
+    """A stage's rule, as far as the executor looks at it."""
+    path = ROOT / "rules" / f"{stage}.smk"
+    return SimpleNamespace(name=stage, snakefile=path, script=f"../scripts/{stage}.py", **more)
+
+
+def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
+    """Run a job's command as sbatch does, from any folder."""
+    found = study.config.resolved()
+    parts = [
+        SimpleNamespace(
+            rule=rule_of(job["stage"], module_globals={"config": json.loads(found)}),
+            wildcards=Wildcards(fromdict=job["wildcards"]),
+            input=job.get("input", []),
+            output=[job["output"]],
+            log=[study.folder / "logs" / f"{job['stage']}.log"],
+            benchmark=job.get("benchmark"),
+        )
+        for job in jobs
+    ]
+    whole = SimpleNamespace(
+        is_group=lambda: True,
+        toposorted=[[part] for part in parts],
+        resources={"runtime": 5, "mem_mb": 2000},
+        threads=1,
+    )
+    words = bare.command(whole, study.folder, sys.executable, 5)
+    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def study_of(toy: Toy) -> Study:
+    config = load([toy.folder / "config.yaml"])
+    return Study(config.model_copy(update={"results": str(toy.results.parent)}))
+
+
 def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
-    """As sbatch runs it, from any folder; Snakemake's threads and temporary folder are set."""
+    """Snakemake's threads and temporary folder are set."""
     toy = Toy(tmp_path / "a study's", iterations=0, batch_size=2, sleep=0.0)
     (toy.folder / "objective.py").write_text(
         'import os; print(int(os.environ["OMP_NUM_THREADS"] == "1" and "TMPDIR" in os.environ))'
     )
-    toy.configure(iterations=0, batch_size=2)
     text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
     (toy.folder / "config.yaml").write_text(text)
-    config = load([toy.folder / "config.yaml"]).model_copy(
-        update={"results": str(toy.results.parent)}
-    )
-    proposals = toy.results / "iterations" / "0" / "proposals.json"
-    Study(config).propose(0, None, proposals)
+    study, proposals = study_of(toy), toy.results / "iterations" / "0" / "proposals.json"
+    study.propose(0, None, proposals)
     output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
-    job = SimpleNamespace(
-        rule=SimpleNamespace(
-            name="evaluate", module_globals={"config": json.loads(config.resolved())}
-        ),
-        wildcards=SimpleNamespace(iteration="0", chunk="1"),
-        input=[proposals],
-        output=[output],
-        log=[toy.results / "logs" / "1.log"],
-        resources={"runtime": 5, "mem_mb": 2000},
-        threads=1,
-    )
-    words = bare.command(job, tmp_path, sys.executable, 5)
-    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    wildcards = {"iteration": "0", "chunk": "1"}
+    job = {"stage": "evaluate", "wildcards": wildcards, "input": [proposals], "output": output}
+    run_bare(study, job)
     outcomes = json.loads(output.read_text())["outcomes"]
     assert [(o["slot"], o["status"], o["objective"]) for o in outcomes] == [
         (slot, "ok", 1.0) for slot in (4, 5, 6, 7)
     ]
 
 
-@pytest.mark.parametrize("asked", ["", "conda", "files", "tmpdir", "group", "script", "precommand"])
+def test_a_job_that_fits_and_proposes_proposes_what_two_would(tmp_path: Path) -> None:
+    toy = Toy(tmp_path / "one", iterations=1, batch_size=4, sleep=0.0)
+    study = study_of(toy)
+    advance(study, 0)
+    shutil.copytree(toy.results, tmp_path / "two" / "toy")
+    two = Study(study.config.model_copy(update={"results": str(tmp_path / "two")}))
+    advance(two, 1, merge=False)
+    folder, costs = study.iteration(1), toy.results / "benchmarks"
+    surrogate, wildcards = folder / "surrogate.h5", {"iteration": "1"}
+    fit = {"stage": "fit", "wildcards": wildcards, "input": [study.iteration(0) / "receipt.json"]}
+    propose = {"stage": "propose", "wildcards": wildcards, "input": [surrogate]}
+    run_bare(
+        study,
+        {**fit, "output": surrogate, "benchmark": costs / "fit.tsv"},
+        {**propose, "output": folder / "proposals.json", "benchmark": costs / "propose.tsv"},
+    )
+    assert study.batch(1).proposals == two.batch(1).proposals
+    assert 0 < benchmark_seconds(costs / "propose.tsv") < 100
+    assert 0 < benchmark_seconds(costs / "fit.tsv") < 100
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["", "model", "conda", "files", "tmpdir", "group", "threads", "script", "other", "precommand"],
+)
 def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
     executor = object.__new__(Executor)
     usage = set(SharedFSUsage.all())
@@ -166,10 +218,40 @@ def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
             precommand="true" if asked == "precommand" else None
         ),
     )
-    own = "../scripts/evaluate.py" if asked != "script" else "my.py"
     temporary = SimpleNamespace(raw="/scratch" if asked == "tmpdir" else "system_tmpdir")
-    rule = SimpleNamespace(
-        snakefile=ROOT / "rules" / "evaluate.smk", script=own, resources={"tmpdir": temporary}
-    )
-    job = SimpleNamespace(is_group=lambda: asked == "group", is_shadow=False, rule=rule)
-    assert executor._is_bare(job) == (not asked)
+    stages = {"model": ["fit", "propose"], "group": ["evaluate", "evaluate"], "other": ["merge"]}
+    stages["threads"] = stages["model"]
+    parts = [
+        SimpleNamespace(
+            is_group=lambda: False,
+            is_shadow=False,
+            rule=rule_of(stage, resources={"tmpdir": temporary}),
+            threads=1 + n * (asked == "threads"),
+        )
+        for n, stage in enumerate(stages.get(asked, ["evaluate"]))
+    ]
+    if asked == "script":
+        parts[0].rule.script = "my.py"
+    group = SimpleNamespace(is_group=lambda: True, toposorted=[[part] for part in parts])
+    assert executor._is_bare(group if len(parts) > 1 else parts[0]) == (asked in ("", "model"))
+
+
+def test_a_folder_whose_outputs_are_there_is_asked_about_a_few_times(tmp_path: Path) -> None:
+    def job(name: str) -> SimpleNamespace:
+        output = [tmp_path / name]
+        part = SimpleNamespace(
+            is_group=lambda: False, output=output, products=lambda include_logfiles: output
+        )
+        return SimpleNamespace(job=part, aux={})
+
+    executor = object.__new__(Executor)
+    executor.active_jobs = [job("0/a"), job("0/b"), job("1/a")]
+    for name in ("0", "1"):
+        (tmp_path / name).mkdir()
+    assert not executor._is_written()
+    (tmp_path / "0/a").touch()
+    assert not executor._is_written()
+    (tmp_path / "0/b").touch()
+    assert [executor._is_written() for _ in range(GLANCES + 1)] == [True] * GLANCES + [False]
+    (tmp_path / "1/a").touch()
+    assert executor._is_written()

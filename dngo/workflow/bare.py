@@ -1,9 +1,10 @@
-"""An evaluation's job on a cluster without a Snakemake in it.
+"""A stage's job on a cluster without a Snakemake in it.
 
 A Snakemake in a job reads the workflow again and starts the rule's script in a process of its own, which
 costs more than sixty short evaluations. The Snakemake that submits the job knows all that it would
-find out; so it writes that down in a note, one for all jobs of the rule, and the job begins at once. A job
-that needs more (conda, files that are not shared, a folder for temporary files) is Snakemake's own.
+find out; so it writes that down in a note, one for all jobs of the rule, and the job begins at once. A fit
+and the proposals that follow from it are one process. A job that needs more (conda, files that are not
+shared, a folder for temporary files) is Snakemake's own.
 
 Until the number of threads is set nothing is imported here that might compute.
 """
@@ -14,10 +15,12 @@ import argparse
 import json
 import math
 import os
+import resource
 import shlex
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +28,7 @@ from typing import Any
 OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes, too
 # What Snakemake tells a job's script; libraries of linear algebra read it.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
+STAGES = ("fit", "propose", "evaluate")
 TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
 
 
@@ -49,8 +53,23 @@ def _elapsed() -> float:
     return age(os.getpid()) or 0.0 if "SLURM_JOB_ID" in os.environ else 0.0
 
 
+def stage_of(rule: Any) -> str:
+    """The stage that a rule of Snakemake is, "" if it is none of a cluster's or not as it was shipped."""
+    from dngo.provenance import workflow_folder
+
+    rules = workflow_folder() / "rules"
+    path = Path(rule.snakefile).resolve()
+    own = path.parent == rules and str(rule.script) == f"../scripts/{path.stem}.py"
+    return path.stem if own and path.stem in STAGES else ""
+
+
+def members(job: Any) -> list[Any]:
+    """The jobs of rules that a job of Snakemake stands for, in the order in which they must run."""
+    return [m for level in job.toposorted for m in level] if job.is_group() else [job]
+
+
 def command(job: Any, folder: Path, python: str, patience: float) -> str:
-    """The command line of a job of the rule `evaluate`, for a shell.
+    """The command line of a job that runs stages, for a shell.
 
     job: Snakemake's.  folder: where the note is kept while the run goes on.
     patience: seconds within which what is written here is to be seen by the job.
@@ -58,48 +77,80 @@ def command(job: Any, folder: Path, python: str, patience: float) -> str:
     from dngo.provenance import workflow_folder
     from dngo.storage.files import write_json
 
-    note = folder / f"{job.rule.name}.json"
+    parts = members(job)
+    first = parts[0].rule
+    note = folder / f"{first.name}.json"
     if not note.exists():
-        document = {
-            "rule": job.rule.name,
-            "config": job.rule.module_globals["config"],
-            "folder": os.getcwd(),
-            "patience": patience,
-        }
-        write_json(note, document)
+        config = first.module_globals["config"]
+        write_json(note, {"config": config, "folder": os.getcwd(), "patience": patience})
     words = [python, "-P", str(workflow_folder() / "scripts" / "bare.py"), str(note)]
-    words += [job.wildcards.iteration, job.wildcards.chunk, job.input[0], job.output[0], job.log[0]]
     words.append(f"--threads={job.threads}")
     for name in ("runtime", "mem_mb"):
         if job.resources.get(name) is not None:
             words.append(f"--{name}={job.resources[name]}")
+    made = {path for part in parts for path in part.output}
+    words += [f"--await={path}" for part in parts for path in part.input if path not in made]
+    for part in parts:
+        words += ["--stage", stage_of(part.rule), part.rule.name, part.wildcards.iteration]
+        words += [
+            part.wildcards.get("chunk", "0"),
+            part.log[0],
+            part.benchmark or "",
+            part.output[0],
+        ]
+        words.append(part.input[0] if part.input else "")
     return f"exec {shlex.join(map(str, words))}"
 
 
 def main() -> None:
-    """Evaluate one chunk, as the note and the command line say."""
+    """Run the stages that the note and the command line say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("note", type=Path)
-    parser.add_argument("iteration", type=int)
-    parser.add_argument("chunk", type=int)
-    for name in ("proposals", "output", "log"):
-        parser.add_argument(name, type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runtime", type=float, default=math.inf, help="minutes")
     parser.add_argument("--mem_mb", type=float, default=0.0)
+    parser.add_argument("--await", type=Path, action="append", default=[], dest="inputs")
+    parser.add_argument("--stage", nargs=8, action="append", default=[])
     given = parser.parse_args()
     note = json.loads(_seen(given.note, 60.0).read_text(encoding="utf-8"))
     os.chdir(note["folder"])
-    _seen(given.proposals, note["patience"])
+    for path in given.inputs:
+        _seen(path, note["patience"])
     _prepare(given.threads)
+    for words in given.stage:
+        _run(words, note["config"], given)
 
+
+def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
+    """One stage: its name, and then its rule, iteration, chunk, log, benchmark, output and input."""
     from dngo.evaluation.limits import Limits
     from dngo.workflow.job import job
 
-    run = SimpleNamespace(rule=note["rule"], config=note["config"], log=[given.log])
-    with job(run) as (study, progress):
-        limits = Limits.from_now(job_limits(None, given))
-        study.evaluate(given.iteration, given.chunk, given.output, progress, limits)
+    stage, rule, iteration, chunk, log, benchmark, output, source = words
+    began = time.monotonic()
+    with job(SimpleNamespace(rule=rule, config=config, log=[log])) as (study, progress):
+        t, to = int(iteration), Path(output)
+        if stage == "fit":
+            study.fit(t, to, progress)
+        elif stage == "propose":
+            study.propose(t, Path(source) if source else None, to, progress)
+        else:
+            limits = Limits.from_now(job_limits(None, given))
+            study.evaluate(t, int(chunk), to, progress, limits)
+    if benchmark:
+        _note_cost(Path(benchmark), time.monotonic() - began)
+
+
+def _note_cost(path: Path, seconds: float) -> None:
+    """What Snakemake notes of a job, of which the report shows the seconds.
+
+    Memory and CPU seconds are those of the process so far.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    row = [seconds, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "s\tmax_rss\tcpu_time\n" + "\t".join(f"{x:.2f}" for x in row) + "\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def _seen(path: Path, patience: float) -> Path:

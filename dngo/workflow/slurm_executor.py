@@ -4,12 +4,13 @@ What differs from the plugin's own executor, each because it ended, stalled or s
 
 polling      One `squeue` for all jobs, as often as the profile says. The plugin forgets every job when
              the controller is away for longer than a number of attempts, waits for ever for a job that
-             Slurm has forgotten, and asks ever less often, so that a cluster stands idle.
+             Slurm has forgotten, and asks ever less often, so that a cluster stands idle. It is asked
+             at once when all that a batch waits for has been written.
 outputs      are waited for here, for all jobs at once; Snakemake waits for one job after another.
 submission   waits for a controller that is away, and while Slurm refuses for a reason that passes; a
              refusal that stays ends the run with Slurm's words. The plugin counts each as an attempt.
-a job        is no Snakemake where it evaluates (`dngo.workflow.bare`), and one elsewhere, not a second one
-             below `srun`: which is less to start and to hold; an objective may call `srun` itself.
+a job        is no Snakemake (`dngo.workflow.bare`), and where it must be one not a second one below `srun`:
+             which is less to start and to hold; an objective may call `srun` itself.
 logs         are in a folder of this run, for the folders that are empty at its end are removed: pending
              jobs of another run need theirs.
 messages     of jobs that are a group of rules are shown.
@@ -34,13 +35,13 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from dngo.evaluation.chunk import PROGRESS
-from dngo.provenance import workflow_folder
 from dngo.workflow import bare
 from dngo.workflow.job import STOPS
 
 ANSWER = 150.0  # seconds for a question; Slurm's own commands try for two minutes
 SILENCE = 30.0  # seconds after which a job that Slurm does not know is over
 OUTAGE = 24 * 3600.0  # seconds that a submission waits for the controller
+GLANCE, GLANCES = 1.0, 5  # seconds between looks at outputs, and how often they have Slurm asked
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
 
 ENDED_BADLY = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
@@ -106,24 +107,26 @@ class Executor(plugin.Executor):
     # ---- jobs -----------------------------------------------------------------------------------
 
     def format_job_exec(self, job: Any) -> str:
-        """The command of a job: the evaluation itself, unless Snakemake has something to do there."""
+        """The command of a job: the stage itself, unless Snakemake has something to do there."""
         if not self._is_bare(job):
             return super().format_job_exec(job)
         patience = self.workflow.execution_settings.latency_wait
         return bare.command(job, Path(self.tmpdir), self.get_python_executable(), patience)
 
     def _is_bare(self, job: Any) -> bool:
-        """Whether a job does nothing but to run the script that evaluates, in the environment as it is."""
-        workflow, evaluates = self.workflow, workflow_folder() / "rules" / "evaluate.smk"
-        if job.is_group() or job.is_shadow or Path(job.rule.snakefile).resolve() != evaluates:
+        """Whether a job does nothing but to run scripts of stages, in the environment as it is."""
+        workflow, parts = self.workflow, bare.members(job)
+        stages = [bare.stage_of(part.rule) for part in parts]
+        if not all(stages) or (job.is_group() and set(stages) - {"fit", "propose"}):
             return False
-        temporary = job.rule.resources.get("tmpdir")
+        temporary = [part.rule.resources.get("tmpdir") for part in parts]
         return (
-            str(job.rule.script) == "../scripts/evaluate.py"
+            not any(part.is_shadow for part in parts)
+            and len({part.threads for part in parts}) == 1
             and not workflow.deployment_settings.deployment_method
             and SharedFSUsage.all() <= set(workflow.storage_settings.shared_fs_usage)
             and not workflow.remote_execution_settings.precommand
-            and (temporary is None or temporary.raw == "system_tmpdir")
+            and all(found is None or found.raw == "system_tmpdir" for found in temporary)
         )
 
     def additional_general_args(self) -> str:
@@ -208,6 +211,32 @@ class Executor(plugin.Executor):
         super().cancel_jobs(active_jobs)
 
     # ---- polling --------------------------------------------------------------------------------
+
+    async def sleep(self) -> None:
+        """Wait before Slurm is asked again: not as long once a batch has all that it waits for."""
+        until = time.monotonic() + self.next_seconds_between_status_checks
+        while (left := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, GLANCE))
+            if self._is_written():
+                return
+
+    def _is_written(self) -> bool:
+        """Whether all outputs of the jobs that write to one folder are there: fit's, or a batch's.
+
+        That is seen for a few glances only, for a job that does not end after its last output. Each costs a
+        look at one file of each folder.
+        """
+        folders: dict[str, list[Any]] = {}
+        for job in list(self.active_jobs):
+            if "dngo_folder" not in job.aux:
+                job.aux["dngo_folder"] = os.path.dirname(bare.members(job.job)[-1].output[0])
+            folders.setdefault(job.aux["dngo_folder"], []).append(job)
+        for jobs in folders.values():
+            if all(map(_is_complete, jobs)):
+                jobs[0].aux["dngo_glances"] = jobs[0].aux.get("dngo_glances", 0) + 1
+                if jobs[0].aux["dngo_glances"] <= GLANCES:
+                    return True
+        return False
 
     async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncIterator[Any]:
         """Report the jobs that have ended and yield the others."""
@@ -321,8 +350,8 @@ def _since(job: Any) -> float:
 
 def _is_complete(job: Any) -> bool:
     """Whether every output of a job is there."""
-    members = job.job.jobs if job.job.is_group() else [job.job]
-    return all(os.path.exists(f) for m in members for f in m.products(include_logfiles=False))
+    parts = bare.members(job.job)
+    return all(os.path.exists(f) for part in parts for f in part.products(include_logfiles=False))
 
 
 def _says(log: Path, words: str) -> bool:

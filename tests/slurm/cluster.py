@@ -101,8 +101,16 @@ class Cluster:
             found = {job: state for job, state in self.squeue().items() if job in wanted}
             if found.keys() == wanted and states.issuperset(found.values()):
                 return found
-            assert time.monotonic() < deadline, f"after {timeout} s the jobs are {found}"
+            assert time.monotonic() < deadline, f"after {timeout} s: {self.why(wanted)}"
             time.sleep(0.2)
+
+    def why(self, jobs: Iterable[int]) -> str:
+        """What Slurm says of jobs and of its nodes, for the message of a test that fails."""
+        found = self.run("squeue", "--states=all", "--format=%A %T %r since %V, to start %S, on %N")
+        wanted = set(map(str, jobs))
+        table = "\n".join(line for line in found.splitlines() if line.split()[0] in wanted)
+        log = (self.folder / "log" / "slurmctld.log").read_text().splitlines()
+        return "\n".join([table, str(self.nodes), *log[-20:]])
 
     def cancel(self, *jobs: int) -> None:
         """Cancel these jobs, as a user does."""
@@ -128,5 +136,5 @@ class Cluster:
                     # An error where it has just come back by itself.
                     with contextlib.suppress(RuntimeError):
                         self.set_node(name, "resume")
-            assert time.monotonic() < deadline, f"left: jobs {left}, nodes {self.nodes}"
+            assert time.monotonic() < deadline, f"left: {self.why(left)}"
             time.sleep(0.5)

@@ -224,14 +224,15 @@ def objective_runs(toy: SlurmStudy, slots: int) -> dict[str, Any]:
     """Share of the slots in which the objective runs, and what the rest of them was lost to.
 
     whole: from the first submission to the last evaluation's end, with the start of the study and its
-    end, where there is nothing more to do.  steady: from the first full load to the last evaluation's
-    start, as in a study that goes on.
+    end, where there is nothing more to do.  steady: from the first full load to the last job's first
+    evaluation, as in a study that goes on.
     """
     batches = read_batches(toy)
     evaluations = [e for batch in batches for job in batch.jobs for e in job.evaluations]
     starts = sorted(b for b, _ in evaluations)
     whole = batches[0].model.submitted, max(e for _, e in evaluations)
-    steady = starts[min(slots, len(starts)) - 1], starts[-1]
+    last = max(min(b for b, _ in job.evaluations) for batch in batches for job in batch.jobs)
+    steady = starts[min(slots, len(starts)) - 1], last
     found = {}
     for name, window in {"steady": steady, "whole": whole}.items():
         busy, lost = losses(batches, slots, *window)

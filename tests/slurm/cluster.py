@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -74,6 +75,15 @@ class Cluster:
         """Set a node down, drain or resume."""
         self.run("scontrol", "update", f"nodename={name}", f"state={state}", "reason=test")
 
+    def _clear_spool(self) -> None:
+        """Remove what killed daemons have left of jobs.
+
+        A controller that has lost its state counts its jobs from one again, and a node that finds the
+        folder of another job of the same number does not start it: `launch failed requeued held`.
+        """
+        for path in (self.folder / "spool").glob("*/job*"):
+            shutil.rmtree(path, ignore_errors=True)
+
     # ---- jobs ---------------------------------------------------------------------------------
 
     def submit(self, script: str, *options: str) -> int:
@@ -130,7 +140,7 @@ class Cluster:
             if left:
                 self.cancel(*left)
             elif set(self.nodes.values()) == {"idle"}:
-                return
+                return self._clear_spool()
             for name, state in self.nodes.items():
                 if state.startswith(("down", "drain")):
                     # An error where it has just come back by itself.

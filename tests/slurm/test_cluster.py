@@ -42,6 +42,19 @@ def test_time_and_memory_limits_end_a_job(cluster: Cluster) -> None:
     assert "exceeded memory limit" in cluster.output(greedy)
 
 
+def test_a_reset_removes_what_a_killed_node_has_left_of_a_job(cluster: Cluster) -> None:
+    """Else no other job of that number would start there, once a controller has lost its state."""
+    before = cluster.submit("true", "--nodelist=node1")
+    cluster.wait([before])
+    left = cluster.folder / "spool" / "node1" / f"job{before + 1:05}"
+    left.mkdir()
+    (left / "slurm_script").touch()
+    cluster.reset()
+    job = cluster.submit("exit 3", "--nodelist=node1")
+    assert job == before + 1
+    assert cluster.wait([job], timeout=30) == {job: "F"}
+
+
 def test_the_controller_comes_back_with_its_jobs(cluster: Cluster) -> None:
     job = cluster.submit("sleep 5; echo slept")
     cluster.wait([job], states={"R"})

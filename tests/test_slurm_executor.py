@@ -237,15 +237,15 @@ def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
 
 
 def test_a_folder_whose_outputs_are_there_is_asked_about_a_few_times(tmp_path: Path) -> None:
-    def job(name: str) -> SimpleNamespace:
-        output = [tmp_path / name]
+    def job(*names: str) -> SimpleNamespace:
+        output = [tmp_path / name for name in names]
         part = SimpleNamespace(
             is_group=lambda: False, output=output, products=lambda include_logfiles: output
         )
         return SimpleNamespace(job=part, aux={})
 
     executor = object.__new__(Executor)
-    executor.active_jobs = [job("0/a"), job("0/b"), job("1/a")]
+    executor.active_jobs = [job(), job("0/a"), job("0/b"), job("1/a")]
     for name in ("0", "1"):
         (tmp_path / name).mkdir()
     assert not executor._is_written()

@@ -228,9 +228,11 @@ class Executor(plugin.Executor):
         """
         folders: dict[str, list[Any]] = {}
         for job in list(self.active_jobs):
-            if "dngo_folder" not in job.aux:
-                job.aux["dngo_folder"] = os.path.dirname(bare.members(job.job)[-1].output[0])
-            folders.setdefault(job.aux["dngo_folder"], []).append(job)
+            if "dngo_folder" not in job.aux:  # of no output at all where a rule is the user's own
+                outputs = bare.members(job.job)[-1].output
+                job.aux["dngo_folder"] = os.path.dirname(outputs[0]) if outputs else None
+            if job.aux["dngo_folder"] is not None:
+                folders.setdefault(job.aux["dngo_folder"], []).append(job)
         for jobs in folders.values():
             if all(map(_is_complete, jobs)):
                 jobs[0].aux["dngo_glances"] = jobs[0].aux.get("dngo_glances", 0) + 1

@@ -97,11 +97,12 @@ class Executor(plugin.Executor):
     _cancelled = _silent = False
     _refused: dict[int, str] | None = None  # by the job's identity, while run_job has it
     _waits_for = ""
+    _asked: list[Any]  # jobs that Slurm was last asked about, without those that are over
     slurm_logdir: Path
 
     def __post_init__(self, test_mode: bool = False) -> None:
         super().__post_init__(test_mode)
-        self._refused = {}
+        self._refused, self._asked = {}, []
         self.slurm_logdir = self.slurm_logdir / self.run_uuid
 
     # ---- jobs -----------------------------------------------------------------------------------
@@ -208,7 +209,9 @@ class Executor(plugin.Executor):
     def cancel_jobs(self, active_jobs: list[Any]) -> None:
         """Cancel what was submitted; what still waits for it is not submitted any more."""
         self._cancelled = True
-        super().cancel_jobs(active_jobs)
+        # While Slurm is asked about them, jobs are not among the active ones.
+        found = {job.external_jobid: job for job in (*self._asked, *active_jobs)}
+        super().cancel_jobs(list(found.values()))
 
     # ---- polling --------------------------------------------------------------------------------
 
@@ -248,6 +251,7 @@ class Executor(plugin.Executor):
             async for job in super().check_active_jobs(active_jobs):
                 yield job
             return
+        self._asked = list(active_jobs)
         states = await _states(self.run_uuid)
         if states is None and not self._silent:
             self.logger.warning("Slurm does not answer; waiting until it does.")
@@ -255,6 +259,8 @@ class Executor(plugin.Executor):
         for job in active_jobs:
             if states is None or await self._goes_on(job, *states.get(job.external_jobid, GONE)):
                 yield job
+            else:
+                self._asked.remove(job)
 
     async def _goes_on(self, job: Any, state: str, reason: str) -> bool:
         """Whether a job is still to be watched; its end is reported here."""

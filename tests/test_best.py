@@ -16,6 +16,7 @@ from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.model import Model
+from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings
 
 ARCHIVES = Path(__file__).parent / "data" / "archives"
@@ -83,3 +84,25 @@ def test_a_baseline_has_no_opinion(capsys) -> None:
     assert "surrogate" not in capsys.readouterr().out
     assert main(["best", path, "--by", "model"]) == 1
     assert "no surrogate has learnt the objective yet" in capsys.readouterr().err
+
+
+def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> None:
+    # A bent valley that a model of the whole space smooths away, and a few outcomes that are far off.
+    rng = np.random.default_rng(4)
+    near = np.clip([0.6, 0.36, 0.5] + 0.1 * rng.standard_normal((120, 3)), 0, 1)
+    u = np.concatenate([rng.random((80, 3)), near])
+    truth = 100 * (u[:, 1] - u[:, 0] ** 2) ** 2 + (u[:, 0] - 0.6) ** 2 + (u[:, 2] - 0.5) ** 2
+    y = truth.copy()
+    y[150] = truth.min() - 5.0  # by luck alone
+    rows, mean, deviation = around_the_best(u, u, y, np.full(len(u), np.nan))
+    best = rows[np.argmin(mean)]
+    assert truth[best] <= np.quantile(truth, 0.02)
+    assert best != 150 and (deviation > 0).all()
+    exact, mean, _ = around_the_best(u, u, truth, np.full(len(u), np.nan))
+    assert exact[np.argmin(mean)] == np.argmin(truth), "without noise the best seen is the best"
+
+
+def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
+    u = np.random.default_rng(0).random((5, 2))
+    rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))
+    assert len(rows) == len(mean) == len(deviation) == 0

@@ -123,8 +123,8 @@ class View:
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each row's point is worth without noise: mean, deviation, P(feasible), three (n,).
 
-        By the latest surrogate, and, where it has not learnt a row's outcome, by that as well. NaN
-        without a surrogate.
+        By the latest surrogate, and, where it has not learnt a row's outcome, by that as well; near the
+        best point by a process fitted to the points there. NaN without a surrogate.
         """
         if self.model is None or not self.has_model:
             nothing = np.full(len(self), np.nan)
@@ -133,20 +133,42 @@ class View:
         new = self.ok & (self.table.iteration >= int(found["training_iterations"]))
         y = np.where(new, self.sign * self.table.objective, np.nan)
         mean, std = self.model.function(self.table.x, y)
+        rows, *nearby = self._around_the_best
+        mean[rows], std[rows] = nearby
         return self.sign * mean, std, self.model.feasibility(self.table.x)
+
+    @cached_property
+    def _around_the_best(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows near the best one, and their objective's mean and deviation, minimised."""
+        from dngo.surrogates.nearby import around_the_best
+
+        ok, table = np.flatnonzero(self.ok), self.table
+        rows, mean, std = around_the_best(
+            self.space.unit(table.v[ok]),
+            table.x[ok],
+            self.sign * table.objective[ok],
+            table.noise[ok],
+        )
+        return ok[rows], mean, std
 
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
         """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
 
         The model heeds noise: the luckiest outcome need not be the best point. It ranks the rows that
-        are feasible with a probability of at least one half.
+        are feasible with a probability of at least one half, and first those near the best one, where
+        it sees most.
         """
-        value, good = self.sign * self.table.objective, self.ok
+        value, good, last = (
+            self.sign * self.table.objective,
+            self.ok,
+            np.zeros(len(self), dtype=bool),
+        )
         if by == "model":
             mean, _, feasibility = self.expected
             value, good = self.sign * mean, good & (feasibility >= 0.5) & np.isfinite(mean)
+            last = ~np.isin(np.arange(len(self)), self._around_the_best[0])
         rows = np.flatnonzero(good)
-        return rows[np.argsort(value[rows], kind="stable")]
+        return rows[np.lexsort((value[rows], last[rows]))]
 
     @cached_property
     def sign(self) -> float:

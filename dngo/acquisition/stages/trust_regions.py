@@ -27,8 +27,7 @@ from dngo.space import Space
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
-from dngo.surrogates.local_process import LocalProcess
-from dngo.surrogates.problem import ReportedNoise
+from dngo.surrogates.nearby import Nearby
 from dngo.types import Array
 
 Penalty = Callable[[Array], Array]
@@ -169,9 +168,7 @@ class RegionModel:
     space: Space
     v: Array
     centre: Array
-    inputs: Callable[[Array], Array]
-    scale: TargetScale
-    models: tuple[LocalProcess, ...]
+    near: Nearby
     rules: LocalSearch
 
     @classmethod
@@ -186,29 +183,15 @@ class RegionModel:
     ) -> RegionModel:
         """shares: of the additive part at the start of the fits, one for each model."""
         u, y = space.unit(history.v), history.y
-        near = distances(u, u[[region.centre]])[:, 0]
-        near = np.where(np.isfinite(y), near, np.inf)
+        gap = distances(u, u[[region.centre]])[:, 0]
+        gap = np.where(np.isfinite(y), gap, np.inf)
         count = min(rules.most_points, int(np.isfinite(y).sum()))
-        rows = np.argsort(near, kind="stable")[:count]
+        rows = np.argsort(gap, kind="stable")[:count]
         v = history.v[rows]
-        x = space.encode(v)
-        middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
-        reach = np.maximum(reach, 1e-6)
-
-        def inputs(v: Array) -> Array:
-            return np.clip((space.encode(v) - middle) / reach, -1.5, 1.5)
-
-        scale = TargetScale.fit(y[rows])
-        t, targets = inputs(v), scale.to_model(y[rows])
-        reported = ReportedNoise.of((history.noise[rows] * np.exp(scale.log_slope(y[rows]))) ** 2)
-        relative = None if reported is None else reported.relative
-        models = tuple(
-            LocalProcess.fit(t, targets, rng=stream, share=share, relative_noise=relative)
-            for share, stream in zip(shares, rng.spawn(len(shares)), strict=True)
-        )
+        near = Nearby.fit(space.encode(v), y[rows], history.noise[rows], shares=shares, rng=rng)
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
         centre = history.v[[region.centre]]
-        return cls(space, v[inside], centre, inputs, scale, models, rules)
+        return cls(space, v[inside], centre, near, rules)
 
     def search(
         self, region: Region, count: int, rng: np.random.Generator, penalty: Penalty
@@ -239,7 +222,7 @@ class RegionModel:
         near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
         shared = np.concatenate([wide, box.clip(near), self.v])
         extra = penalty(shared)
-        t = self.inputs(shared)
+        t = self.near.inputs(space.encode(shared))
         points, gains = [], []
 
         def step(v: Array, largest: float) -> Array:
@@ -247,8 +230,8 @@ class RegionModel:
             return box.clip(moved)
 
         boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
-        for i, model in enumerate(self.models):
-            mine = boldness[i :: len(self.models)]
+        for i, model in enumerate(self.near.models):
+            mine = boldness[i :: len(self.near.models)]
             for at in range(0, len(mine), rules.at_once):
                 draws = draw([model], mine[at : at + rules.at_once], rng)
                 values = draws(t) + extra  # (functions, shared)
@@ -265,13 +248,16 @@ class RegionModel:
                 # What it adds to the best point known, both by the function drawn: an observed
                 # value may be lower by luck alone.
                 known = values[:, -len(self.v) :].min(axis=1)[:, None]
-                gains.append(self.scale.to_objective(known) - self.scale.to_objective(value))
+                gains.append(
+                    self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
+                )
         return np.concatenate(points), np.concatenate(gains)
 
     def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
         def own(v: Array) -> Array:
             flat = v.reshape(-1, v.shape[2])
-            values = draws.own(self.inputs(flat).reshape(*v.shape[:2], -1))
+            t = self.near.inputs(self.space.encode(flat))
+            values = draws.own(t.reshape(*v.shape[:2], -1))
             return values + penalty(flat).reshape(v.shape[:2])
 
         return own

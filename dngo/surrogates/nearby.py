@@ -1,0 +1,117 @@
+"""What a few hundred points that lie together teach, where the surrogate of the whole space sees less.
+
+A trust region is searched by it, and a study's best point is chosen by it: among points that differ
+little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
+guide. After 100 + 6 x 100 evaluations by trust regions of ten functions of bbob-noisy in ten inputs
+the point that is recommended here is 1.9 times as good as the luckiest, and 3.5 times as good as the one
+that the surrogate takes for the best (geometric means; benchmarks/README.md, noise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.local_process import LocalProcess
+from dngo.surrogates.numerics import one_thread
+from dngo.surrogates.problem import ReportedNoise
+from dngo.types import Array, Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearbyRules:
+    """Which points tell a study's best one.
+
+    points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
+    tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
+    measured. shares: of the additive part, where the fits start.
+    """
+
+    points: int = 400
+    least: int = 6
+    shares: tuple[float, ...] = (0.5, 0.95)
+
+
+RULES = NearbyRules()
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """Processes fitted to points that lie together.
+
+    middle, reach: (d,) of the encoded inputs, which the processes see in [-1, 1]. scale: of the
+    objective. models: one for each start of the fit.
+    """
+
+    middle: Array
+    reach: Array
+    scale: TargetScale
+    models: tuple[LocalProcess, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        x: Array,
+        y: Array,
+        noise: Array,
+        *,
+        shares: tuple[float, ...],
+        rng: np.random.Generator,
+    ) -> Nearby:
+        """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
+
+        shares: of the additive part at the start of the fits, one for each model.
+        """
+        middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
+        reach = np.maximum(reach, 1e-6)
+        scale = TargetScale.fit(y)
+        reported = ReportedNoise.of((noise * np.exp(scale.log_slope(y))) ** 2)
+        relative = None if reported is None else reported.relative
+        near = cls(middle, reach, scale, ())
+        t, targets = near.inputs(x), scale.to_model(y)
+        models = tuple(
+            LocalProcess.fit(t, targets, rng=stream, share=share, relative_noise=relative)
+            for share, stream in zip(shares, rng.spawn(len(shares)), strict=True)
+        )
+        return cls(middle, reach, scale, models)
+
+    def inputs(self, x: Array) -> Array:
+        """What the processes see of encoded points x (n, d)."""
+        return np.clip((x - self.middle) / self.reach, -1.5, 1.5)
+
+    def function(self, x: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""
+        t = self.inputs(x)
+        each = [model.latent(model.features(t)) for model in self.models]
+        means, variances = (np.array([one[i][0] for one in each]) for i in (0, 1))
+        mean = means.mean(axis=0)
+        deviation = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+        high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
+        return self.scale.to_objective(mean), 0.5 * (high - low)
+
+
+def around_the_best(
+    u: Array, x: Array, y: Array, noise: Array, rules: NearbyRules = RULES
+) -> tuple[Rows, Array, Array]:
+    """The points near the best one, and the function's mean and deviation there: rows and two (m,).
+
+    u: (n, k) in the unit cube, by which points are near, and x: (n, d) the same encoded. y: (n,)
+    finite; noise: (n,). First the points near the lowest value, then those near the lowest mean among
+    them. No rows where there are too few. The same points always give the same bits.
+    """
+    if len(y) < rules.least or u.shape[1] == 0:
+        return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
+    centre, before = int(np.argmin(y)), -1
+    with one_thread():
+        while True:
+            rows = np.argsort(cdist(u[[centre]], u)[0], kind="stable")[: rules.points]
+            rng = np.random.default_rng(0)
+            near = Nearby.fit(x[rows], y[rows], noise[rows], shares=rules.shares, rng=rng)
+            mean, deviation = near.function(x[rows])
+            best = int(rows[np.argmin(mean)])
+            if before >= 0 or best == centre:
+                return rows, mean, deviation
+            centre, before = best, centre

@@ -34,6 +34,7 @@ import numpy as np
 from families import FAMILIES, REPORTED_ON, TUNED_ON, drawn
 from numpy.typing import NDArray
 from objectives import (
+    Coco,
     ackley,
     bbob,
     disk_branin,
@@ -54,7 +55,7 @@ from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
-from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 Array = NDArray[np.float64]
@@ -69,7 +70,8 @@ class Problem:
     evaluate: v (n, k) natural values, rng -> y (n,), NaN where infeasible.
     optimum: best possible value. target: what counts as found, or None.
     design, rounds, batch: points of the first design, batches after it, points in each.
-    truth: the noiseless function that a result is scored by; None: `evaluate`.
+    truth: the noiseless function that a result is scored by, at the point that the method
+        recommends; None: `evaluate`, at all points.
     """
 
     space: Space
@@ -86,13 +88,14 @@ class Problem:
         """Points of the design, batches after it and their size, as 100+10x100."""
         return f"{self.design}+{self.rounds}x{self.batch}"
 
-    def score(self, v: Array, y: Array) -> float:
-        """Best value of the feasible points; of a noisy problem, the truth at the best seen."""
-        if not np.isfinite(y).any():
+    def score(self, run: Run) -> float:
+        """Best value of the feasible points; of a noisy problem, the truth at the recommended one."""
+        if not np.isfinite(run.y).any():
             return float("nan")
         if self.truth is None:
-            return float(np.nanmin(y))
-        return float(self.truth(v[[np.nanargmin(y)]])[0])
+            return float(np.nanmin(run.y))
+        seen = run.v[np.nanargmin(run.y)]
+        return float(self.truth((seen if run.recommended is None else run.recommended)[None])[0])
 
 
 def box(k: int, low: float, high: float) -> Space:
@@ -177,10 +180,15 @@ def find_problem(name: str) -> Problem:
     if match := re.fullmatch(rf"({'|'.join(FAMILIES)})(\d+)s(\d+)", name):
         k = int(match[2])
         return Problem(box(k, 0, 1), _plain(drawn(match[1], k, int(match[3]))), 0.0)
+    if match := re.fullmatch(r"(mixint|noisy)(\d+)d(\d+)i(\d+)", name):
+        coco = Coco(f"bbob-{match[1]}", int(match[2]), int(match[3]), int(match[4]))
+        truth = coco.median if match[1] == "noisy" else None
+        return Problem(coco.space, _plain(coco), 0.0, truth=truth)
     match = re.fullmatch(r"bbob(\d+)d(\d+)(?:i(\d+))?", name)
     if match is None:
         raise ValueError(
-            f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5 and waves5s0"
+            f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5 , waves5s0, "
+            "mixint3d10i5 and noisy107d10i5"
         )
     number, k, instance = int(match[1]), int(match[2]), int(match[3] or 1)
     if not 1 <= number <= 24 or k < 2:
@@ -203,12 +211,14 @@ class Run:
     """One study so far: points v (n, k), objective y (n,), CPU seconds the method took.
 
     iteration: (n,) the batch of each point, 0 for the design.
+    recommended: (k,) the point that the method would hand over; None: the best that was seen.
     """
 
     v: Array
     y: Array
     seconds: float = 0.0
     iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    recommended: Array | None = None
 
 
 Method = Callable[[Problem, int], Run]
@@ -222,14 +232,7 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
         noise = np.random.default_rng([seed, 1])
         for t in range(problem.rounds):
             start = time.process_time()
-            data = TrainingData(
-                x=problem.space.encode(result.v),
-                y=result.y,
-                constraints={"completed": np.isfinite(result.y).astype(float)},
-            )
-            model = fit_model(
-                data, surrogate or SurrogateSettings(), rng=np.random.default_rng([seed, 2, t])
-            )
+            model = fitted(problem, result, np.random.default_rng([seed, 2, t]))
             batch = propose_batch(
                 model,
                 problem.space,
@@ -240,7 +243,20 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
             )
             result.seconds += time.process_time() - start
             tell(problem, result, batch.v, noise)
+        if problem.truth:
+            # As `dngo best --by model` does: the best of the evaluated points, by what is expected there.
+            model = fitted(problem, result, np.random.default_rng([seed, 2, problem.rounds]))
+            expected = model.predict(problem.space.encode(result.v))[0]
+            result.recommended = result.v[np.argmin(expected)]
         return result
+
+    def fitted(problem: Problem, result: Run, rng: np.random.Generator) -> Model:
+        data = TrainingData(
+            x=problem.space.encode(result.v),
+            y=result.y,
+            constraints={"completed": np.isfinite(result.y).astype(float)},
+        )
+        return fit_model(data, surrogate or SurrogateSettings(), rng=rng)
 
     return run
 
@@ -283,6 +299,8 @@ def beside(start: Callable[[Space, int], Rival]) -> Method:
             begun = time.process_time()
             rival.tell(v, result.y[-len(v) :])
         result.seconds += time.process_time() - begun
+        if hasattr(rival, "recommended"):
+            result.recommended = rival.recommended()
         return result
 
     return run
@@ -421,7 +439,7 @@ def main() -> None:
                         "method": label,
                         "seed": seed,
                         "schedule": problem.schedule,
-                        "best": problem.score(run.v, run.y),
+                        "best": problem.score(run),
                         "infeasible": float(np.mean(~np.isfinite(run.y[30:]))),
                         "near": near_duplicates(problem.space, run),
                         "seconds": run.seconds,

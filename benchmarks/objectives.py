@@ -5,17 +5,21 @@ Of functions, v (n, k) are natural values and u (n, k) points of the unit cube.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from dngo.space import Space
-from dngo.space.parameters import Float, Parameter
+from dngo.space.parameters import Float, Int, Parameter
 
 Array = NDArray[np.float64]
 
@@ -169,6 +173,70 @@ def bbob(number: int, k: int, instance: int = 1) -> Callable[[Array], Array]:
         return np.array([function(row) for row in v.tolist()]) - function.optimum.y
 
     return evaluate
+
+
+@dataclass(frozen=True)
+class Coco:
+    """A function of a suite of the COCO platform: `bbob-mixint`, `bbob-noisy` or `bbob-constrained`.
+
+    From the package `coco-experiment`, which is asked for when a function is evaluated. The noise of
+    `bbob-noisy` goes on from the process's last draw: two runs of a method do not see the same.
+    """
+
+    suite: str
+    number: int
+    k: int
+    instance: int
+
+    @cached_property
+    def _problem(self) -> Any:
+        import cocoex
+
+        index = self.number - 100 * (self.suite == "bbob-noisy")  # its functions begin at 101
+        suite = cocoex.Suite(
+            self.suite,
+            "",
+            f"function_indices:{index} dimensions:{self.k} instance_indices:{self.instance}",
+        )
+        return suite.get_problem(0)
+
+    @cached_property
+    def optimum(self) -> Array:
+        """Where the function is least: (k,)."""
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            self._problem._best_parameter("print")  # into a file, and nowhere else
+            (written,) = Path().iterdir()
+            return np.loadtxt(written)
+
+    @cached_property
+    def least(self) -> float:
+        """The function's value there."""
+        return float(self._problem(self.optimum))
+
+    @property
+    def space(self) -> Space:
+        """Its integers, which come first, and floats."""
+        whole = self._problem.number_of_integer_variables
+        limits = zip(self._problem.lower_bounds, self._problem.upper_bounds, strict=True)
+        parameters: dict[str, Parameter] = {
+            f"x{i:02d}": Int(type="int", low=int(low), high=int(high))
+            if i < whole
+            else Float(type="float", low=low, high=high)
+            for i, (low, high) in enumerate(limits)
+        }
+        return Space(parameters)
+
+    def __call__(self, v: Array) -> Array:
+        """Values at v (n, k), above the least one: (n,)."""
+        return np.array([self._problem(row) for row in v]) - self.least
+
+    def constraints(self, v: Array) -> Array:
+        """The constraints at v (n, k), each kept where it is at most 0: (n, c)."""
+        return np.array([self._problem.constraint(row) for row in v])
+
+    def median(self, v: Array, draws: int = 301) -> Array:
+        """Medians of so many values at v (n, k): (n,). What a noisy function is without its noise."""
+        return np.median([self(v) for _ in range(draws)], axis=0)
 
 
 @dataclass(frozen=True)

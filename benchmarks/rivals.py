@@ -125,6 +125,34 @@ class CMAES:
         self.asked = [self.optimizer.ask() for _ in range(size)]
         return self.space.from_unit(np.array(self.asked))
 
+    def recommended(self) -> Array:
+        """The mean of the distribution: (k,), better than any one point where values are noisy."""
+        return self.space.from_unit(np.clip(self.optimizer.mean, 0.0, 1.0)[None])[0]
+
+
+class CMAESWithMargin(CMAES):
+    """CMA-ES with margin (Hamano and others 2022) of the same package: integers keep being changed."""
+
+    def ask(self, size: int) -> Array:
+        from cmaes import CMAwM
+
+        if self.optimizer is None:
+            whole = np.array([column.kind == "int" for column in self.space.columns])
+            steps = np.array([1.0 / (c.high - c.low) for c in self.space.columns])
+            self.low = np.array([c.low for c in self.space.columns])
+            self.range = 1.0 / steps
+            self.optimizer = CMAwM(
+                mean=self.start,
+                sigma=1 / 6,
+                bounds=np.tile([0.0, 1.0], (self.space.k, 1)),
+                steps=np.where(whole, steps, 0.0),
+                seed=self.seed,
+                population_size=size,
+            )
+        asked = [self.optimizer.ask() for _ in range(size)]
+        self.asked = [told for _, told in asked]
+        return self.low + self.range * np.array([evaluated for evaluated, _ in asked])
+
 
 def _filled(y: Array, worst: float) -> Array:
     """Failures as the worst value; as 0 while there is nothing else."""
@@ -256,6 +284,7 @@ def installed() -> dict[str, type[Rival]]:
     rivals: dict[str, tuple[str, type[Rival]]] = {
         "optuna_tpe": ("optuna", OptunaTPE),
         "cma_es": ("cmaes", CMAES),
+        "cma_margin": ("cmaes", CMAESWithMargin),
         "turbo": ("botorch", TuRBO),
         "log_ei": ("botorch", LogEI),
     }

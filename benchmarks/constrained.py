@@ -1,21 +1,20 @@
-"""Known functions behind linear bounds that are reported as numbers, beside Optuna's TPE and SCBO.
+"""The suite bbob-constrained, its bounds reported as numbers, beside Optuna's TPE and SCBO.
 
-    python benchmarks/hidden_bounds.py [--functions 1 8 ...] [--inputs 5] [--schedule 20 8 5]
+    python benchmarks/constrained.py [--functions 2 8 ...] [--inputs 10] [--schedule 100 10 100]
 
-After the suite bbob-constrained: a BBOB function of an instance that nobody tuned on, and three
-half-spaces whose planes meet in one point, a tenth of the range away from the function's optimum, which
-the first of them cuts off. An optimiser is told the objective and how far each bound is kept, and all
-begin with the same design. Ours has a Gaussian process with few hyperparameter samples and
-candidates; TPE is Optuna's, with its constraints; SCBO is that of BoTorch's tutorial (Eriksson and Poloczek
-2021): a trust region, Thompson samples of all functions, the best of those that keep all bounds.
-Printed: the least feasible value that each has found, above the function's own minimum. Needs `ioh`,
-`optuna` and `botorch` (benchmarks/rivals.txt).
+The optimum of each function lies where one to three of its bounds meet. An optimiser is told the
+objective and how far each bound is kept, and all begin with the same design. TPE is Optuna's, with its
+constraints; SCBO is that of BoTorch's tutorial (Eriksson and Poloczek 2021): a trust region, Thompson
+samples of all functions, the best of those that keep all bounds. Printed: the least feasible value that
+each has found, above the optimum, and its CPU seconds. Needs `coco-experiment`, `optuna` and `botorch`
+(benchmarks/rivals.txt).
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,67 +23,52 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from objectives import bbob, cube
-from small import Results, next_batch
+from objectives import Coco
+from small import Results
 
-from dngo.acquisition import History, design
-from dngo.surrogates import TrainingData
+from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Threshold
 
 Array = NDArray[np.float64]
-TWELVE = (1, 2, 3, 6, 8, 10, 11, 12, 14, 15, 17, 21)
-BOUNDS = 3
-AWAY = 1.0  # of the optimum from where the bounds meet, where the range is 10
+INSTANCE = 5
+# Of nine functions those with three bounds, of three those with one.
+TWELVE = (1, 2, 8, 14, 19, 20, 26, 32, 38, 44, 49, 50)
 
 
-@dataclass(frozen=True)
-class Problem:
-    """u: (n, k) unit cube -> objective (n,) and bounds (n, BOUNDS), kept where <= 0."""
-
-    number: int
-    k: int
-
-    def __call__(self, u: Array) -> tuple[Array, Array]:
-        import ioh
-
-        instance = 4 + self.number % 3
-        known = ioh.get_problem(self.number, instance, self.k, ioh.ProblemClass.BBOB)
-        optimum = np.array(known.optimum.x)
-        rng = np.random.default_rng([self.number, self.k])
-        normals = rng.standard_normal((BOUNDS, self.k))
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        # Inwards, so that the bounds meet inside the cube; the optimum breaks the first.
-        inwards = -np.sign(optimum) * np.abs(normals[0])
-        normals[0] = -inwards
-        v = 10.0 * u - 5.0
-        return bbob(self.number, self.k, instance)(v), (v - optimum - AWAY * inwards) @ normals.T
-
-
-def ours(problem: Problem, v: Array, rounds: int, batch: int, seed: int) -> Array:
-    """All points that this package asks for, the design v (n, k) first."""
-    space, size = cube(problem.k), len(v)
-    iteration = np.zeros(size, dtype=int)
+def ours(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
+    """All points that this package asks for with its defaults, the design v (n, k) first."""
+    iteration = np.zeros(len(v), dtype=int)
     for t in range(1, rounds + 1):
-        values, excess = problem(v)
-        names = [f"c{i}" for i in range(BOUNDS)]
+        values, excess = problem(v), problem.constraints(v)
+        names = [f"c{i}" for i in range(excess.shape[1])]
         held = {name: (excess[:, i] <= 0).astype(float) for i, name in enumerate(names)}
         y = np.where(np.all(excess <= 0, axis=1), values, np.nan)
         data = TrainingData(
-            x=space.encode(v),
+            x=problem.space.encode(v),
             y=y,
             constraints={"completed": np.ones(len(v)), **held},
             batch=iteration,
             numbers={name: excess[:, i] for i, name in enumerate(names)},
             thresholds=dict.fromkeys(names, Threshold("<=", 0.0)),
         )
-        history = History(v, y, iteration=iteration, constraints=held)
-        _, picks = next_batch(space, history, data, size=batch, key=(seed, t))
+        model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([seed, t, 0]))
+        picks = propose_batch(
+            model,
+            problem.space,
+            History(v, y, iteration=iteration, constraints=held),
+            size=batch,
+            settings=AcquisitionSettings(),
+            rng=np.random.default_rng([seed, t, 1]),
+        )
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v
 
 
-def tpe(problem: Problem, v: Array, rounds: int, batch: int, seed: int) -> Array:
+def tpe(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
     """The same of Optuna's TPE with constraints."""
     import optuna
 
@@ -93,16 +77,18 @@ def tpe(problem: Problem, v: Array, rounds: int, batch: int, seed: int) -> Array
         seed=seed, constant_liar=True, constraints_func=lambda trial: trial.user_attrs["excess"]
     )
     study = optuna.create_study(sampler=sampler)
-    for row in v.tolist():
+    for row in problem.space.unit(v).tolist():
         study.enqueue_trial({f"u{i}": value for i, value in enumerate(row)})
     found: list[Array] = []
     for size in [len(v), *[batch] * rounds]:
         trials: list[Any] = [study.ask() for _ in range(size)]
         u = np.array([[t.suggest_float(f"u{i}", 0, 1) for i in range(problem.k)] for t in trials])
-        for trial, value, excess in zip(trials, *problem(u), strict=True):
+        points = problem.space.from_unit(u)
+        told = zip(trials, problem(points), problem.constraints(points), strict=True)
+        for trial, value, excess in told:
             trial.set_user_attr("excess", excess.tolist())
             study.tell(trial, float(value))
-        found.append(u)
+        found.append(points)
     return np.concatenate(found)
 
 
@@ -129,19 +115,19 @@ class TrustRegion:
         return region
 
 
-def scbo(problem: Problem, v: Array, rounds: int, batch: int, seed: int) -> Array:
+def scbo(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
     """The same of SCBO."""
     import torch
 
     torch.manual_seed(seed)
     region, patience = TrustRegion(), math.ceil(max(4.0 / batch, problem.k / batch))
     for _ in range(rounds):
-        y, excess = problem(v)
-        best = _best(y, excess)
-        asked = _scbo_batch(v, y, excess, best, region.length, batch, seed)
-        after = np.concatenate([y, (new := problem(asked))[0]]), np.concatenate([excess, new[1]])
-        v = np.concatenate([v, asked])
-        region = region.after(_best(*after) >= len(y), patience)
+        y, excess = problem(v), problem.constraints(v)
+        best, u = _best(y, excess), problem.space.unit(v)
+        asked = _scbo_batch(u, y, excess, best, region.length, batch, seed)
+        v = np.concatenate([v, problem.space.from_unit(asked)])
+        better = _best(problem(v), problem.constraints(v)) >= len(y)
+        region = region.after(better, patience)
     return v
 
 
@@ -171,7 +157,7 @@ def _scbo_batch(
         return gp
 
     objective = model(-y, standard=True)
-    bounds = ModelListGP(*(model(excess[:, i], standard=False) for i in range(excess.shape[1])))
+    bounds = ModelListGP(*(model(each / each.std(), standard=False) for each in excess.T))
     scales = objective.covar_module.lengthscale.detach().numpy().ravel()
     weights = scales / scales.mean()
     weights /= np.prod(weights ** (1.0 / len(weights)))
@@ -193,34 +179,40 @@ def _scbo_batch(
 METHODS: dict[str, Callable[..., Array]] = {"dngo": ours, "TPE": tpe, "SCBO": scbo}
 
 
-def measure(number: int, k: int, method: str, schedule: tuple[int, int, int], seed: int) -> float:
-    """The least feasible value of a run, infinite if there is none."""
-    problem, (size, rounds, batch) = Problem(number, k), schedule
-    rng = np.random.default_rng(seed)
-    v = design(cube(k), size, rng=rng, exclude=np.empty((0, k)))
-    values, excess = problem(METHODS[method](problem, v, rounds, batch, seed))
-    return float(np.min(np.where(np.all(excess <= 0, axis=1), values, np.inf)))
+def measure(
+    number: int, k: int, method: str, schedule: tuple[int, int, int], seed: int
+) -> tuple[float, float]:
+    """The least feasible value of a run, infinite if there is none, and its CPU seconds."""
+    problem, (size, rounds, batch) = Coco("bbob-constrained", number, k, INSTANCE), schedule
+    v = design(problem.space, size, rng=np.random.default_rng(seed), exclude=np.empty((0, k)))
+    begun = time.process_time()
+    v = METHODS[method](problem, v, rounds, batch, seed)
+    seconds = time.process_time() - begun
+    feasible = np.all(problem.constraints(v) <= 0, axis=1)
+    return float(np.min(np.where(feasible, problem(v), np.inf))), seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--functions", type=int, nargs="+", default=list(TWELVE))
-    parser.add_argument("--inputs", type=int, default=5)
-    parser.add_argument("--schedule", type=int, nargs=3, default=(20, 8, 5))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--inputs", type=int, default=10, choices=(2, 3, 5, 10, 20, 40))
+    parser.add_argument("--schedule", type=int, nargs=3, default=(100, 10, 100))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--results", type=Path, default=Path("hidden_bounds.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path("constrained.jsonl"))
     given = parser.parse_args()
     results, schedule = Results(given.results), tuple(given.schedule)
-    print(f"| function | {' | '.join(METHODS)} |\n| --- |{' --- |' * len(METHODS)}")
+    print(f"| function | {' | '.join(given.methods)} |\n| --- |{' --- |' * len(given.methods)}")
     for number in given.functions:
         found = [
             results.of(
                 (number, given.inputs, method, *schedule, given.seed),
                 partial(measure, number, given.inputs, method, schedule, given.seed),
             )
-            for method in METHODS
+            for method in given.methods
         ]
-        print(f"| {number} | {' | '.join(f'{value:.4g}' for value in found)} |", flush=True)
+        cells = [f"{value:.4g} ({seconds:.0f} s)" for value, seconds in found]
+        print(f"| {number} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

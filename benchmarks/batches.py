@@ -55,7 +55,8 @@ from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
-from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 Array = NDArray[np.float64]
@@ -232,7 +233,14 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
         noise = np.random.default_rng([seed, 1])
         for t in range(problem.rounds):
             start = time.process_time()
-            model = fitted(problem, result, np.random.default_rng([seed, 2, t]))
+            data = TrainingData(
+                x=problem.space.encode(result.v),
+                y=result.y,
+                constraints={"completed": np.isfinite(result.y).astype(float)},
+            )
+            model = fit_model(
+                data, surrogate or SurrogateSettings(), rng=np.random.default_rng([seed, 2, t])
+            )
             batch = propose_batch(
                 model,
                 problem.space,
@@ -244,19 +252,11 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
             result.seconds += time.process_time() - start
             tell(problem, result, batch.v, noise)
         if problem.truth:
-            # As `dngo best --by model` does: the best of the evaluated points, by what is expected there.
-            model = fitted(problem, result, np.random.default_rng([seed, 2, problem.rounds]))
-            expected = model.predict(problem.space.encode(result.v))[0]
-            result.recommended = result.v[np.argmin(expected)]
+            # As `dngo best --by model` does.
+            x, u = problem.space.encode(result.v), problem.space.unit(result.v)
+            rows, mean, _ = around_the_best(u, x, result.y, np.full(len(x), np.nan))
+            result.recommended = result.v[rows[np.argmin(mean)]]
         return result
-
-    def fitted(problem: Problem, result: Run, rng: np.random.Generator) -> Model:
-        data = TrainingData(
-            x=problem.space.encode(result.v),
-            y=result.y,
-            constraints={"completed": np.isfinite(result.y).astype(float)},
-        )
-        return fit_model(data, surrogate or SurrogateSettings(), rng=rng)
 
     return run
 

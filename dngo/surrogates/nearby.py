@@ -2,9 +2,7 @@
 
 A trust region is searched by it, and a study's best point is chosen by it: among points that differ
 little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
-guide. After 100 + 6 x 100 evaluations by trust regions of ten functions of bbob-noisy in ten inputs
-the point that is recommended here is 1.9 times as good as the luckiest, and 3.5 times as good as the one
-that the surrogate takes for the best (geometric means; benchmarks/README.md, noise).
+guide (`benchmarks/recommended.py`; benchmarks/README.md, noise).
 """
 
 from __future__ import annotations

@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from objectives import Coco
-from small import Results
+from small import Results, next_batch
 
-from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.acquisition import History, design
+from dngo.surrogates import TrainingData
 from dngo.thresholds import Threshold
 
 Array = NDArray[np.float64]
@@ -54,15 +52,8 @@ def ours(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
             numbers={name: excess[:, i] for i, name in enumerate(names)},
             thresholds=dict.fromkeys(names, Threshold("<=", 0.0)),
         )
-        model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([seed, t, 0]))
-        picks = propose_batch(
-            model,
-            problem.space,
-            History(v, y, iteration=iteration, constraints=held),
-            size=batch,
-            settings=AcquisitionSettings(),
-            rng=np.random.default_rng([seed, t, 1]),
-        )
+        history = History(v, y, iteration=iteration, constraints=held)
+        _, picks = next_batch(problem.space, history, data, size=batch, key=(seed, t), small=False)
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v

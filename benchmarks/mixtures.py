@@ -23,14 +23,12 @@ import numpy as np
 from batches import find_problem
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from small import Results
+from small import Results, next_batch
 
-from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition import History, design
 from dngo.space import Space
 from dngo.space.parameters import Float
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates import TrainingData
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -74,15 +72,8 @@ def ours(function: Function, v: Array, rounds: int, batch: int, seed: int) -> Ar
     for t in range(1, rounds + 1):
         y = function(v)
         data = TrainingData(x=SPACE.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-        model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([seed, t, 0]))
-        picks = propose_batch(
-            model,
-            SPACE,
-            History(v, y, iteration=iteration),
-            size=batch,
-            settings=AcquisitionSettings(),
-            rng=np.random.default_rng([seed, t, 1]),
-        )
+        history = History(v, y, iteration=iteration)
+        _, picks = next_batch(SPACE, history, data, size=batch, key=(seed, t), small=False)
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v

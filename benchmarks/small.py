@@ -28,15 +28,23 @@ ACQUISITION = AcquisitionSettings(
 
 
 def next_batch(
-    space: Space, history: History, data: TrainingData, *, size: int, key: tuple[int, ...]
+    space: Space,
+    history: History,
+    data: TrainingData,
+    *,
+    size: int,
+    key: tuple[int, ...],
+    small: bool = True,
 ) -> tuple[Model, Picks]:
     """A Gaussian process of few hyperparameter samples, and what is picked by it from few candidates.
 
-    key: names the random streams of the fit and of the picks.
+    key: names the random streams of the fit and of the picks. small: or else the package's defaults.
     """
-    model = fit_model(data, MODEL, rng=np.random.default_rng([*key, 0]))
+    surrogate = MODEL if small else SurrogateSettings()
+    settings = ACQUISITION if small else AcquisitionSettings()
+    model = fit_model(data, surrogate, rng=np.random.default_rng([*key, 0]))
     rng = np.random.default_rng([*key, 1])
-    picks = propose_batch(model, space, history, size=size, settings=ACQUISITION, rng=rng)
+    picks = propose_batch(model, space, history, size=size, settings=settings, rng=rng)
     return model, picks
 
 

@@ -102,6 +102,23 @@ def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> No
     assert exact[np.argmin(mean)] == np.argmin(truth), "without noise the best seen is the best"
 
 
+def test_the_surrogate_s_ranking_begins_with_the_points_around_the_best() -> None:
+    view = View.of(ARCHIVES / "v1-auto.h5")
+    ok = np.flatnonzero(view.ok)
+    table = view.table
+    rows, mean, std = around_the_best(
+        view.space.unit(table.v[ok]), table.x[ok], table.objective[ok], table.noise[ok]
+    )
+    assert view.direction == "minimize" and len(rows)
+    assert np.array_equal(view.expected[0][ok[rows]], mean)
+    assert np.array_equal(view.expected[1][ok[rows]], std)
+    # As if fewer had been looked at, and these were expected to be worse than all others.
+    again, few = View.of(ARCHIVES / "v1-auto.h5"), ok[rows[:5]]
+    again.__dict__["_around_the_best"] = few, np.arange(5) + 2 * np.abs(mean).max(), std[:5]
+    good = few[again.expected[2][few] >= 0.5]
+    assert again.ranking("model")[: len(good)].tolist() == good.tolist()
+
+
 def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
     u = np.random.default_rng(0).random((5, 2))
     rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))

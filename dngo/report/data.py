@@ -158,17 +158,13 @@ class View:
         are feasible with a probability of at least one half, and first those near the best one, where
         it sees most.
         """
-        value, good, last = (
-            self.sign * self.table.objective,
-            self.ok,
-            np.zeros(len(self), dtype=bool),
-        )
-        if by == "model":
-            mean, _, feasibility = self.expected
-            value, good = self.sign * mean, good & (feasibility >= 0.5) & np.isfinite(mean)
-            last = ~np.isin(np.arange(len(self)), self._around_the_best[0])
-        rows = np.flatnonzero(good)
-        return rows[np.lexsort((value[rows], last[rows]))]
+        if by == "observed":
+            rows = np.flatnonzero(self.ok)
+            return rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
+        mean, _, feasibility = self.expected
+        rows = np.flatnonzero(self.ok & (feasibility >= 0.5) & np.isfinite(mean))
+        far = ~np.isin(rows, self._around_the_best[0])
+        return rows[np.lexsort((self.sign * mean[rows], far))]
 
     @cached_property
     def sign(self) -> float:

@@ -188,7 +188,7 @@ def find_problem(name: str) -> Problem:
     match = re.fullmatch(r"bbob(\d+)d(\d+)(?:i(\d+))?", name)
     if match is None:
         raise ValueError(
-            f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5 , waves5s0, "
+            f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5, waves5s0, "
             "mixint3d10i5 and noisy107d10i5"
         )
     number, k, instance = int(match[1]), int(match[2]), int(match[3] or 1)
@@ -413,7 +413,7 @@ def main() -> None:
     if arguments.rounds:
         problems = {name: replace(p, rounds=arguments.rounds) for name, p in problems.items()}
     if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
-        parser.error("the BBOB functions need the package ioh: pip install ioh")
+        parser.error("the BBOB functions need a package: pip install ioh")
     runs = {name: METHODS[name] for name in arguments.methods}
     if arguments.ablation:
         runs = ablation()

@@ -13,6 +13,7 @@ each has found, above the optimum, and its CPU seconds. Needs `coco-experiment`,
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import time
 from collections.abc import Callable
@@ -187,11 +188,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--functions", type=int, nargs="+", default=list(TWELVE))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--inputs", type=int, default=10, choices=(2, 3, 5, 10, 20, 40))
+    parser.add_argument("--inputs", type=int, default=10)
     parser.add_argument("--schedule", type=int, nargs=3, default=(100, 10, 100))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=Path("constrained.jsonl"))
     given = parser.parse_args()
+    if "SCBO" in given.methods and not importlib.util.find_spec("botorch"):
+        parser.error("SCBO needs a package: pip install botorch; or leave it out by --methods")
+    try:
+        for number in given.functions:
+            Coco("bbob-constrained", number, given.inputs, INSTANCE)
+    except ValueError as error:
+        parser.error(str(error))
     results, schedule = Results(given.results), tuple(given.schedule)
     print(f"| function | {' | '.join(given.methods)} |\n| --- |{' --- |' * len(given.methods)}")
     for number in given.functions:

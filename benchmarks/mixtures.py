@@ -12,6 +12,7 @@ function itself finds, and CPU seconds. Needs `ax-platform` and `optuna` (benchm
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import time
 from collections.abc import Callable
@@ -163,6 +164,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("mixtures.jsonl"))
     given = parser.parse_args()
+    if "Ax" in given.methods and not importlib.util.find_spec("ax"):
+        parser.error("Ax needs a package: pip install ax-platform; or leave it out by --methods")
     results, schedule = Results(given.results), tuple(given.schedule)
     print(f"| function | {' | '.join(given.methods)} |\n| --- |{' --- |' * len(given.methods)}")
     for name in given.functions:

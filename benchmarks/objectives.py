@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib.util
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -175,12 +176,21 @@ def bbob(number: int, k: int, instance: int = 1) -> Callable[[Array], Array]:
     return evaluate
 
 
+# The numbers of each suite's functions, and of inputs they come with.
+SUITES = {
+    "bbob-mixint": (range(1, 25), (5, 10, 20, 40, 80, 160)),
+    "bbob-noisy": (range(101, 131), (2, 3, 5, 10, 20, 40)),
+    "bbob-constrained": (range(1, 55), (2, 3, 5, 10, 20, 40)),
+}
+
+
 @dataclass(frozen=True)
 class Coco:
     """A function of a suite of the COCO platform: `bbob-mixint`, `bbob-noisy` or `bbob-constrained`.
 
-    From the package `coco-experiment`, which is asked for when a function is evaluated. The noise of
-    `bbob-noisy` goes on from the process's last draw: two runs of a method do not see the same.
+    From the package `coco-experiment`; ValueError where that is missing, or has no such function. The
+    noise of `bbob-noisy` goes on from the process's last draw: two runs of a method do not see the
+    same.
     """
 
     suite: str
@@ -188,11 +198,21 @@ class Coco:
     k: int
     instance: int
 
+    def __post_init__(self) -> None:
+        if not importlib.util.find_spec("cocoex"):
+            raise ValueError(f"{self.suite} needs a package: pip install coco-experiment")
+        numbers, dimensions = SUITES[self.suite]
+        if not (self.number in numbers and self.k in dimensions and 1 <= self.instance <= 15):
+            raise ValueError(
+                f"{self.suite} has functions {numbers[0]} to {numbers[-1]}, with "
+                f"{', '.join(map(str, dimensions))} inputs, and instances 1 to 15"
+            )
+
     @cached_property
     def _problem(self) -> Any:
         import cocoex
 
-        index = self.number - 100 * (self.suite == "bbob-noisy")  # its functions begin at 101
+        index = self.number - SUITES[self.suite][0][0] + 1
         suite = cocoex.Suite(
             self.suite,
             "",

@@ -29,9 +29,13 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=NOISY)
     parser.add_argument("--rounds", type=int, default=6, help="batches")
     given = parser.parse_args()
+    try:
+        problems = find_problems(given.problems)
+    except ValueError as error:
+        parser.error(str(error))
     print("| problem | luckiest | surrogate | nearby |\n| --- | --- | --- | --- |")
     found = []
-    for name, problem in find_problems(given.problems).items():
+    for name, problem in problems.items():
         run, noise = begin(problem, 0), np.random.default_rng([0, 1])
         for t in range(given.rounds):
             history = History(run.v, run.y, iteration=run.iteration)

@@ -49,8 +49,12 @@ def main() -> None:
     parser.add_argument("--schedule", nargs=3, type=int, default=(20, 10, 10))
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
+    try:
+        problems = find_problems(arguments.problems)
+    except ValueError as error:
+        parser.error(str(error))
     first, rounds, size = arguments.schedule
-    for name, problem in find_problems(arguments.problems).items():
+    for name, problem in problems.items():
         begun = time.process_time()
         problem = replace(problem, design=first, rounds=rounds, batch=size)
         best = [study(problem, seed).y.min() for seed in range(arguments.seeds)]

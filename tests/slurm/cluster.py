@@ -24,6 +24,7 @@ class Cluster:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._numbers_anew = False  # whether the controller may give out numbers a second time
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         # A test that itself runs in a job must not hand on what that job was given.
         for name in list(self.environment):
@@ -66,6 +67,7 @@ class Cluster:
         """
         pid = int((self.folder / "pid" / daemon).read_text())
         os.kill(pid, number)
+        self._numbers_anew |= daemon == "slurmctld" and number == signal.SIGKILL
         deadline = time.monotonic() + timeout
         while Path(f"/proc/{pid}").exists():
             assert time.monotonic() < deadline, f"{daemon} did not stop"
@@ -75,14 +77,23 @@ class Cluster:
         """Set a node down, drain or resume."""
         self.run("scontrol", "update", f"nodename={name}", f"state={state}", "reason=test")
 
-    def _clear_spool(self) -> None:
-        """Remove what killed daemons have left of jobs.
+    def _forget_jobs(self) -> None:
+        """Have the nodes forget jobs whose numbers a controller may give out once more.
 
-        A controller that has lost its state counts its jobs from one again, and a node that finds the
-        folder of another job of the same number does not start it: `launch failed requeued held`.
+        A controller that has lost its state counts its jobs from one again. A node that has started a
+        job of that number and was never told of its end, or that finds the folder of one, does not
+        start it: `launch failed requeued held`. The first is in the memory of its daemon. What such a
+        job has printed goes, too: another may be asked to append to it.
         """
+        if self._numbers_anew:
+            for name in self.nodes:
+                self.stop(name)
+            for path in (self.folder / "log").glob("job-*.out"):
+                path.unlink()
         for path in (self.folder / "spool").glob("*/job*"):
             shutil.rmtree(path, ignore_errors=True)
+        self.up()
+        self._numbers_anew = False
 
     # ---- jobs ---------------------------------------------------------------------------------
 
@@ -131,16 +142,22 @@ class Cluster:
         text = (self.folder / "jobs.txt").read_text()
         return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in text.splitlines()]
 
-    def reset(self, timeout: float = 60) -> None:
+    def reset(self) -> None:
         """No jobs, all daemons running and all nodes idle, whatever a test has left behind."""
         self.up()
+        self._await_idle()
+        self._forget_jobs()
+        self._await_idle()
+
+    def _await_idle(self, timeout: float = 60) -> None:
+        """Cancel all jobs and let all nodes work, until there are no jobs and no busy nodes."""
         deadline = time.monotonic() + timeout
         while True:
             left = [job for job, state in self.squeue().items() if state not in ENDED]
             if left:
                 self.cancel(*left)
             elif set(self.nodes.values()) == {"idle"}:
-                return self._clear_spool()
+                return
             for name, state in self.nodes.items():
                 if state.startswith(("down", "drain")):
                     # An error where it has just come back by itself.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import CANNOT_BE_HAD, SCRIPTS, Cluster
-from .study import SlurmStudy
+pytest.register_assert_rewrite("slurm.study")  # before it is imported
 
-pytest.register_assert_rewrite("slurm.study")
+from .cluster import CANNOT_BE_HAD, SCRIPTS, Cluster  # noqa: E402
+from .study import SlurmStudy  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,26 @@ def test_a_reset_removes_what_a_killed_node_has_left_of_a_job(cluster: Cluster) 
     assert cluster.wait([job], timeout=30) == {job: "F"}
 
 
+def test_after_a_reset_numbers_that_were_given_before_are_good_again(cluster: Cluster) -> None:
+    """A node that never heard of a job's end starts no other job of that number."""
+
+    def lose_state() -> None:
+        cluster.stop("slurmctld", signal.SIGKILL)
+        for path in (cluster.folder / "state" / "slurmctld").glob("job_state*"):
+            path.unlink()
+
+    lose_state()
+    cluster.up()  # the next job is number 1, as after the second loss
+    before = cluster.submit("sleep 2", "--nodelist=node1")
+    cluster.wait([before], states={"R"})
+    lose_state()
+    time.sleep(3)  # the job ends, and nobody is there to say so to its node
+    cluster.reset()
+    job = cluster.submit("exit 3", "--nodelist=node1")
+    assert job == before
+    assert cluster.wait([job], timeout=30) == {job: "F"}
+
+
 def test_the_controller_comes_back_with_its_jobs(cluster: Cluster) -> None:
     job = cluster.submit("sleep 5; echo slept")
     cluster.wait([job], states={"R"})

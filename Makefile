@@ -7,8 +7,10 @@ VENV := .venv
 # What studies and the examples need, and what else there is: tests, documentation, other formats.
 READY := $(VENV)/ready
 WHOLE := $(VENV)/whole
-INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt --editable
+# What pip would do on one core. Some packages hold files that do not compile, and need not.
+COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib || true
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
 export OMP_NUM_THREADS ?= 1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -55,10 +57,12 @@ $(READY): pyproject.toml constraints.txt
 	  || { echo 'Python has no venv module; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[slurm,examples]'
+	$(COMPILE)
 	touch $@
 
 $(WHOLE): $(READY)
 	$(INSTALL) '.[slurm,examples,benchmarks,exchange,docs,release,test]'
+	$(COMPILE)
 	touch $@
 
 lock: $(WHOLE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -219,6 +220,28 @@ def test_interrupted_the_same_command_goes_on(study) -> None:
     toy.run()
     toy.lawful(4)
     assert toy.events("start") == {"0-0": 1, "0-1": 2, "0-2": 1, "0-3": 2}
+
+
+def test_interrupted_while_slurm_is_asked_it_cancels_its_jobs(
+    study, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real squeue, slow to answer the workflow, as it is on a busy cluster."""
+    slow, asked, real = tmp_path / "bin" / "squeue", tmp_path / "asked", shutil.which("squeue")
+    slow.parent.mkdir()
+    wait = f"case $* in *--name=*) touch {asked}; sleep 5 ;; esac"
+    slow.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setitem(cluster.environment, "PATH", f"{slow.parent}:{os.environ['PATH']}")
+    toy = study()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    asked.unlink(missing_ok=True)
+    toy.until(asked.exists, "Slurm is asked")
+    os.kill(toy.process.pid, signal.SIGINT)
+    toy.end(check=False)
+    toy.until(lambda: not toy.jobs(), "the jobs are cancelled", timeout=30)
+    assert toy.events("end").get("0-1", 0) == 0
 
 
 def test_terminated_it_lets_its_jobs_end_and_goes_on(study) -> None:

@@ -146,6 +146,8 @@ def _noisy(v: Array, rng: np.random.Generator) -> Array:
 
 PROBLEMS: dict[str, Problem] = {
     "hartmann6": Problem(box(6, 0, 1), _plain(hartmann6), -3.32237),
+    # Six inputs of forty matter: x04, x11, ... x39.
+    "hartmann6of40": Problem(box(40, 0, 1), _plain(lambda v: hartmann6(v[:, 4::7])), -3.32237),
     "ackley10": Problem(box(10, -32.768, 32.768), _shifted(ackley, 10, 16.384, 7), 0.0),
     "levy20": Problem(box(20, -10, 10), _plain(levy), 0.0),
     "rosenbrock8": Problem(box(8, -5, 10), _plain(rosenbrock), 0.0),

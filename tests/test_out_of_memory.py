@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_evaluation import RUNNER, Share
+from evaluating import RUNNER, Share
 
 from dngo.batch import Proposal, find_outcome
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from test_evaluation import Share, SideBySide, again, python, runner, supervised
+from evaluating import Share, SideBySide, again, python, runner, supervised
 
 from dngo.config import Objective
 from dngo.evaluation.chunk import Attempts

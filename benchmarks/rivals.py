@@ -46,10 +46,14 @@ class OptunaTPE:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.space = space
         self.trials: list[Any] = []
-        self.study = optuna.create_study(
-            sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-        )
+        self.study = optuna.create_study(sampler=self.sampler(seed))
         self.distributions = {c.name: _distribution(c) for c in space.columns}
+
+    def sampler(self, seed: int) -> Any:
+        """What chooses the trials of Optuna's study."""
+        from optuna.samplers import TPESampler
+
+        return TPESampler(seed=seed, constant_liar=True)
 
     def tell(self, v: Array, y: Array) -> None:
         from optuna.trial import TrialState, create_trial
@@ -76,6 +80,15 @@ class OptunaTPE:
         self.trials = [self.study.ask(self.distributions) for _ in range(size)]
         rows = [[t.params[c.name] for c in self.space.columns] for t in self.trials]
         return self.space.on_grid(np.array(rows, dtype=float))
+
+
+class OptunaGP(OptunaTPE):
+    """Optuna's Gaussian process, with its own settings (told that values carry no noise)."""
+
+    def sampler(self, seed: int) -> Any:
+        from optuna.samplers import GPSampler
+
+        return GPSampler(seed=seed, deterministic_objective=True)
 
 
 def _distribution(column: Column) -> Any:
@@ -283,6 +296,7 @@ def installed() -> dict[str, type[Rival]]:
     """Rivals that propose batches and can run here, by name."""
     rivals: dict[str, tuple[str, type[Rival]]] = {
         "optuna_tpe": ("optuna", OptunaTPE),
+        "optuna_gp": ("optuna", OptunaGP),
         "cma_es": ("cmaes", CMAES),
         "cma_margin": ("cmaes", CMAESWithMargin),
         "turbo": ("botorch", TuRBO),

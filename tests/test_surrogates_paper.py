@@ -22,7 +22,13 @@ from dngo.surrogates.quadratic import (
 )
 from dngo.surrogates.regression import fit_regression
 from dngo.surrogates.settings import SurrogateSettings, TrainedNetworkSettings
-from dngo.surrogates.training import log_evidence, torch_features, train_networks, train_on_evidence
+from dngo.surrogates.training import (
+    backpropagate,
+    log_evidence,
+    torch_features,
+    train_networks,
+    train_on_evidence,
+)
 
 PAPER = SurrogateSettings(
     kind="adaptive_basis",
@@ -56,6 +62,36 @@ def test_what_is_climbed_is_equation_8(activation):
     found = log_evidence(phi, torch.as_tensor(y), logs[0], logs[1])
     head = Regression.fit(network.features(x), y)
     assert float(found) == pytest.approx(head.log_evidence(np.exp(0.3), np.exp(1.2)), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
+def test_backpropagation_is_the_gradient_of_the_loss(activation, loss):
+    rng = np.random.default_rng(0)
+    networks = [_network(2, (4, 3, 1), activation, seed) for seed in range(2)]
+    parameters = [
+        torch.as_tensor(np.stack([getattr(n, part)[layer] for n in networks]))
+        for part in ("weights", "biases")
+        for layer in range(3)
+    ]
+    parameters[3:] = [b[:, None] for b in parameters[3:]]
+    x, targets = torch.as_tensor(rng.random((2, 9, 2))), torch.as_tensor(rng.random((2, 9)).round())
+    gradients = [torch.full_like(p, torch.nan) for p in parameters]
+    backpropagate(2 * x - 1, targets, parameters, gradients, activation, loss)
+
+    leaves = [p.clone().requires_grad_() for p in parameters]
+    total = torch.zeros(())
+    for k in range(2):
+        weights, biases = ([p[k] for p in leaves[:3]], [p[k, 0] for p in leaves[3:]])
+        features = torch_features(x[k], weights[:2], biases[:2], activation)
+        output = (features @ torch.cat([weights[2], biases[2][None]]))[:, 0]
+        if loss == "squared":
+            total = total + 0.5 * (output - targets[k]).square().mean()
+        else:
+            chance = torch.sigmoid(output)
+            total = total - torch.where(targets[k] > 0, chance, 1 - chance).log().mean()
+    for found, expected in zip(gradients, torch.autograd.grad(total, leaves), strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 def test_training_on_the_evidence_raises_it():

@@ -18,7 +18,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from dngo.errors import UserError
 from dngo.surrogates.network import Network, inputs_of, is_relu
@@ -128,7 +127,7 @@ def _descend(
     rows_of: list[Rows],
     start: list[np.ndarray],
     settings: TrainedNetworkSettings,
-    loss: str,
+    loss: Literal["squared", "logistic"],
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> list[np.ndarray]:
@@ -137,32 +136,68 @@ def _descend(
     batch = min(settings.minibatch, min(lengths))
     steps = max(settings.steps, settings.epochs * -(-max(lengths) // batch))
     draws = [_minibatches(rows, batch, rng) for rows in rows_of]
-    objective = (
-        functional.mse_loss if loss == "squared" else functional.binary_cross_entropy_with_logits
-    )
-    # The mean over a minibatch, summed over networks; half the square.
-    factor = (0.5 if loss == "squared" else 1.0) / batch
     with deterministic(settings.device) as device:
         inputs = torch.as_tensor(inputs_of(x), dtype=torch.float32, device=device)
         wanted = torch.as_tensor(targets, dtype=torch.float32, device=device)
         flat = torch.tensor(np.concatenate([p.ravel() for p in start]), device=device)
         parts = [p.shape for p in start]
         decayed = sum(p.size for p in start[: len(start) // 2])
+        parameters, gradient = _views(flat, parts), torch.zeros_like(flat)
+        gradients = _views(gradient, parts)
         optimizer = Optimizer(flat, decayed, settings)
         for first in range(0, steps, RULES.at_once):
             some = min(RULES.at_once, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):
-                leaves = _views(flat.requires_grad_(), parts)
-                weights, biases = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
-                hidden = _hidden(inputs[rows[i]], weights[:-1], biases[:-1], settings.activation)
-                output = torch.baddbmm(biases[-1], hidden, weights[-1])[..., 0]
-                error = factor * objective(output, wanted[rows[i]], reduction="sum")
-                optimizer.step(torch.autograd.grad(error, flat)[0], (first + i) / steps)
+                backpropagate(
+                    inputs[rows[i]],
+                    wanted[rows[i]],
+                    parameters,
+                    gradients,
+                    settings.activation,
+                    loss,
+                )
+                optimizer.step(gradient, (first + i) / steps)
             if progress is not None:
                 progress((first + some) / steps, "training networks")
-        return [leaf.cpu().numpy() for leaf in _views(flat.detach(), parts)]
+        return [parameter.cpu().numpy() for parameter in parameters]
+
+
+def backpropagate(
+    x: torch.Tensor,
+    targets: torch.Tensor,
+    parameters: Tensors,
+    gradients: Tensors,
+    activation: str,
+    loss: Literal["squared", "logistic"],
+) -> None:
+    """The gradient of half the squared error, or of the logistic loss: mean over rows, sum over networks.
+
+    x (k, n, d) in [-1, 1]^d, targets (k, n). parameters: weights of all layers, then biases, as of
+    `_initial`; gradients: where theirs are written. By hand, as autograd takes 1.5 times as long.
+    """
+    layers = len(parameters) // 2
+    weights, biases = parameters[:layers], parameters[layers:]
+    hidden = _hidden(x, weights[:-1], biases[:-1], activation)
+    output = torch.baddbmm(biases[-1], hidden[-1], weights[-1])[..., 0]
+    predicted = output if loss == "squared" else torch.sigmoid(output)
+    error = ((predicted - targets) / targets.shape[1])[..., None]
+    for layer in reversed(range(layers)):
+        h = hidden[layer]
+        torch.sum(error, 1, keepdim=True, out=gradients[layers + layer])
+        if layer == layers - 1:  # one column, which these forms multiply seven times as fast
+            torch.bmm(error.mT, h, out=gradients[layer].mT)
+            error = error * weights[layer].mT
+        else:
+            torch.bmm(h.mT, error, out=gradients[layer])
+            if layer == 0:
+                return
+            error = torch.bmm(error, weights[layer].mT)
+        if is_relu(activation, layer - 1, layers - 1):
+            error.mul_(h > 0)
+        else:
+            error.addcmul_(error * h, h, value=-1)  # the derivative of tanh is 1 - tanh^2
 
 
 def _views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
@@ -211,15 +246,15 @@ class Optimizer:
         self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 
-def _hidden(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> torch.Tensor:
-    """The last hidden layer of k networks: x (k, n, d) in [-1, 1]^d -> (k, n, width)."""
-    h = x
+def _hidden(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> Tensors:
+    """x (k, n, d) in [-1, 1]^d, then the hidden layers of k networks, (k, n, width) each."""
+    hidden = [x]
     for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
         if is_relu(activation, layer, len(weights)):
-            h = torch.relu(torch.baddbmm(b, h, w))
+            hidden.append(torch.relu(torch.baddbmm(b, hidden[-1], w)))
         else:
-            h = affine_tanh(b, h, w)
-    return h
+            hidden.append(affine_tanh(b, hidden[-1], w))
+    return hidden
 
 
 def affine_tanh(b: torch.Tensor, h: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -273,7 +308,7 @@ def torch_features(
 ) -> torch.Tensor:
     """`Network.features` in torch: x (n, d) unit cube -> (n, width + 1)."""
     w, b = [w[None] for w in weights], [b[None, None] for b in biases]
-    hidden = _hidden(2.0 * x[None] - 1.0, w, b, activation)[0]
+    hidden = _hidden(2.0 * x[None] - 1.0, w, b, activation)[-1][0]
     return torch.cat([hidden, torch.ones_like(hidden[:, :1])], dim=1)
 
 

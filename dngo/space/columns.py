@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -124,30 +125,30 @@ def edges(column: Column) -> tuple[float, float]:
     return column.low, column.high
 
 
-def to_coordinate(column: Column, value: np.ndarray) -> np.ndarray:
-    low, high = edges(column)
-    if high == low:
-        return np.full_like(value, 0.5)
-    if column.log:
-        u = (np.log(value) - math.log(low)) / (math.log(high) - math.log(low))
-    else:
-        u = (value - low) / (high - low)
-    return np.clip(u, 0.0, 1.0)
+class Axes:
+    """The coordinate axes of some columns: natural values v (n, k) and coordinates u (n, k) in [0, 1]."""
 
+    def __init__(self, columns: Sequence[Column]) -> None:
+        ends = np.array([edges(c) for c in columns]).reshape(-1, 2)
+        self._logs = np.flatnonzero([c.log for c in columns])
+        ends[self._logs] = np.log(ends[self._logs])
+        self._low, self._span = ends[:, 0], ends[:, 1] - ends[:, 0]
+        self._flat = np.flatnonzero(self._span == 0)
 
-def from_coordinate(column: Column, u: np.ndarray) -> np.ndarray:
-    """The values of a column nearest to coordinates u: (n,)."""
-    return nearest(column, between(column, u))
+    def coordinates(self, v: np.ndarray) -> np.ndarray:
+        """Those of values (n, k), .5 in a column of one value."""
+        u = np.array(v)
+        u[:, self._logs] = np.log(u[:, self._logs])
+        u -= self._low
+        u[:, self._flat] = 0.5
+        u /= np.where(self._span == 0, 1.0, self._span)
+        return np.clip(u, 0.0, 1.0, out=u)
 
-
-def between(column: Column, u: np.ndarray) -> np.ndarray:
-    """Values at coordinates u (n,) before they are rounded to those that the column has."""
-    low, high = edges(column)
-    if column.log:
-        value = np.exp(math.log(low) + u * (math.log(high) - math.log(low)))
-    else:
-        value = low + u * (high - low)
-    return value
+    def between(self, u: np.ndarray) -> np.ndarray:
+        """Values at coordinates (n, k) before they are rounded to those that the columns have."""
+        v: np.ndarray = self._low + u * self._span
+        v[:, self._logs] = np.exp(v[:, self._logs])
+        return v
 
 
 def nearest(column: Column, value: np.ndarray) -> np.ndarray:

@@ -255,7 +255,7 @@ class Feasible:
         for share in TOWARDS:
             here = u[left] + share * (goal[left] - u[left])
             here[:, unordered] = u[left][:, unordered]
-            tried = self.projections.settled(self.projections.between(here))
+            tried = self.projections.settled(self.space.axes.between(here))
             ok = self.holds(tried)
             v[left[ok]] = tried[ok]
             left = left[~ok]

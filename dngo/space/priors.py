@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import truncnorm
 
-from dngo.space.columns import Column, to_column, to_coordinate
+from dngo.space.columns import Axes, Column, to_column
 from dngo.space.parameters import Prior
 from dngo.space.space import Space
 
@@ -73,7 +73,7 @@ def peak(space: Space) -> np.ndarray:
 
 
 def _centre(column: Column, prior: Prior) -> float:
-    return float(to_coordinate(column, np.array([to_column(column, prior.value)]))[0])
+    return float(Axes([column]).coordinates(np.array([[to_column(column, prior.value)]]))[0, 0])
 
 
 def _shares(column: Column, prior: Prior) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dngo.space.columns import between, edges, to_coordinate
+from dngo.space.columns import edges
 from dngo.space.conditions import RELATIVE, Condition
 from dngo.space.equalities import Equalities
 from dngo.types import Array, Mask
@@ -28,8 +28,8 @@ class Projections:
         self.space, self.columns, self.conditions = space, space.columns, space.conditions
         self.equalities, self.atoms = equalities, atoms
         self.ordered = np.array([c.choices is None for c in self.columns])
-        limits = [to_coordinate(c, np.array([c.low, c.high])) for c in self.columns]
-        self.lowest, self.highest = np.array(limits).reshape(-1, 2).T
+        limits = np.array([(c.low, c.high) for c in self.columns]).reshape(-1, 2).T
+        self.lowest, self.highest = space.axes.coordinates(limits)
 
     def projected(self, v: Array) -> Array:
         """Points v (n, k) after projections onto the conditions, on their grids; some still break."""
@@ -40,7 +40,7 @@ class Projections:
         for _ in range(PROJECTIONS):
             before, now, still = u[rows], u[rows], frozen[rows]
             for condition in self.conditions:
-                here = self.between(now)
+                here = self.space.axes.between(now)
                 here[inactive[rows]] = np.nan
                 if condition.most is not None:
                     now, still = self._fewest(condition, here, now, still)
@@ -51,13 +51,9 @@ class Projections:
             rows = rows[np.abs(now - before).max(axis=1, initial=0.0) > 1e-12]
             if len(rows) == 0:
                 break
-        here = self.between(u)
+        here = self.space.axes.between(u)
         here[:, ~self.ordered] = v[:, ~self.ordered]
         return self.settled(here)
-
-    def between(self, u: Array) -> Array:
-        """Values at coordinates u (n, k) before they are rounded to those that the space has."""
-        return np.column_stack([between(c, u[:, j]) for j, c in enumerate(self.columns)])
 
     def settled(self, v: Array) -> Array:
         """Values v (n, k) on the grids of the space, its atoms and its equalities."""
@@ -98,13 +94,14 @@ class Projections:
     def _slope(self, condition: Condition, v: Array, u: Array, width: float = 1e-6) -> Array:
         """The gradient of a condition's excess in coordinates, by central differences: (n, k)."""
         slope, measure = np.zeros(u.shape), condition.gap or condition.excess
+        above, below = self.space.axes.between(u + width), self.space.axes.between(u - width)
         for j in condition.columns:
             if not self.ordered[j]:
                 continue
-            column, beside = self.columns[j], v.copy()
-            beside[:, j] = between(column, u[:, j] + width)
+            beside = v.copy()
+            beside[:, j] = above[:, j]
             up = measure(beside)
-            beside[:, j] = between(column, u[:, j] - width)
+            beside[:, j] = below[:, j]
             with np.errstate(invalid="ignore"):
                 slope[:, j] = (up - measure(beside)) / (2.0 * width)
         return np.nan_to_num(slope, posinf=0.0, neginf=0.0)
@@ -121,9 +118,8 @@ class Projections:
             max(abs(self.columns[j].low), abs(self.columns[j].high)) for j in columns
         ]
         smallest = columns[np.argsort(size, axis=1, kind="stable")][:, : len(columns) - most]
-        zero = np.array(
-            [to_coordinate(c, np.zeros(1))[0] if not c.log else 0 for c in self.columns]
-        )
+        with np.errstate(divide="ignore"):  # of a logarithmic one its lower end stands for zero
+            zero = self.space.axes.coordinates(np.zeros((1, len(self.columns))))[0]
         u[rows[:, None], smallest] = zero[smallest]
         frozen[rows[:, None], smallest] = True
         return u, frozen

@@ -24,15 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dngo.space.columns import (
-    Column,
-    from_coordinate,
-    make_column,
-    natural,
-    nearest,
-    to_column,
-    to_coordinate,
-)
+from dngo.space.columns import Axes, Column, make_column, natural, nearest, to_column
 from dngo.space.constraints import Feasible
 from dngo.space.expressions import read
 from dngo.space.parameters import Fixed, Parameter
@@ -77,6 +69,11 @@ class Space:
             self._x_slices.append(slice(start, start + width))
             start += width
         self._flag_columns = [j for j, c in enumerate(self.columns) if c.conditions]
+        self.axes = Axes(self.columns)
+        self._defaults = np.array([c.default for c in self.columns])
+        self._low = np.array([c.low for c in self.columns])
+        self._high = np.array([c.high for c in self.columns])
+        self._rounded = [j for j, c in enumerate(self.columns) if c.levels is not None]
         self.d = start + len(self._flag_columns)
         self.constraints = tuple(constraints)
         self.conditions = tuple(c for text in constraints for c in read(text, columns, self.fixed))
@@ -113,14 +110,12 @@ class Space:
         u: (n, k) in [0, 1].  Returns v: (n, k), rounded, NaN where inactive.
         """
         u = np.atleast_2d(np.asarray(u, dtype=float))
-        v = np.empty_like(u)
+        v = self._nearest(self.axes.between(u))
         for j, column in enumerate(self.columns):
             if column.kind in ("grid", "categorical"):
                 levels = column.levels or 1
                 index = np.minimum(np.floor(u[:, j] * levels), levels - 1)
                 v[:, j] = index if column.values is None else column.values[index.astype(int)]
-            else:
-                v[:, j] = from_coordinate(column, u[:, j])
         return self._mask(v)
 
     def round(self, v: np.ndarray) -> np.ndarray:
@@ -136,11 +131,18 @@ class Space:
 
         v: (n, k).  Inactive parameters become NaN, newly active ones their default.
         """
-        v = np.array(np.atleast_2d(v), dtype=float)
-        for j, column in enumerate(self.columns):
-            values = np.where(np.isnan(v[:, j]), column.default, v[:, j])
-            v[:, j] = nearest(column, values)
-        return self._mask(v)
+        return self._mask(self._nearest(self._filled(v)))
+
+    def _nearest(self, v: np.ndarray) -> np.ndarray:
+        v = np.clip(v, self._low, self._high)
+        for j in self._rounded:
+            v[:, j] = nearest(self.columns[j], v[:, j])
+        return v
+
+    def _filled(self, v: np.ndarray) -> np.ndarray:
+        """Natural values v (n, k), defaults for those of inactive parameters."""
+        v = np.atleast_2d(np.asarray(v, dtype=float))
+        return np.where(np.isnan(v), self._defaults, v)
 
     def active(self, v: np.ndarray) -> np.ndarray:
         """Which parameters matter at each point: (n, k) bool, from the values of their parents."""
@@ -152,19 +154,15 @@ class Space:
         return active
 
     def _mask(self, v: np.ndarray) -> np.ndarray:
-        v[~self.active(v)] = np.nan
+        if self._flag_columns:
+            v[~self.active(v)] = np.nan
         return v
 
     # ---- coordinates and model inputs -----------------------------------------------------------
 
     def unit(self, v: np.ndarray) -> np.ndarray:
         """Coordinates of natural values: (n, k) in [0, 1]; inactive ones at their default."""
-        v = np.atleast_2d(np.asarray(v, dtype=float))
-        u = np.empty_like(v)
-        for j, column in enumerate(self.columns):
-            values = np.where(np.isnan(v[:, j]), column.default, v[:, j])
-            u[:, j] = to_coordinate(column, values)
-        return u
+        return self.axes.coordinates(self._filled(v))
 
     def from_unit(self, u: np.ndarray) -> np.ndarray:
         """Natural values near coordinates u (n, k), on the grids, that keep the constraints: (n, k)."""
@@ -174,9 +172,7 @@ class Space:
     def at(self, u: np.ndarray) -> np.ndarray:
         """The nearest natural values to coordinates u: (n, k), whatever the constraints."""
         u = np.clip(np.atleast_2d(np.asarray(u, dtype=float)), 0.0, 1.0)
-        columns = [from_coordinate(c, u[:, j]) for j, c in enumerate(self.columns)]
-        v = np.column_stack(columns) if columns else np.empty((len(u), 0))
-        return self._mask(v)
+        return self._mask(self._nearest(self.axes.between(u)))
 
     def encode(self, v: np.ndarray) -> np.ndarray:
         """Model inputs x: (n, d) in the unit cube of natural values v: (n, k)."""

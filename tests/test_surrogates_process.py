@@ -17,6 +17,7 @@ from dngo.acquisition.measures import expected_improvement
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import RULES, Evidence, GaussianProcess, fit_process
+from dngo.surrogates.kernels import BLOCK, correlation, squared_distances, with_slope
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
 from dngo.surrogates.network import Network
@@ -349,3 +350,15 @@ def test_components_of_a_mixture_are_updated_as_each_by_itself():
     variances = [*bases[1], *(variance[0] for _, variance in processes)]
     for variance, component in zip(variances, components, strict=True):
         np.testing.assert_allclose(variance, after([component])[0][1][0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_correlations_block_by_block_are_those_of_all_points_at_once(kernel):
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 500, 3)), rng.random((2, 40, 3))
+    a[:, 7] = b[:, 3]
+    found = correlation(kernel, a, b)
+    assert found.size > 2 * BLOCK
+    expected, _ = with_slope(kernel, squared_distances(a, b))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
+    assert found[:, 7, 3] == pytest.approx([1.0, 1.0], abs=1e-7)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
+from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
 from dngo.surrogates.problem import NOISE, Problem
 from dngo.types import Array
 
@@ -165,7 +165,7 @@ class Evidence:
         """Covariance over signal, the kernel's slope, both (n, n), and the scaled inputs."""
         scaled = self.x * np.exp(-log[:-2])
         squares = squared_distances(scaled, scaled)
-        matrix, slope = correlation(self.kernel, squares)
+        matrix, slope = with_slope(self.kernel, squares)
         matrix = matrix + RULES.constant
         matrix[np.diag_indices(self.n)] += np.exp(log[-2]) * self._relative
         return matrix, slope, scaled

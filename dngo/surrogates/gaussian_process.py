@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.evidence import RULES, Evidence
-from dngo.surrogates.kernels import correlation, squared_distances
+from dngo.surrogates.kernels import correlation
 from dngo.surrogates.numerics import with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
@@ -105,8 +105,9 @@ class GaussianProcess:
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
         """The part of it that falls with distance, of all samples or of sample h: (n, m)."""
         scales = np.exp(-self.log_lengthscales[h])[..., None, :]
-        squares = squared_distances(a * scales, b * scales)
-        return self.signal[h][..., None, None] * correlation(self.kernel, squares)[0]
+        found = correlation(self.kernel, a * scales, b * scales)
+        found *= self.signal[h][..., None, None]
+        return found
 
     def basis(self, x: Array, h: int) -> Array:
         """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from dngo.surrogates.evidence import Solved
 from dngo.surrogates.gaussian_process import GaussianProcess
-from dngo.surrogates.kernels import by_lengthscale, correlation, squared_distances
+from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
 from dngo.types import Array
 
 
@@ -161,7 +161,7 @@ class LocalLikelihood:
         n, d = self.t.shape
         smooth, variance, quadratic, length, noise = np.exp(theta[d:])
         scaled = self.t * np.exp(-theta[:d])
-        matern, slope = correlation("matern52", squared_distances(scaled, scaled))
+        matern, slope = with_slope("matern52", squared_distances(scaled, scaled))
         additive = variance * np.tensordot(spectrum(length), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
         covariance[np.diag_indices(n)] += noise * self.relative_noise + RULES.jitter

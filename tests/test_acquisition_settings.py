@@ -43,6 +43,7 @@ CHANGED = {
     "vanishing": 0.0,
     "kappa": 5.0,
     "sampler": "random",
+    "replicates": "always",
 }
 SPACE = cube(2)
 KINDS = AcquisitionSettings.classes

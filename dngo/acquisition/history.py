@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dngo.acquisition.settings import Repeats
 from dngo.space import Space
 from dngo.types import Array
 
@@ -46,6 +47,14 @@ class History:
     def keys(self, space: Space) -> set[bytes]:
         """Of every point here, finished or pending: what a new one must not equal."""
         return {*space.keys(self.v), *space.keys(self.pending)}
+
+    def repeatable(self, which: Repeats) -> NDArray[np.bool_]:
+        """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
+
+        Without an objective none is: a failure is not tried again. A noise of zero is none.
+        """
+        noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
+        return np.isfinite(self.y) & noisy
 
     @property
     def num_pending(self) -> int:

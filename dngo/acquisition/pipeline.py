@@ -25,7 +25,10 @@ def propose_batch(
     root: np.random.SeedSequence | None = None,
     progress: Progress | None = None,
 ) -> Picks:
-    """Up to `size` points to evaluate next, distinct from each other and from all that is known.
+    """Up to `size` points to evaluate next, distinct from each other.
+
+    They are distinct from all that is known, too, but for finished points that `replicates` of the
+    settings allows to be evaluated once more.
 
     history: its objective is NaN unless a point is ok. rng: this batch's stream; root: the seed of
     the study's first design, from which a sequence that goes on from batch to batch starts. Fewer

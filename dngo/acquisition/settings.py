@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dngo.acquisition.measures import Measure
     from dngo.acquisition.state import Stage
 
+Repeats = Literal["reported", "always", "never"]
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 _AT = "dngo.acquisition.stages."
 FIRST = (_AT + "first_feasible:FirstFeasible", _AT + "trust_regions:TrustRegions")
@@ -43,6 +44,11 @@ class Acquisition(BaseModel):
     def least_distance(self) -> float:
         """How far apart picks stay, root mean square in the unit cube."""
         return 0.0
+
+    @property
+    def repeats(self) -> Repeats:
+        """Which finished points may be evaluated once more."""
+        return "never"
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -124,9 +130,20 @@ class Modelled(Acquisition):
         "fall to trust regions are not made up for.",
     )
 
+    replicates: Repeats = Field(
+        default="reported",
+        description="Which finished points may be evaluated once more, where that is worth more than "
+        "any new point: those whose objective came with a noise, all that have an objective, or "
+        "none.",
+    )
+
     @property
     def least_distance(self) -> float:
         return self.spacing
+
+    @property
+    def repeats(self) -> Repeats:
+        return self.replicates
 
     def measure(self) -> Measure:
         """What a point is worth, and what the picks of every stage are noted with."""

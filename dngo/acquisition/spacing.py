@@ -24,14 +24,24 @@ def distances(a: Array, b: Array) -> Array:
 class Spacing:
     """The points of a history, and the picks since.
 
-    No point is picked that is finished, pending or picked. Picks keep `least` from those pending
+    No point is picked that is pending or picked, nor one that is finished, but for those of them
+    that are `repeatable` (n,), all of them without one that is given. Picks keep `least` from those pending
     and from each other, root mean square over the parameters, each scaled to [0, 1]; not from
     finished ones, near the best of which is much to be gained.
     """
 
-    def __init__(self, space: Space, history: History, least: float) -> None:
+    def __init__(
+        self,
+        space: Space,
+        history: History,
+        least: float,
+        repeatable: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.space, self.least = space, least
         self.taken = history.keys(space)
+        again = history.v[:0] if repeatable is None else history.v[repeatable]
+        self.finished = set(space.keys(again))  # points that may be picked once more
+        self.taken -= self.finished - set(space.keys(history.pending))
         self._near = [np.empty((0, space.k))]
         if history.num_pending:
             self._near.append(space.unit(history.pending))
@@ -39,7 +49,7 @@ class Spacing:
     def copy(self) -> Spacing:
         """One to which points may be added without consequences."""
         other = object.__new__(Spacing)
-        other.space, other.least = self.space, self.least
+        other.space, other.least, other.finished = self.space, self.least, self.finished
         other.taken, other._near = set(self.taken), list(self._near)
         return other
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dngo.acquisition.belief import log_weight
 from dngo.acquisition.candidates import Candidates, around, incumbents, neighbours, uniform
@@ -86,7 +87,12 @@ class BatchState:
     @cached_property
     def spacing(self) -> Spacing:
         """Which points are taken, or too close to one that is."""
-        return Spacing(self.space, self.history, self.settings.least_distance)
+        return Spacing(self.space, self.history, self.settings.least_distance, self.repeatable)
+
+    @cached_property
+    def repeatable(self) -> NDArray[np.bool_]:
+        """Which finished points may be picked once more: (n,)."""
+        return self.history.repeatable(self.settings.repeats)
 
     @cached_property
     def fantasies(self) -> Fantasies:
@@ -110,6 +116,9 @@ class BatchState:
         found = Candidates(space, self.spacing.taken, self.model, self.rate)
         centres = incumbents(space, self.history.v, self.history.y, settings.incumbents)
         many = max(settings.uniform_candidates, 2 * self.left)
+        again = np.flatnonzero(self.repeatable)
+        best = again[np.argsort(self.history.y[again], kind="stable")]
+        found.add(self.history.v[best[: settings.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):
             u = rng.random((int(BELIEVED * many), space.k))
@@ -139,6 +148,8 @@ class BatchState:
             raise ValueError(
                 f"stage {stage} picked a point that breaks a known constraint: {pick.v}"
             )
+        if self.space.keys(pick.v)[0] in self.spacing.finished:
+            pick = replace(pick, source="replicate")
         self.picks.append(pick)
         self.stages.append(stage)
         self.spacing.add(pick.v[None])

@@ -247,7 +247,6 @@ def propose(
             num_pending=int(found.num_pending[i]),
             runner_up=float(found.runner_up[i]),
             stage=found.stage[i],
-            deviation_scale=float(found.deviation_scale[i]),
         )
         for i, parameters in enumerate(space.to_parameters(found.v))
     ]

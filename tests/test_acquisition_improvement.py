@@ -198,14 +198,3 @@ def test_equal_scores_are_picked_one_after_another():
     for _ in range(100):
         assert picker.pick(picker.open.free).value == 0.0
     assert picker.open.free.sum() == 200
-
-
-def test_the_deviation_scale_multiplies_the_deviations():
-    component, _ = fitted_component(0)
-    x = np.random.default_rng(1).random((5, 2))
-    fantasies = Fantasies([component], 0.0, 1, np.random.default_rng(0), noisy=False)
-    z = fantasies.features(x)
-    ((mean, variance),) = fantasies.moments(z)
-    fantasies.deviation_scale = 3.0
-    expected = expected_improvement(np.zeros(1), mean, 3.0 * np.sqrt(variance)).mean(axis=(0, 1, 2))
-    np.testing.assert_allclose(fantasies.improvement(z), expected)

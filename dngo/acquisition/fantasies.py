@@ -63,7 +63,6 @@ class Fantasies:
             part.best = np.full((*part.noise.shape, 1), best)
             part.count = max(count, -(-FEWEST // part.noise.size))
         self.pending = 0
-        self.deviation_scale = 1.0  # by what the deviations that promise improvement are multiplied
 
     @property
     def incumbent(self) -> float:
@@ -94,8 +93,7 @@ class Fantasies:
         for part, (mean, variance) in zip(self.parts, self.moments(z), strict=True):
             if self.noisy:
                 variance = variance + part.noise[..., None, None]
-            deviation = self.deviation_scale * np.sqrt(variance)
-            values = self.measure(part.best[..., None], mean, deviation)
+            values = self.measure(part.best[..., None], mean, np.sqrt(variance))
             average += part.weight @ values.mean(axis=(1, 2))
         return average
 

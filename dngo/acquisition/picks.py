@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,19 @@ class Pick:
     v: (k,) natural values. value: the acquisition then, in units of the model's targets (of a first
     feasible point: probability times distance; of a draw: what it gains). source: where the
     candidate came from. runner_up: highest value among the other candidates, as far as known.
-    deviation_scale: by what the model's deviations were multiplied before it was picked.
     """
 
     v: Array
     value: float
     source: str
     runner_up: float = np.nan
-    deviation_scale: float = 1.0
 
 
 @dataclass(frozen=True)
 class Picks:
     """q picks in the order in which they were made; every column has length q.
 
-    v: (q, k) natural values. value, source, deviation_scale: as of `Pick`. stage: which made it.
+    v: (q, k) natural values. value, source: as of `Pick`. stage: which made it.
     mean, std: what the model predicts of the objective, its own units, before any fantasy; NaN
     without an objective model. feasibility: P(all constraints hold). num_pending: points pending
     when picked, the batch's earlier ones included. runner_up: NaN if there was none.
@@ -46,7 +44,6 @@ class Picks:
     runner_up: Array
     source: tuple[str, ...]
     stage: tuple[str, ...] = ()
-    deviation_scale: Array = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return len(self.v)

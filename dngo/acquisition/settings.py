@@ -20,7 +20,6 @@ Repeats = Literal["reported", "always", "never"]
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 _AT = "dngo.acquisition.stages."
 FIRST = (_AT + "first_feasible:FirstFeasible", _AT + "trust_regions:TrustRegions")
-DEVIATION_SCALE = _AT + "deviation_scale:DeviationScale"
 IMPROVEMENT = _AT + "improvement:Improvement"
 EXPLORATION = _AT + "exploration:Exploration"
 DRAWS = _AT + "draws:ThompsonDraws"
@@ -220,15 +219,8 @@ class Mcei(Improving):
         default=1e-3,
         ge=0,
         description="Where no candidate's expected improvement reaches this share of the largest "
-        "predictive deviation, the improvement has vanished, and when_vanished says what follows. "
-        "With thompson, every other batch first scales the model's deviations: they are doubled "
-        "until that much is expected somewhere.",
+        "predictive deviation, the improvement has vanished, and when_vanished says what follows.",
     )
-
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        names = super().stage_names
-        return names if self.explores else (*FIRST, DEVIATION_SCALE, *names[len(FIRST) :])
 
     def vanished_below(self, deviation: float) -> float:
         return self.vanishing * deviation

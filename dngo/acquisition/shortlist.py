@@ -58,25 +58,22 @@ class Shortlist:
 
     def pick(self, allowed: NDArray[np.bool_]) -> Pick:
         """The best allowed candidate; makes it pending."""
-        scale = self.fantasies.deviation_scale
-        return self._take(self._top(allowed), allowed, self.scores, "candidate", scale)
+        return self._take(self._top(allowed), allowed, self.scores, "candidate")
 
     def explore(self, allowed: NDArray[np.bool_]) -> Pick:
         """The allowed candidate whose value is least certain, by its deviation; makes it pending."""
         deviation = self.fantasies.deviation(self.features)
         best = int(np.argmax(np.where(allowed, deviation, -np.inf)))
-        return self._take(best, allowed, deviation, "explore", 1.0)
+        return self._take(best, allowed, deviation, "explore")
 
-    def _take(
-        self, best: int, allowed: NDArray[np.bool_], scores: Array, found: str, scale: float
-    ) -> Pick:
+    def _take(self, best: int, allowed: NDArray[np.bool_], scores: Array, found: str) -> Pick:
         others = np.where(allowed, scores, -np.inf)
         others[best] = -np.inf
         self.fantasies.condition(self.features[:, best], float(self.feasibility[best]))
         self.open.take(best)
         row = self.rows[best]
         source = f"{found}:{self.candidates.source[row]}"
-        return Pick(self.candidates.v[row], float(scores[best]), source, float(others.max()), scale)
+        return Pick(self.candidates.v[row], float(scores[best]), source, float(others.max()))
 
     def _top(self, allowed: NDArray[np.bool_]) -> int:
         """The best allowed candidate, up to date, and with it those whose turn it is."""

@@ -176,7 +176,6 @@ class BatchState:
             runner_up=np.where(np.isfinite(other), other, np.nan),
             source=tuple(pick.source for pick in self.picks),
             stage=tuple(self.stages),
-            deviation_scale=np.array([p.deviation_scale for p in self.picks], dtype=float),
         )
 
     def _condition(self, fantasies: Fantasies, v: Array) -> list[float]:

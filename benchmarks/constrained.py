@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from objectives import Coco
-from small import Results, next_batch
+from searching import Results, next_batch
 
 from dngo.acquisition import History, design
 from dngo.surrogates import TrainingData
@@ -54,7 +54,7 @@ def ours(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
             thresholds=dict.fromkeys(names, Threshold("<=", 0.0)),
         )
         history = History(v, y, iteration=iteration, constraints=held)
-        _, picks = next_batch(problem.space, history, data, size=batch, key=(seed, t), small=False)
+        _, picks = next_batch(problem.space, history, data, size=batch, key=(seed, t))
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v

@@ -24,7 +24,7 @@ import numpy as np
 from batches import find_problem
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from small import Results, next_batch
+from searching import Results, next_batch
 
 from dngo.acquisition import History, design
 from dngo.space import Space
@@ -74,7 +74,7 @@ def ours(function: Function, v: Array, rounds: int, batch: int, seed: int) -> Ar
         y = function(v)
         data = TrainingData(x=SPACE.encode(v), y=y, constraints={"completed": np.ones(len(v))})
         history = History(v, y, iteration=iteration)
-        _, picks = next_batch(SPACE, history, data, size=batch, key=(seed, t), small=False)
+        _, picks = next_batch(SPACE, history, data, size=batch, key=(seed, t))
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v

@@ -30,7 +30,7 @@ from objectives import (
     rosenbrock,
 )
 from scipy.optimize import minimize
-from small import Results, next_batch
+from searching import SMALL, Results, next_batch
 
 from dngo.acquisition import History, design
 from dngo.acquisition.outlook import look_ahead
@@ -93,7 +93,7 @@ def run(name: str, rounds: int) -> list[dict[str, float | list[float]]]:
         y = function(v)
         data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
         history = History(v, y)
-        model, picks = next_batch(space, history, data, size=BATCH, key=(t,))
+        model, picks = next_batch(space, history, data, size=BATCH, key=(t,), **SMALL)
         outlook = look_ahead(model, space, history, picks.v, rng=np.random.default_rng([t, 2]))
         assert outlook is not None
         found.append(

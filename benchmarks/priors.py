@@ -20,7 +20,7 @@ import numpy as np
 from families import drawn
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from small import Results, next_batch
+from searching import SMALL, Results, next_batch
 
 from dngo import derive
 from dngo.acquisition import History
@@ -73,7 +73,7 @@ def evaluations(name: str, seed: int, belief: str) -> int:
         if y.min() <= wanted or len(v) >= MOST:
             return min(int(np.argmax(y <= wanted)) + 1 if y.min() <= wanted else MOST, MOST)
         data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-        _, picks = next_batch(space, History(v, y), data, size=3, key=(seed, len(v)))
+        _, picks = next_batch(space, History(v, y), data, size=3, key=(seed, len(v)), **SMALL)
         v = np.concatenate([v, picks.v])
 
 

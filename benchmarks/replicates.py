@@ -18,16 +18,15 @@ from pathlib import Path
 import numpy as np
 from families import drawn
 from numpy.typing import NDArray
-from small import Results
+from searching import Results, next_batch
 
-from dngo.acquisition import History, propose_batch
+from dngo.acquisition import History
 from dngo.acquisition.candidates import design, everything
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.space.parameters import Int
-from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates import TrainingData
 from dngo.surrogates.nearby import around_the_best
-from dngo.surrogates.settings import SurrogateSettings
 
 Array = NDArray[np.float64]
 
@@ -57,14 +56,13 @@ def run(family: str, seed: int, share: float, replicates: str) -> list[float]:
         data = TrainingData(
             x=GRID.encode(v), y=y, constraints={"completed": np.ones(len(v))}, noise=reported
         )
-        model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([seed, 2, t]))
-        batch = propose_batch(
-            model,
+        _, batch = next_batch(
             GRID,
             History(v, y, iteration=iteration, noise=reported),
+            data,
             size=BATCH,
-            settings=AcquisitionSettings(replicates=replicates),
-            rng=np.random.default_rng([seed, 3, t]),
+            key=(seed, 2, t),
+            acquisition=AcquisitionSettings(replicates=replicates),
         )
         v, y = np.concatenate([v, batch.v]), np.concatenate([y, outcomes(batch.v)])
         iteration = np.concatenate([iteration, np.full(len(batch), t + 1)])

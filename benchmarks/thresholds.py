@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from families import drawn
 from numpy.typing import NDArray
-from small import Results, next_batch
+from searching import SMALL, Results, next_batch
 
 from dngo.acquisition import History, design
 from dngo.space import Space
@@ -161,7 +161,7 @@ def run(
             thresholds=dict.fromkeys(held, KEPT),
         )
         history = History(v, y, iteration=iteration, constraints=held)
-        _, picks = next_batch(space, history, data, size=batch, key=(seed, t))
+        _, picks = next_batch(space, history, data, size=batch, key=(seed, t), **SMALL)
         v = np.concatenate([v, picks.v])
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     y, excess = problem.values(v)

@@ -58,6 +58,16 @@ def test_what_failed_is_not_tried_again_nor_what_is_under_way():
         assert again == {tuple(v) for v in ALL[[1, 3, 4, 5]]}
 
 
+@pytest.mark.parametrize("rule", ["reported", "always"])
+def test_an_objective_that_repeats_itself_is_found_out(rule):
+    # A deterministic one that reports its own error bound as noise: 0.1 and 0.3 again, to the last digit.
+    v, y = np.concatenate([ALL, ALL[[0, 2]]]), np.concatenate([VALUES, VALUES[[0, 2]]])
+    noise = np.full(8, 0.4)
+    assert len(_picks(History(v, y, noise=noise), replicates=rule)) == 0
+    y[-1] += 0.01  # one that differs is enough
+    assert len(_picks(History(v, y, noise=noise), replicates=rule)) == 3
+
+
 def test_a_new_point_is_preferred_where_it_promises_more():
     # Precise and high outcomes are not worth a second look while half of the points are unknown.
     history = History(ALL[[1, 3, 5]], VALUES[[1, 3, 5]], noise=np.full(3, 1e-3))

@@ -48,13 +48,26 @@ class History:
         """Of every point here, finished or pending: what a new one must not equal."""
         return {*space.keys(self.v), *space.keys(self.pending)}
 
-    def repeatable(self, which: Repeats) -> NDArray[np.bool_]:
+    def repeatable(self, space: Space, which: Repeats) -> NDArray[np.bool_]:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
-        Without an objective none is: a failure is not tried again. A noise of zero is none.
+        Without an objective none is: a failure is not tried again. A noise of zero is none. And no
+        point is, whatever was reported, if all that were repeated had the same value each time: what
+        is not random is not paid for once more.
         """
         noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
-        return np.isfinite(self.y) & noisy
+        rows = np.isfinite(self.y) & noisy
+        if rows.any() and self._repeats_itself(space):
+            return np.zeros_like(rows)
+        return rows
+
+    def _repeats_itself(self, space: Space) -> bool:
+        values: dict[bytes, list[float]] = {}
+        ok = np.isfinite(self.y)
+        for key, value in zip(space.keys(self.v[ok]), self.y[ok], strict=True):
+            values.setdefault(key, []).append(value)
+        repeated = [found for found in values.values() if len(found) > 1]
+        return bool(repeated) and all(len(set(found)) == 1 for found in repeated)
 
     @property
     def num_pending(self) -> int:

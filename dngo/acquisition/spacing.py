@@ -24,10 +24,10 @@ def distances(a: Array, b: Array) -> Array:
 class Spacing:
     """The points of a history, and the picks since.
 
-    No point is picked that is pending or picked, nor one that is finished, but for those of them
-    that are `repeatable` (n,), all of them without one that is given. Picks keep `least` from those pending
-    and from each other, root mean square over the parameters, each scaled to [0, 1]; not from
-    finished ones, near the best of which is much to be gained.
+    No point is picked that is pending or picked, nor one that is finished unless it is `repeatable`
+    (n,); without that mask none is. Picks keep `least` from those pending and from each other, root
+    mean square over the parameters, each scaled to [0, 1]; not from finished ones, near the best of
+    which is much to be gained.
     """
 
     def __init__(

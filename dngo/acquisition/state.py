@@ -92,7 +92,7 @@ class BatchState:
     @cached_property
     def repeatable(self) -> NDArray[np.bool_]:
         """Which finished points may be picked once more: (n,)."""
-        return self.history.repeatable(self.settings.repeats)
+        return self.history.repeatable(self.space, self.settings.repeats)
 
     @cached_property
     def fantasies(self) -> Fantasies:
@@ -118,6 +118,7 @@ class BatchState:
         many = max(settings.uniform_candidates, 2 * self.left)
         again = np.flatnonzero(self.repeatable)
         best = again[np.argsort(self.history.y[again], kind="stable")]
+        # As many as there are candidates near the best: in a long study not all of its points.
         found.add(self.history.v[best[: settings.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):

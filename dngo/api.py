@@ -82,7 +82,9 @@ def _of_archive(path: Path) -> Study | None:
 class Best:
     """The best point: its proposal, its outcome, and what it is worth by the latest model.
 
-    mean, std: without noise, its own outcome heeded. mean, std, feasibility: NaN without a model.
+    objective: of one evaluation, the best one where there are several. evaluations: of this point that
+    were ok; average: of their outcomes. mean, std: without noise, its own outcomes heeded. mean, std,
+    feasibility: NaN without a model.
     """
 
     id: str
@@ -91,6 +93,8 @@ class Best:
     mean: float
     std: float
     feasibility: float
+    evaluations: int
+    average: float
     by: Literal["model", "observed"]
 
     def _repr_html_(self) -> str:
@@ -212,6 +216,8 @@ class Session:
                 mean=float(mean[row]),
                 std=float(std[row]),
                 feasibility=float(feasibility[row]),
+                evaluations=len(view.outcomes(row)),
+                average=float(view.outcomes(row).mean()),
                 by=by,
             )
             for row, parameters in zip(

@@ -10,6 +10,7 @@ import dngo
 from dngo import archive
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.cli import main
 from dngo.config import load
 from dngo.space import Space
 from dngo.space.parameters import Int
@@ -98,3 +99,17 @@ def test_replicates_are_archived_beside_the_first_and_replay(study):
     table = archive.read_table(study.archive)
     assert len(table.v) == 12 and len(np.unique(table.v, axis=0)) == 6
     assert set(replays(study)) == {"identical"}
+
+
+def test_a_point_that_was_evaluated_several_times_is_ranked_once(study, capsys):
+    session, table = dngo.open(study.archive), archive.read_table(study.archive)
+    for by in ("observed", "model"):
+        top = session.top(6, by)
+        assert len(top) == len({tuple(one.parameters.values()) for one in top}) == 6
+        assert sum(one.evaluations for one in top) == 12
+        for one in top:
+            outcomes = table.objective[(table.v == list(one.parameters.values())).all(axis=1)]
+            assert one.objective == outcomes.min()
+            assert one.average == pytest.approx(outcomes.mean())
+    assert main(["best", str(study.archive), "--top", "6"]) == 0
+    assert "evaluations;" in capsys.readouterr().out

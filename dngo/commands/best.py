@@ -63,6 +63,8 @@ def _best(arguments: argparse.Namespace) -> int:
 
 def _line(one: Any) -> str:
     line = f"proposal {one.id}: {one.objective:.6g}"
+    if one.evaluations > 1:
+        line += f", the best of {one.evaluations} evaluations; {one.average:.6g} on average"
     if one.std == one.std:
         line += f"; by the surrogate {one.mean:.6g} ± {1.96 * one.std:.2g} (95 %)"
     return line
@@ -70,10 +72,13 @@ def _line(one: Any) -> str:
 
 def _record(one: Any) -> dict[str, Any]:
     """Plain data; null where there is no model."""
-    fields = {name: getattr(one, name) for name in ("objective", "mean", "std", "feasibility")}
+    fields = {
+        name: getattr(one, name) for name in ("objective", "average", "mean", "std", "feasibility")
+    }
     return {
         "id": one.id,
         "parameters": one.parameters,
+        "evaluations": one.evaluations,
         **{name: value if value == value else None for name, value in fields.items()},
     }
 

@@ -151,20 +151,35 @@ class View:
         )
         return ok[rows], mean, std
 
+    @cached_property
+    def point(self) -> np.ndarray:
+        """(n,) which point each row is of: evaluations of the same point have the same number."""
+        keys = self.space.keys(self.table.v)
+        number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        return np.array([number[key] for key in keys], dtype=np.intp)
+
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
         """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
 
-        The model heeds noise: the luckiest outcome need not be the best point. It ranks the rows that
-        are feasible with a probability of at least one half, and first those near the best one, where
-        it sees most.
+        Of a point that was evaluated several times the row of its best outcome alone. The model
+        heeds noise: the luckiest outcome need not be the best point. It ranks the rows that are
+        feasible with a probability of at least one half, and first those near the best one, where it
+        sees most.
         """
+        rows = np.flatnonzero(self.ok)
+        rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
+        _, first = np.unique(self.point[rows], return_index=True)
+        rows = rows[np.sort(first)]
         if by == "observed":
-            rows = np.flatnonzero(self.ok)
-            return rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
+            return rows
         mean, _, feasibility = self.expected
-        rows = np.flatnonzero(self.ok & (feasibility >= 0.5) & np.isfinite(mean))
+        rows = rows[(feasibility[rows] >= 0.5) & np.isfinite(mean[rows])]
         far = ~np.isin(rows, self._around_the_best[0])
         return rows[np.lexsort((self.sign * mean[rows], far))]
+
+    def outcomes(self, row: int) -> np.ndarray:
+        """The objective of each ok evaluation of a row's point, that row's among them."""
+        return self.table.objective[self.ok & (self.point == self.point[row])]
 
     @cached_property
     def sign(self) -> float:

@@ -86,7 +86,7 @@ def _expected(study: Study, best: int) -> list[str]:
 
     lines = [f"  {'by the surrogate':<36}{interval(best)} (95 %)"]
     ranking = view.ranking("model")
-    if len(ranking) and ranking[0] != best:
+    if len(ranking) and view.point[ranking[0]] != view.point[best]:
         row = int(ranking[0])
         said = f"it takes proposal {view.id(row)} for the best"
         lines.append(f"  {said:<36}{interval(row)}; its outcome {view.table.objective[row]:.6g}")

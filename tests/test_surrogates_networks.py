@@ -1,0 +1,135 @@
+"""Laws of the networks: what is learnt, and what is known of what was left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from dngo.surrogates import TrainingData, fit_model, training
+from dngo.surrogates.linear import Regression
+from dngo.surrogates.network import Network
+from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
+from dngo.surrogates.training import train_networks
+
+NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
+CLASSIFIER = ClassifierSettings(networks=NETWORKS)
+SHORT = {"steps": 300}
+
+
+# ---- networks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu_tanh", "relu"])
+def test_features_are_those_that_were_trained(activation):
+    """Prediction is written in NumPy, training in torch: both are the same function."""
+    rng = np.random.default_rng(0)
+    network = Network(
+        (rng.standard_normal((3, 5)), rng.standard_normal((5, 4))),
+        (rng.standard_normal(5), rng.standard_normal(4)),
+        activation,
+    )
+    x = rng.random((7, 3))
+    weights, biases = (
+        [torch.as_tensor(p) for p in part] for part in (network.weights, network.biases)
+    )
+    found = training.torch_features(torch.as_tensor(x), weights, biases, activation)
+    np.testing.assert_allclose(found.numpy(), network.features(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer):
+    """One step of SGD on all rows is minus the rate times the gradient; of Adam its signs."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((6, 2)), (rng.random(6) < 0.5).astype(float)
+    s = EnsembleSettings(
+        ensemble=1,
+        layers=1,
+        width=3,
+        epochs=0,
+        weight_decay=0,
+        optimizer=optimizer,
+        learning_rate=1e-3,
+    )
+    start, after = (
+        train_networks(
+            x,
+            y,
+            [np.arange(6)],
+            s.model_copy(update={"steps": steps}),
+            loss=loss,
+            rng=np.random.default_rng(1),
+        )[0]
+        for steps in (0, 1)
+    )
+    # The output layer is thrown away; it is drawn after the hidden one, from the same stream.
+    weights, biases = training._initial(1, [2, 3, 1], np.random.default_rng(1))[1::2]
+    np.testing.assert_array_equal(
+        start.biases[0], training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0]
+    )
+    out_w, out_b = weights[0].astype(float), biases[0, 0].astype(float)
+
+    def value(w: np.ndarray) -> float:
+        out = (np.tanh((2 * x - 1) @ w + start.biases[0]) @ out_w + out_b)[:, 0]
+        each = 0.5 * (out - y) ** 2 if loss == "squared" else np.logaddexp(0, out) - y * out
+        return float(each.mean())
+
+    moved = (start.weights[0] - after.weights[0]) / 1e-3
+    for i in np.ndindex(2, 3):
+        step = np.zeros((2, 3))
+        step[i] = 1e-5
+        slope = (value(start.weights[0] + step) - value(start.weights[0] - step)) / 2e-5
+        expected = slope if optimizer == "sgd" else np.sign(slope)
+        assert moved[i] == pytest.approx(expected, rel=0.02, abs=1e-3)
+
+
+def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():
+    rng = np.random.default_rng(0)
+    x = rng.random((200, 2))
+    y = np.sin(6 * x[:, 0])
+    s = EnsembleSettings(ensemble=2, width=20, steps=300, epochs=0)
+    rows = [np.arange(200), np.arange(0)]
+    trained = train_networks(x, y, rows, s, loss="squared", rng=np.random.default_rng(1))
+    start = train_networks(
+        x,
+        y,
+        rows,
+        s.model_copy(update={"steps": 0}),
+        loss="squared",
+        rng=np.random.default_rng(1),
+    )
+
+    def residual(network: Network) -> float:
+        return Regression.fit(network.features(x), y).residual
+
+    assert residual(trained[0]) < 0.05 * residual(start[0])
+    for a, b in zip(trained[1].weights, start[1].weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- calibration ---------------------------------------------------------------------------------
+
+
+def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
+    """On points it has not seen, the default's 95 % interval holds most; the paper's does not."""
+    rng = np.random.default_rng(0)
+    x, new = rng.random((60, 5)), rng.random((500, 5))
+
+    def f(v):
+        return np.sin(7 * v[:, 0]) * np.cos(5 * v[:, 1]) + np.sin(6 * v[:, 2] * v[:, 3])
+
+    coverage = {}
+    for name, s in {
+        "default": SurrogateSettings(networks=SHORT),
+        "basis": SurrogateSettings(kind="adaptive_basis", networks=SHORT),
+        "literal": SurrogateSettings(
+            kind="adaptive_basis", calibration="in_sample", networks={**SHORT, "ensemble": 1}
+        ),
+    }.items():
+        data = TrainingData(x=x, y=f(x), constraints={"completed": np.ones(60)})
+        mean, std = fit_model(data, s, CLASSIFIER, rng=np.random.default_rng(1)).predict(new)
+        coverage[name] = np.mean(np.abs(f(new) - mean) < 1.96 * std)
+    assert coverage["default"] > 0.88
+    assert coverage["basis"] > 0.88
+    assert coverage["literal"] < 0.7

@@ -1,0 +1,229 @@
+"""The example with captions: its model is right, and its study is small and real."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from test_examples import EXAMPLES, defaults, module, outcome, run, small_study
+
+from dngo import config
+from dngo.exchange import csv_table
+from dngo.exchange.points import points_of
+
+SMALL = {
+    "model": "additive",
+    "context": 4,
+    "learning_rate": 0.5,
+    "momentum": 0.5,
+    "batch_size": 100,
+    "hidden_size": 100,
+    "embedding_size": 50,
+    "dropout": 0.2,
+    "word_decay": 1e-4,
+    "context_decay": 1e-3,
+    "factors": 50,
+}
+
+
+@pytest.fixture(scope="module")
+def captions() -> tuple[ModuleType, Any]:
+    """The model's module, and the scenes."""
+    return module("captions", "model"), module("captions", "scenes").load_scenes()
+
+
+def vocabulary_of(captions: list[list[str]]) -> list[str]:
+    return ["", *sorted({w for wordings in captions for c in wordings for w in c.split()})]
+
+
+def test_captions_tell_the_truth_in_several_wordings(captions: tuple[ModuleType, Any]) -> None:
+    """Whichever digit comes first, its place beside the other is that of the image."""
+    scenes_module = module("captions", "scenes")
+    rng = np.random.default_rng(0)
+    digits = np.ones((2, 8, 8), dtype=np.float32)
+    scenes = scenes_module.compose(digits, np.array([3, 7]), 60, 8, rng)
+    words = {"above": (-1, 0), "over": (-1, 0), "top": (-1, 0), "left": (0, -1), "right": (0, 1)}
+    words |= {"below": (1, 0), "under": (1, 0), "beneath": (1, 0)}
+    for image, wordings in zip(scenes.images, scenes.captions, strict=True):
+        cells = image.reshape(2, 8, 2, 8)[:, 0, :, 0]
+        places = np.argwhere(cells > 0)
+        assert len(places) == 2
+        said = set()
+        for caption in wordings:
+            text = caption.split()
+            told = np.sum([words[w] for w in text if w in words], axis=0)
+            swap = text.index("three") < text.index("seven")
+            said.add(tuple(told if swap else -told))
+        # All wordings say the same of the three, and it is where the image has a digit.
+        assert len(said) == 1
+        assert tuple(abs(places[0] - places[1])) == tuple(abs(s) for s in said.pop())
+        assert len(set(wordings)) > 3
+
+
+def test_scenes_to_judge_by_are_of_other_handwriting(captions: tuple[ModuleType, Any]) -> None:
+    _, scenes = captions
+
+    def cells(part: str) -> set[bytes]:
+        blocks = scenes[part].images.reshape(-1, 2, 8, 2, 8).transpose(0, 1, 3, 2, 4)
+        bright = [b for b in blocks.reshape(-1, 64) if b.max() > 0.5]
+        return {b.tobytes() for b in bright}
+
+    train, validation, test = (cells(part) for part in ("train", "validation", "test"))
+    assert len(train) > 500
+    assert not train & validation and not train & test and not validation & test
+
+
+@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
+def test_captions_gradient_is_the_slope_of_the_loss(
+    captions: tuple[ModuleType, Any], kind: str
+) -> None:
+    model_module, scenes = captions
+    part = scenes["train"].captions[:12]
+    words, images = vocabulary_of(part), scenes["train"].images[:12].astype(float)
+    text = model_module.Text(part, words, SMALL["context"])
+    parameters = {**SMALL, "model": kind, "dropout": 0.0}
+    model = model_module.LogBilinear(parameters, len(words), 256, np.random.default_rng(0))
+    model.weights = {name: w.astype(float) for name, w in model.weights.items()}
+    chosen, rng = np.arange(5), np.random.default_rng(1)
+
+    def penalised() -> float:
+        loss, _ = model.gradient(text, chosen, images, rng)
+        return loss + sum(model.decay[n] * (w**2).sum() / 2 for n, w in model.weights.items())
+
+    _, slopes = model.gradient(text, chosen, images, rng)
+    assert set(slopes) == set(model.weights)
+    for name, slope in slopes.items():
+        direction = rng.standard_normal(slope.shape)
+        values = []
+        for step in (1e-5, -1e-5):
+            model.weights[name] += step * direction
+            values.append(penalised())
+            model.weights[name] -= step * direction
+        expected = (values[0] - values[1]) / 2e-5
+        assert (slope * direction).sum() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
+
+
+@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
+def test_beam_search_finds_the_likeliest_caption(
+    captions: tuple[ModuleType, Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beam as wide as there are texts is an exhaustive search; a narrow one is not."""
+    model_module, _ = captions
+    rng = np.random.default_rng(2)
+    model = model_module.LogBilinear({**SMALL, "model": kind}, 4, 9, rng)
+    images = rng.uniform(0, 1, (6, 9)).astype(np.float32)
+    monkeypatch.setattr(model_module, "LONGEST", 3)
+    monkeypatch.setattr(model_module, "BEAM", 64)
+    found = list(model_module.beam_search([model], images))
+
+    def mean_log_p(text: tuple[int, ...], image: int) -> float:
+        padded, total = [0] * model.context + list(text), 0.0
+        for i, word in enumerate(text):
+            context = np.array([padded[i : i + model.context]])
+            h = model.hidden(images[[image]])
+            total += float(model.log_p(context, h, np.array([0]))[0, word])
+        return total / len(text)
+
+    texts = [t for n in (1, 2, 3) for t in itertools.product(range(1, 4), repeat=n)]
+    ended = [(0,), *((*t, 0) for t in texts if len(t) < 3), *(t for t in texts if len(t) == 3)]
+    for image, text in enumerate(found):
+        best = max(ended, key=lambda t: mean_log_p(t, image))
+        assert text == [w for w in best if w]
+
+
+def test_an_ensemble_of_a_model_and_itself_is_that_model(captions: tuple[ModuleType, Any]) -> None:
+    model_module, scenes = captions
+    rng = np.random.default_rng(3)
+    one, other = (model_module.LogBilinear(SMALL, 20, 256, rng) for _ in range(2))
+    images = scenes["test"].images[:20]
+    alone = list(model_module.beam_search([one], images))
+    assert list(model_module.beam_search([one, one], images)) == alone
+    assert list(model_module.beam_search([other, one], images)) != alone
+
+
+def test_captions_learn_to_describe(captions: tuple[ModuleType, Any]) -> None:
+    first, again = (outcome("captions", SMALL, DNGO_SEED="5") for _ in range(2))
+    assert 20 < first["objective"] < 60
+    times = [document["metadata"].pop("cpu_seconds") for document in (first, again)]
+    assert first == again
+    assert max(times) < 6
+
+
+def test_captions_diverge_in_words() -> None:
+    result = run("captions", {**SMALL, "learning_rate": 10.0, "momentum": 0.9})
+    assert result.returncode == 1
+    assert result.stderr.startswith("training diverged: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+
+
+def test_captions_end_at_their_limit_of_cpu_time() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", "import objective; objective.CPU_SECONDS = 1; objective.main()"],
+        cwd=EXAMPLES / "captions",
+        input=json.dumps({**SMALL, "hidden_size": 2000, "embedding_size": 200}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 1
+    assert result.stderr == "training took more than 1 CPU seconds\n"
+
+
+def test_captions_study_is_small_and_real(tmp_path: Path) -> None:
+    """The same study with models that train in half a second: some diverge, some describe."""
+    space = {
+        "context": {"high": 4, "default": 3},
+        "learning_rate": {"low": 0.1},
+        "batch_size": {"low": 100},
+        "hidden_size": {"high": 120, "default": 100},
+        "embedding_size": {"values": [50, 60], "default": 50},
+        "factors": {"high": 60, "default": 50},
+    }
+    table = small_study("captions", tmp_path, space=space)
+    assert {"ok", "failed"} <= set(table.status)
+
+
+def test_captions_page_has_the_table_of_its_results() -> None:
+    """The evaluations that are kept lie in the space, and the page tells them as they are."""
+    folder = EXAMPLES / "captions"
+    rows = csv_table.read(folder / "results.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert points[0] == defaults("captions")
+    summary = module(".", "table").summary([row.values for row in rows])
+    assert summary in (folder / "README.md").read_text()
+
+
+def test_captions_emulator_learns_from_points_of_the_space() -> None:
+    folder = EXAMPLES / "captions"
+    config.load([folder / "config.yaml", folder / "emulator.yaml"])
+    rows = csv_table.read(folder / "emulator.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert len(points) == 400
+    assert (folder / "emulator.csv").stat().st_size < 1_000_000
+
+
+def test_captions_ensemble_of_what_best_hands_over(tmp_path: Path) -> None:
+    for rank in (1, 2):
+        (tmp_path / f"{rank}-0-0.json").write_text(json.dumps({**SMALL, "context": 3 + rank}))
+    done = subprocess.run(
+        [sys.executable, "ensemble.py", *sorted(map(str, tmp_path.iterdir())), "--seeds", "2"],
+        cwd=EXAMPLES / "captions",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, together = (line.split("|") for line in done.stdout.splitlines()[2:])
+    assert (first[1].strip(), second[1].strip()) == ("1-0-0", "2-0-0")
+    scores = [float(cell.split("±")[0]) for cell in (first[2], second[2], together[2], together[3])]
+    assert min(scores) > 20 and len(set(scores)) == 4

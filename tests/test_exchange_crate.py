@@ -1,0 +1,169 @@
+"""A study as an RO-Crate: every step of it is told, by the words that its readers know."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_exchange import entities, export
+from toy import Toy, advance
+
+from dngo import archive
+from dngo.config import load
+from dngo.study import Study
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """A study that was run, stage by stage; its archive is moved, and its folder is gone."""
+    toy = Toy(tmp_path_factory.mktemp("exchange"), iterations=2, batch_size=4, sleep=0.0)
+    study = Study(load([toy.folder / "config.yaml"], {"results": str(toy.folder / "results")}))
+    for t in range(3):
+        advance(study, t)
+    shutil.move(toy.archive, toy.folder / "moved.h5")
+    shutil.rmtree(toy.results)
+    return toy
+
+
+@pytest.fixture(scope="module")
+def crate(run: Toy) -> Path:
+    pytest.importorskip("rocrate")
+    person = "Ada Lovelace <https://orcid.org/0000-0002-1825-0097>"
+    license = "https://spdx.org/licenses/CC-BY-4.0"
+    more = ("--author", person, "--license", license)
+    export(run.folder / "moved.h5", run.folder / "crate", "ro-crate", *more)
+    return run.folder / "crate"
+
+
+def test_the_crate_tells_every_step(crate: Path, run: Toy) -> None:
+    found = entities(crate)
+    actions = [e for e in found.values() if e["@type"] == "CreateAction"]
+    stages = [e["instrument"]["@id"] for e in actions]
+    counts = {s: stages.count(f"scripts/{s}.py") for s in ("fit", "propose", "evaluate", "merge")}
+    assert counts == {"fit": 2, "propose": 3, "evaluate": 2 + 1 + 1, "merge": 3}
+    assert stages.count("Snakefile") == 1
+    # From the last record back to the first evaluation, by what made what.
+    made = {}
+    for action in actions:
+        for part in as_list(action["result"]):
+            if part["@id"].startswith("#"):
+                made.setdefault(part["@id"], action)
+    seen, todo = set(), ["#record-2"]
+    while todo:
+        part = todo.pop()
+        if part in made and part not in seen:
+            seen.add(part)
+            todo += [o["@id"] for o in as_list(made[part]["object"])]
+    assert {"#surrogate-2", "#batch-1", "#outcomes-0-1", "#record-0"} <= seen
+    record = archive.iteration_attributes(run.folder / "moved.h5", 1)["digest"]
+    assert found["#record-1"]["identifier"] == record
+    assert all(e["startTime"] <= e["endTime"] for e in actions if "startTime" in e)
+    # The archive in it is the archive.
+    assert archive.verify(crate / "archive.h5") == []
+    assert load([crate / "config.yaml"]).study == "toy"
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_the_crate_is_read_by_its_library(crate: Path, run: Toy) -> None:
+    from rocrate.rocrate import ROCrate
+
+    loaded = ROCrate(crate)
+    assert loaded.mainEntity.id == "Snakefile"
+    assert {s.id for s in loaded.mainEntity["step"]} >= {"#step-fit", "#step-merge"}
+    export(run.folder / "moved.h5", run.folder / "crate.zip", "ro-crate")
+    assert ROCrate(run.folder / "crate.zip").name == "Study toy"
+
+
+VALIDATOR = pytest.mark.skipif(
+    importlib.util.find_spec("rocrate_validator") is None,
+    reason="the profile's validator is not installed: pip install roc-validator",
+)
+
+
+QUIET = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def issues(crate: Path, monkeypatch: pytest.MonkeyPatch, severity: str = "REQUIRED") -> list[str]:
+    """What the profile's own validator says, without a network."""
+    from rocrate import vocabs
+    from rocrate_validator import services
+    from rocrate_validator.models import ValidationSettings
+    from rocrate_validator.utils.http import HttpRequester
+
+    # The JSON-LD context that the metadata name, made of that of RO-Crate 1.3, which ships with
+    # the library: of the terms used here, 1.1 has other addresses for four.
+    old = "https://bioschemas.org/"
+    context = {
+        **vocabs.RO_CRATE["@context"],
+        "ComputationalWorkflow": f"{old}ComputationalWorkflow",
+        "FormalParameter": f"{old}FormalParameter",
+        "input": f"{old}ComputationalWorkflow#input",
+        "output": f"{old}ComputationalWorkflow#output",
+    }
+
+    class Response:
+        status_code = 200
+        headers = {"Content-Type": "application/ld+json"}  # noqa: RUF012
+
+        def json(self) -> Any:
+            return {"@context": context}
+
+    def get(self: Any, url: str, *args: Any, **kwargs: Any) -> Response:
+        assert url == "https://w3id.org/ro/crate/1.1/context"
+        return Response()
+
+    monkeypatch.setattr(HttpRequester, "get", get, raising=False)
+    settings = ValidationSettings(
+        rocrate_uri=crate,
+        profile_identifier="provenance-run-crate-0.5",
+        requirement_severity=severity,
+        offline=True,
+        cache_path=crate.parent / "cache",
+    )
+    return [f"{i.violatingEntity}: {i.message}" for i in services.validate(settings).get_issues()]
+
+
+@VALIDATOR
+@QUIET
+def test_the_crate_is_valid(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert issues(crate, monkeypatch) == []
+
+
+@VALIDATOR
+@QUIET
+def test_what_is_recommended_is_there(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = (
+        "SHOULD have an endTime",  # the archive does not tell when fit and merge ended
+        "SHOULD have a url",  # nor where its code can be had
+        "id SHOULD be an absolute URI",  # which files in a crate cannot have
+        "publisher",
+        "affiliation",
+    )
+    found = issues(crate, monkeypatch, "RECOMMENDED")
+    assert [line for line in found if not any(word in line for word in allowed)] == []
+
+
+@VALIDATOR
+@QUIET
+@pytest.mark.parametrize(
+    ("entity", "key"),
+    [("Snakefile", "hasPart"), ("#fit-1-step", "instrument"), ("#engine", "result")],
+)
+def test_the_validator_would_find_a_mistake(
+    crate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entity: str, key: str
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(crate, broken)
+    path = broken / "ro-crate-metadata.json"
+    document = json.loads(path.read_text())
+    (found,) = [e for e in document["@graph"] if e["@id"] == entity]
+    del found[key]
+    path.write_text(json.dumps(document))
+    assert issues(broken, monkeypatch) != []

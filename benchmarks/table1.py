@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from objectives import FUNCTIONS, GRIDS, cube, grid
 from rivals import LogEI
+from searching import add_settings, settings_of
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -148,7 +148,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--budget", type=int, help="evaluations, in place of the paper's")
     parser.add_argument("--tables", type=Path, help="the folder of the grids")
     parser.add_argument("--no-stop", action="store_true")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="surrogate:")
+    add_settings(parser, "--set", "surrogate")
     parser.add_argument("--rival", action="store_true", help="BoTorch's LogEI in our place")
     parser.add_argument(
         "--results", type=Path, help="JSON lines, a run each; what is there is kept"
@@ -165,9 +165,7 @@ def parsed() -> argparse.Namespace:
         parser.error("BoTorch is not installed: benchmarks/rivals.txt")
     chosen.method = "LogEI" if chosen.rival else " ".join(["dngo", *chosen.set])
     chosen.method += " to the end" if chosen.no_stop else ""
-    changes = dict(pair.split("=", 1) for pair in chosen.set)
-    changes = {key: yaml.safe_load(value) for key, value in changes.items()}
-    chosen.settings = None if chosen.rival else SurrogateSettings(**changes)
+    chosen.settings = None if chosen.rival else settings_of(parser, SurrogateSettings, chosen.set)
     return chosen
 
 

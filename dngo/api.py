@@ -34,7 +34,7 @@ from dngo.evaluation.journal import Halted
 from dngo.exchange import package
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
-from dngo.locate import find_study
+from dngo.locate import file_at, find_study, is_archive
 from dngo.replay import configuration, surrogate
 from dngo.report.data import View
 from dngo.report.text import headline
@@ -51,30 +51,33 @@ INTERVAL = 1.959964  # deviations on either side of the mean that hold 95 % of a
 
 
 def open_study(path: str | Path, *, results: str | Path | None = None) -> Session:
-    """The study of a configuration (YAML) or of an archive (HDF5).
+    """The study of a configuration (YAML), of an archive (HDF5), or of the folder that holds either.
 
     results: folder of the studies, if not the one that the configuration names.
     Raises UserError if there is no such file, or if it is neither.
     """
-    path = Path(path)
-    if path.suffix in (".h5", ".hdf5"):
-        return Session(path, _of_archive(path))
-    study = find_study([path], {"results": str(results)} if results else {})
+    file = file_at(path)
+    study = _study_of(file, results)
+    if study is None or is_archive(file):
+        return Session(file, study)
     study.header()  # whose archive it is
     return Session(study.archive, study)
 
 
-def _of_archive(path: Path) -> Study | None:
-    """The study in whose folder an archive lies; None for an archive that lies elsewhere."""
-    header = archive.read_header(path)
+def _study_of(file: Path, results: str | Path | None) -> Study | None:
+    """The study of a configuration or of an archive; None for an archive that lies apart from it."""
+    if not is_archive(file):
+        return find_study([file], {"results": str(results)} if results else {})
+    header = archive.read_header(file)
     if header is None:
-        raise UserError(f"{path}: there is no such archive")
-    folder = path.absolute().parent
-    if header.iterations == 0 or path.name != "archive.h5":
+        raise UserError(f"{file}: there is no such archive")
+    folder = file.absolute().parent
+    if not header.iterations or (folder.name, file.name) != (
+        header.identity["study"],
+        "archive.h5",
+    ):
         return None
-    if folder.name != header.identity["study"]:
-        return None
-    config = configuration(path, header.iterations - 1)
+    config = configuration(file, header.iterations - 1)
     return Study(config.model_copy(update={"results": str(folder.parent)}))
 
 
@@ -308,7 +311,8 @@ class Session:
     # ---- asking and telling ---------------------------------------------------------------------
 
     @property
-    def _own(self) -> Study:
+    def study(self) -> Study:
+        """What the workflow works on; raises UserError for an archive that lies apart from it."""
         if self._study is None:
             raise UserError(
                 f"{self.path}: an archive that lies outside its study's folder is only to be looked at; "
@@ -319,7 +323,7 @@ class Session:
     @contextlib.contextmanager
     def _claimed(self) -> Iterator[Study]:
         """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
-        study = self._own
+        study = self.study
         study.folder.mkdir(parents=True, exist_ok=True)
         try:
             with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
@@ -355,7 +359,7 @@ class Session:
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, after a restart too."""
-        study = self._own
+        study = self.study
         return [
             p
             for batch in study.in_flight(study.merged())
@@ -377,7 +381,7 @@ class Session:
         there is merged into the archive. Outcomes of other points are known to the next `ask`, and
         in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.
         """
-        study = self._own
+        study = self.study
         some = points if _several(points) else [points]
         rows = [self._row(p) for p in (some if isinstance(some, list) else _records(some))]
         if objective is not None:
@@ -401,7 +405,7 @@ class Session:
         name = row.pop("id", None)
         if name is None:
             return row
-        study = self._own
+        study = self.study
         for batch in study.in_flight(study.merged()):
             for p in batch.evaluated:
                 if p.id == name:
@@ -410,11 +414,11 @@ class Session:
 
     def add(self, points: Points) -> None:
         """Put points at the head of the next batch; raises UserError as `dngo add` does."""
-        add(self._own, Source.of_values(_records(points), "user", "add"))
+        add(self.study, Source.of_values(_records(points), "user", "add"))
 
     def skip(self, point: Proposal | str, reason: str) -> None:
         """Withdraw a point that waits; raises UserError as `dngo skip` does."""
-        skip(self._own, point.id if isinstance(point, Proposal) else point, reason)
+        skip(self.study, point.id if isinstance(point, Proposal) else point, reason)
 
     # ---- showing itself -------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Which study a configuration means: where its results lie.
+"""Which study is meant: by its configuration, its archive, or the folder that holds either.
 
 Relative `results` lie beside the configuration, wherever a command is typed. Until version 0.2.0 they
 lay in the folder that Snakemake ran in. A study that was begun so is known by the folder of its
@@ -16,6 +16,7 @@ from typing import Any
 from dngo import archive
 from dngo.config import load
 from dngo.errors import UserError
+from dngo.storage.files import is_hdf5
 from dngo.study import Study
 
 
@@ -52,6 +53,37 @@ def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None 
                 "study, give it another name"
             )
     return _at(study, study.beside, Path(config.results))
+
+
+def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
+    """The archive of a study, by a configuration, an archive or the folder that holds either.
+
+    results: folder of the studies, if not the one that the configuration names. Raises UserError where
+    there is none.
+    """
+    path = file_at(place)
+    if is_archive(path):
+        return path
+    study = find_study([path], {"results": str(results)} if results else {})
+    if study.header() is None:  # which says whose archive it is, too
+        raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
+    return study.archive
+
+
+def file_at(place: str | Path) -> Path:
+    """The archive or the configuration that is meant: in a folder the archive first."""
+    path = Path(place)
+    if not path.is_dir():
+        return path
+    for name in ("archive.h5", "config.yaml"):
+        if (path / name).is_file():
+            return path / name
+    raise UserError(f"{path}: holds neither an archive.h5 nor a config.yaml")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive, and no configuration."""
+    return path.suffix in (".h5", ".hdf5") or is_hdf5(path)
 
 
 def _at(study: Study, beside: Path, results: Path) -> Study:

@@ -81,7 +81,7 @@ def test_a_study_changes_hands(both: tuple[Toy, Toy], tmp_path: Path) -> None:
     assert len(asked) == 3 and len(session.pending()) == 3
     with pytest.raises(UserError, match="iteration 3 waits for outcomes"):
         session.ask()
-    study = session._own
+    study = session.study
     for chunk in range(study.num_chunks(3)):  # now the workflow evaluates what was asked for
         study.evaluate(3, chunk, study.iteration(3) / "outcomes" / f"{chunk}.json")
     study.merge(3, study.iteration(3) / "receipt.json")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from toy import Toy
+from toy import Toy, advance
 
 from dngo.cli import main
 from dngo.errors import UserError
@@ -84,3 +84,46 @@ def test_of_two_studies_of_one_configuration_none_is_guessed(
     monkeypatch.chdir(study.folder.parent)
     with pytest.raises(UserError, match=r"results/toy and toy/results/toy both hold study toy"):
         find_study(["toy/config.yaml"])
+
+
+@pytest.mark.parametrize("place", ["config.yaml", "results/toy/archive.h5", "results/toy", "."])
+def test_whoever_looks_names_a_study_as_they_like(
+    toy, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    study = toy(iterations=0)
+    monkeypatch.chdir(study.folder)
+    advance(Study(find_study(["config.yaml"]).config), 0)
+    commands: list[list[str]] = [
+        ["status", place],
+        ["report", place],
+        ["best", place],
+        ["verify", place],
+        ["replay", place],
+        ["audit", place, "--proposal", "0-1"],
+        ["export", place, "--format", "csv", "--output", str(tmp_path / "out.csv")],
+        ["compare", place, place],
+    ]
+    for words in commands:
+        assert main(words) == 0, (words, capsys.readouterr().err)
+    assert "every value has the digest" in capsys.readouterr().out
+
+
+def test_an_archive_apart_from_its_study_is_looked_at_but_has_no_course(
+    toy, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    study = toy(iterations=0)
+    monkeypatch.chdir(study.folder)
+    advance(Study(find_study(["config.yaml"]).config), 0)
+    study.archive.rename("apart.h5")
+    assert main(["best", "apart.h5"]) == 0
+    assert main(["status", "apart.h5"]) == 1
+    assert "lies outside its study's folder" in capsys.readouterr().err
+    for words in (["verify"], ["audit", "--all"], ["export", "--format", "csv", "--output", "x"]):
+        assert main(words) == 1
+        assert "there is no archive yet" in capsys.readouterr().err
+    assert main(["verify", "results"]) == 1
+    assert "holds neither an archive.h5 nor a config.yaml" in capsys.readouterr().err
+    assert main(["check", "apart.h5"]) == 1
+    assert "is an archive; name the study's configuration" in capsys.readouterr().err
+    assert main(["check", "results"]) == 1
+    assert "is a folder; name the configuration in it" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import finite
+from dngo.commands.common import add_study, archive_of, finite
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
 
@@ -18,22 +18,27 @@ OTHER_VERSION = 3  # exit status of a replay that only another release can do
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     compare = commands.add_parser("compare", help="studies side by side")
-    compare.add_argument("studies", nargs="+", metavar="STUDY", help="archives, or their folders")
+    compare.add_argument(
+        "studies",
+        nargs="+",
+        metavar="STUDY",
+        help="configurations, archives, or the folders that hold them",
+    )
     compare.add_argument("--json", action="store_true", help="print JSON")
     compare.add_argument("--html", help="write the curves, too, as this HTML file")
     compare.set_defaults(run=_compare)
 
     verify = commands.add_parser("verify", help="check that no value of an archive was altered")
-    verify.add_argument("archive", help="an archive.h5")
+    add_study(verify)
     verify.set_defaults(run=_verify)
 
     replay = commands.add_parser("replay", help="derive archived batches again and compare")
-    replay.add_argument("archive", help="an archive.h5")
+    add_study(replay)
     replay.add_argument("--iteration", type=int, help="only this one; all of them if left out")
     replay.set_defaults(run=_replay)
 
     audit = commands.add_parser("audit", help="why a point was proposed, and what came of it")
-    audit.add_argument("archive", help="an archive.h5")
+    add_study(audit)
     which = audit.add_mutually_exclusive_group(required=True)
     which.add_argument("--proposal", help="its id, as 7-123")
     which.add_argument("--all", action="store_true", help="a table of all of them, as CSV")
@@ -41,7 +46,7 @@ def register(commands: Any) -> None:
     audit.set_defaults(run=_audit)
 
     export = commands.add_parser("export", help="write an archive in another program's format")
-    export.add_argument("archive", help="an archive.h5")
+    add_study(export)
     export.add_argument("--format", required=True, choices=FORMATS)
     export.add_argument("--output", required=True, help="a file; for ro-crate a folder or a .zip")
     export.add_argument(
@@ -69,11 +74,12 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from dngo.archive import verify
 
-    problems = verify(Path(arguments.archive))
+    path = archive_of(arguments)
+    problems = verify(path)
     for problem in problems:
-        print(f"{arguments.archive}: {problem}")
+        print(f"{path}: {problem}")
     if not problems:
-        print(f"{arguments.archive}: every value has the digest that was recorded")
+        print(f"{path}: every value has the digest that was recorded")
     return 1 if problems else 0
 
 
@@ -82,7 +88,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     from dngo.replay import replay
     from dngo.workflow.job import bar
 
-    path = Path(arguments.archive)
+    path = archive_of(arguments)
     found = set()
     with reading(path) as file:
         for problem in chain_problems(file)[:1]:
@@ -102,7 +108,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     from dngo.archive import reading
     from dngo.audit import audit, audit_all, page
 
-    path = Path(arguments.archive)
+    path = archive_of(arguments)
     with reading(path):
         if not arguments.all:
             data = audit(path, arguments.proposal)
@@ -123,7 +129,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from dngo.archive import reading
     from dngo.exchange import export
 
-    path, output = Path(arguments.archive), Path(arguments.output)
+    path, output = archive_of(arguments), Path(arguments.output)
     given = {"author": arguments.author, "license": arguments.license}
     options = {name: value for name, value in given.items() if value is not None}
     if options and arguments.format != "ro-crate":

@@ -7,16 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dngo.commands.common import add_study
 from dngo.errors import UserError
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     command = commands.add_parser("best", help="the best points, by outcome and by the surrogate")
-    command.add_argument(
-        "study", nargs="?", default="config.yaml", help="a configuration or an archive.h5"
-    )
-    command.add_argument("--results", help="folder of the studies, if not the configured one")
+    add_study(command)
     command.add_argument("--top", type=int, default=1, metavar="K", help="so many; default: 1")
     command.add_argument(
         "--by",

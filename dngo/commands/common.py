@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dngo.study import Study
 
 
+def add_study(command: argparse.ArgumentParser) -> None:
+    """The arguments that name a study whose archive is read, and no more."""
+    command.add_argument(
+        "study",
+        nargs="?",
+        default="config.yaml",
+        help="a configuration, an archive.h5, or the folder that holds one; default: config.yaml",
+    )
+    command.add_argument("--results", help="folder of the studies, if not the configured one")
+
+
+def archive_of(arguments: argparse.Namespace) -> Path:
+    """The archive that the arguments of `add_study` mean."""
+    from dngo.locate import archive_at
+
+    return archive_at(arguments.study, arguments.results)
+
+
 def study_of(arguments: argparse.Namespace) -> Study:
-    """The study that `config` and `--results` mean."""
+    """The study that `config` and `--results` mean, or the arguments of `add_study`."""
     from dngo.locate import find_study
 
+    if "study" in arguments:
+        from dngo.api import open_study
+
+        return open_study(arguments.study, results=arguments.results).study
     overrides = {"results": arguments.results} if arguments.results else {}
     return find_study([arguments.config], overrides)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from dngo.commands.common import study_of
@@ -18,7 +17,9 @@ def register(commands: Any) -> None:
     command = commands.add_parser(
         "fork", help="begin a study of a changed space with the evaluations of an old one"
     )
-    command.add_argument("old", metavar="OLD", help="its archive, or the folder that holds it")
+    command.add_argument(
+        "old", metavar="OLD", help="its configuration, its archive, or the folder that holds one"
+    )
     command.add_argument("--config", required=True, help="of the new study, which has another name")
     command.add_argument("--results", help="folder of the studies, if not the configured one")
     command.add_argument(
@@ -35,10 +36,10 @@ def register(commands: Any) -> None:
 
 def _fork(arguments: argparse.Namespace) -> int:
     from dngo.exchange.fork import fork
+    from dngo.locate import archive_at
 
     study = study_of(arguments)
-    old = Path(arguments.old)
-    old = old / "archive.h5" if old.is_dir() else old
+    old = archive_at(arguments.old)
     values = {}
     for word in arguments.values:
         name, equals, value = word.partition("=")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import study_of
+from dngo.commands.common import add_study, study_of
 from dngo.errors import UserError
 
 
@@ -18,10 +18,7 @@ def register(commands: Any) -> None:
 
     def add(name: str, run: Callable[[argparse.Namespace], int], words: str) -> Any:
         command = commands.add_parser(name, help=words)
-        command.add_argument(
-            "config", nargs="?", default="config.yaml", help="default: config.yaml"
-        )
-        command.add_argument("--results", help="folder of the studies, if not the configured one")
+        add_study(command)
         command.set_defaults(run=run)
         return command
 

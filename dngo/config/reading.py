@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dngo.config.messages import Lines, explain, nearest, short
 from dngo.config.model import PLACEHOLDER, RESERVED, Config
 from dngo.errors import UserError
+from dngo.storage.files import is_hdf5
 
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
@@ -88,7 +89,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
         raise UserError(
             f"{path}: there is no such file; name the configuration, or let `dngo init` write one"
         ) from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder; name the configuration in it") from None
     except (OSError, UnicodeDecodeError) as error:
+        if is_hdf5(path):
+            raise UserError(f"{path}: is an archive; name the study's configuration") from None
         raise UserError(f"{path}: cannot be read as text ({error})") from None
     yaml = YAML(typ="safe", pure=True)
     lines: Lines = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from dngo.errors import UserError
+from dngo.locate import archive_at
 from dngo.report.data import View
 from dngo.report.figures import comparison
 from dngo.report.page import Page
 
 
 def read(places: Sequence[str]) -> list[View]:
-    """The studies in these archives, or folders of results; raises UserError for any other."""
-    views = []
-    for place in places:
-        path = Path(place)
-        views.append(View.of(path / "archive.h5" if path.is_dir() else path))
+    """The studies of these configurations, archives, or folders; raises UserError for any other."""
+    views = [View.of(archive_at(place)) for place in places]
     if len({view.direction for view in views}) > 1:
         directions = ", ".join(f"{view.path} {view.direction}s" for view in views)
         raise UserError(f"these studies cannot be compared: {directions}")

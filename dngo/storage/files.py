@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come back
+HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def sync_folder(folder: Path) -> None:
@@ -95,3 +96,12 @@ def read_json(path: Path) -> Any:
             return json.load(stream)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file begins as such files do."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(HDF5)) == HDF5
+    except OSError:
+        return False

@@ -4,10 +4,10 @@
     python benchmarks/captions.py --seeds 5 --results runs.jsonl # eight batches of 312
 
 The paper evaluated some 2,500 points, 300 to 800 at once. Here gradient-boosted trees (scikit-learn) stand
-for the language model, as in surrogate benchmarks: they are fitted to the real evaluations that
-examples/captions keeps (results.csv, 300 of the example's study, and emulator.csv, the 400 points of
-emulator.yaml, spread evenly), one model for whether an evaluation succeeds, one for its BLEU, and one for
-its CPU seconds. Printed first is how well they predict evaluations that were held out, in ten folds.
+for the language model, as in surrogate benchmarks: one model for whether an evaluation succeeds, one for
+its BLEU, and one for its CPU seconds. They are fitted to the real evaluations that examples/captions keeps:
+300 of the example's study (results.csv), and 1,200 of emulator.yaml's (emulator.csv), of which 400 are
+spread evenly and 800 are a study's. Printed first is how well they predict what was held out, in ten folds.
 
 Then every method proposes batches for the emulator, all from the same first design (batches.py). The time
 of a batch is that of its evaluations on 300 to 800 cores, drawn for each batch, in the order of the batch.

@@ -30,13 +30,13 @@ def archive_of(arguments: argparse.Namespace) -> Path:
 
 
 def study_of(arguments: argparse.Namespace) -> Study:
-    """The study that `config` and `--results` mean, or the arguments of `add_study`."""
-    from dngo.locate import find_study
-
-    if "study" in arguments:
+    """The study that `config` and `--results` mean, or else the arguments of `add_study`."""
+    if "config" not in arguments:
         from dngo.api import open_study
 
         return open_study(arguments.study, results=arguments.results).study
+    from dngo.locate import find_study
+
     overrides = {"results": arguments.results} if arguments.results else {}
     return find_study([arguments.config], overrides)
 

@@ -163,10 +163,13 @@ def test_nothing_the_archive_or_the_disk_holds_is_run_again_whatever_the_flags(t
     process.communicate()
     held = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
     assert len(held) >= 9
+    # An evaluation that is interrupted after it has counted itself and before it has reported counts
+    # twice if the interrupted run tries it again: what matters here is what the next run does.
+    before = study.evaluations()
     study.snakemake("-F")
     once = study.evaluations()
     assert len(read_table(study.archive)) == 14
-    assert all(n == 1 for line, n in once.items() if line.split()[0] in held)
+    assert all(once[line] == n for line, n in before.items() if line.split()[0] in held)
     # Everything archived: force every rule, ask for old files by name, with every trigger.
     study.snakemake("-F", "--rerun-triggers", "mtime", "code", "input", "params")
     target = "results/toy/iterations/0/outcomes/1.json"

@@ -26,7 +26,7 @@ BASIS = SurrogateSettings(kind="adaptive_basis", networks=NETWORKS, hyperparamet
 CLASSIFIER = ClassifierSettings(networks=NETWORKS)
 
 
-def _data(n: int, d: int = 2, seed: int = 0) -> TrainingData:
+def some_data(n: int, d: int = 2, seed: int = 0) -> TrainingData:
     rng = np.random.default_rng(seed)
     x = rng.random((n, d))
     completed = (x.sum(axis=1) < 0.6 * d).astype(float)
@@ -88,7 +88,7 @@ def test_an_outlier_leaves_the_others_apart():
 
 
 def test_saved_and_loaded_model_has_the_same_bits(tmp_path):
-    model = fit_model(_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(0))
+    model = fit_model(some_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(0))
     with h5py.File(tmp_path / "surrogate.h5", "w") as file:
         model.save(file.create_group("model"))
     with h5py.File(tmp_path / "surrogate.h5", "r") as file:
@@ -112,7 +112,7 @@ def test_load_refuses_a_newer_format_and_a_foreign_group():
 
 def test_same_stream_same_bits_and_another_stream_others():
     one, two, three = (
-        _bits(fit_model(_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(s)))
+        _bits(fit_model(some_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(s)))
         for s in (0, 0, 1)
     )
     assert one == two
@@ -120,7 +120,7 @@ def test_same_stream_same_bits_and_another_stream_others():
 
 
 def test_order_of_the_constraints_does_not_matter():
-    data = _data(30)
+    data = some_data(30)
     extra = {"b": data.constraints["completed"], "a": (data.x[:, 0] > 0.5).astype(float)}
     forth = TrainingData(x=data.x, y=data.y, constraints=extra)
     back = TrainingData(x=data.x, y=data.y, constraints=dict(reversed(extra.items())))
@@ -235,7 +235,7 @@ def test_a_model_heeds_how_precise_an_outcome_is_said_to_be(kind, n):
 
 
 def test_noise_that_nobody_reported_changes_no_bit():
-    data = _data(60, seed=1)
+    data = some_data(60, seed=1)
     silent = replace(data, noise=np.full(60, np.nan))
     one, other = (fit_model(d, QUICK, rng=np.random.default_rng(0)) for d in (data, silent))
     for a, b in zip(one.objective, other.objective, strict=True):

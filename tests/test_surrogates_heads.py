@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
+from test_surrogates import CLASSIFIER, NETWORKS, QUICK, some_data
 
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.classifier import Laplace, Step
@@ -16,23 +17,12 @@ from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.regression import _LeftOut, folds
-from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
+from dngo.surrogates.settings import ClassifierSettings
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.surrogates.training import train_networks
 
-NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
-QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
-CLASSIFIER = ClassifierSettings(networks=NETWORKS)
 SHORT = {"steps": 300}
 seeds = st.integers(0, 2**32 - 1)
-
-
-def _data(n: int, d: int = 2, seed: int = 0) -> TrainingData:
-    rng = np.random.default_rng(seed)
-    x = rng.random((n, d))
-    completed = (x.sum(axis=1) < 0.6 * d).astype(float)
-    y = np.where(completed == 1, np.sin(5 * x[:, 0]) + x[:, -1] ** 2, np.nan)
-    return TrainingData(x=x, y=y, constraints={"completed": completed})
 
 
 # ---- Bayesian linear regression ------------------------------------------------------------------
@@ -125,7 +115,7 @@ def test_slice_sampler_refuses_an_impossible_start():
 
 @pytest.mark.parametrize("reported", [False, True])
 def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point(reported):
-    data = _data(30, seed=3)
+    data = some_data(30, seed=3)
     x, y = data.x, np.nan_to_num(data.y)
     rng = np.random.default_rng(1)
     fold = folds(30, 3, rng)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from test_surrogates import CLASSIFIER
 
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
+from dngo.surrogates.settings import EnsembleSettings, SurrogateSettings
 from dngo.surrogates.training import train_networks
 
-NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
-CLASSIFIER = ClassifierSettings(networks=NETWORKS)
 SHORT = {"steps": 300}
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from toy import Toy
 
 HERE = Path(__file__).parent
+
+# Tests that were started with a shell's `&` ignore SIGINT, and so would all that they start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What takes longest begins first, or a worker would be left with it at the end.
 LONGEST = (

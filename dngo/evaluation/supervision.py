@@ -41,12 +41,18 @@ class Stop:
 
     @classmethod
     def listen(cls) -> None:
-        """Note these signals from now on."""
+        """Note these signals from now on, but not what this process was started to ignore.
+
+        A shell's `&` has SIGINT ignored, by Snakemake as well. A job that ended by it alone would be tried
+        again at once, and its evaluation with it.
+        """
 
         def handle(number: int, frame: Any) -> None:
             cls.requested = True
 
         for number in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue
             with contextlib.suppress(ValueError):  # not the main thread
                 signal.signal(number, handle)
 

@@ -119,8 +119,6 @@ class SlurmStudy:
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
-                # A test in a background shell would hand on that it ignores Ctrl-C.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
                 env={**self.cluster.environment, "OMP_NUM_THREADS": "1"},
             )
         return self.process

@@ -8,17 +8,19 @@ Each configuration is trained anew from each seed, and all are judged on the tes
 looks at: each alone, the best with the next ones (models of different configurations), and as many
 of the best alone (one configuration, different initial weights). The models of an ensemble vote on
 each next word of the beam search. Printed are means and standard deviations of BLEU-4 over the seeds.
+A training that diverges is made again from a further seed, and counted.
 """
 
 import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from model import Diverged, LogBilinear
 from objective import score, trained, vocabulary
-from scenes import load_scenes
+from scenes import Scenes, load_scenes
 
 
 def cell(scores: list[float]) -> str:
@@ -27,31 +29,48 @@ def cell(scores: list[float]) -> str:
     return f"{np.mean(scores):.2f}{spread}"
 
 
+def trainings(
+    parameters: dict[str, Any], scenes: dict[str, Scenes], count: int
+) -> tuple[list[LogBilinear], int]:
+    """So many models of these parameters, and how many trainings diverged; Diverged if that are too many."""
+    models: list[LogBilinear] = []
+    diverged = 0
+    while len(models) < count:
+        try:
+            models.append(trained(parameters, scenes, len(models) + diverged)[0])
+        except Diverged:
+            diverged += 1
+            if diverged > count:
+                raise
+    return models, diverged
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("files", nargs="+", type=Path, help="of `dngo best`, the best one first")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of each; default: 5")
     arguments = parser.parse_args()
     scenes = load_scenes()
-    words, seeds = vocabulary(scenes["train"]), range(arguments.seeds)
+    words, count = vocabulary(scenes["train"]), arguments.seeds
 
     def judged(models: list[LogBilinear]) -> float:
         return score(models, scenes["test"], words)[0]
 
-    models: list[list[LogBilinear]] = []
+    models, names = [], []
     for file in arguments.files:
-        parameters = json.loads(file.read_text())
         try:
-            models.append([trained(parameters, scenes, seed)[0] for seed in seeds])
+            found, diverged = trainings(json.loads(file.read_text()), scenes, count)
         except Diverged as error:
             sys.exit(f"{file}: {error}")
+        models.append(found)
+        names.append(f"{file.stem} ({diverged} more diverged)" if diverged else file.stem)
     print("| models | different configurations | the best one, from different seeds |")
     print("| --- | --- | --- |")
-    for file, alone in zip(arguments.files, models, strict=True):
-        print(f"| {file.stem} | {cell([judged([model]) for model in alone])} | |", flush=True)
+    for name, alone in zip(names, models, strict=True):
+        print(f"| {name} | {cell([judged([model]) for model in alone])} | |", flush=True)
     for k in range(2, len(models) + 1):
-        several = [judged([models[i][s] for i in range(k)]) for s in seeds]
-        same = [judged([models[0][(s + i) % len(seeds)] for i in range(k)]) for s in seeds]
+        several = [judged([models[i][s] for i in range(k)]) for s in range(count)]
+        same = [judged([models[0][(s + i) % count] for i in range(k)]) for s in range(count)]
         print(f"| {k} together | {cell(several)} | {cell(same)} |", flush=True)
 
 

@@ -56,7 +56,7 @@ def open_study(path: str | Path, *, results: str | Path | None = None) -> Sessio
     results: folder of the studies, if not the one that the configuration names.
     Raises UserError if there is no such file, or if it is neither.
     """
-    file = file_at(path)
+    file = file_at(path, results)
     study = _study_of(file, results)
     if study is None or is_archive(file):
         return Session(file, study)

@@ -61,7 +61,7 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
     results: folder of the studies, if not the one that the configuration names. Raises UserError where
     there is none.
     """
-    path = file_at(place)
+    path = file_at(place, results)
     if is_archive(path):
         return path
     study = find_study([path], {"results": str(results)} if results else {})
@@ -70,15 +70,22 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
     return study.archive
 
 
-def file_at(place: str | Path) -> Path:
-    """The archive or the configuration that is meant: in a folder the archive first."""
+def file_at(place: str | Path, results: str | Path | None = None) -> Path:
+    """The archive or the configuration that is meant: in a folder the archive first.
+
+    results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
+    where a folder holds neither.
+    """
     path = Path(place)
-    if not path.is_dir():
-        return path
-    for name in ("archive.h5", "config.yaml"):
-        if (path / name).is_file():
-            return path / name
-    raise UserError(f"{path}: holds neither an archive.h5 nor a config.yaml")
+    if path.is_dir():
+        found = (path / name for name in ("archive.h5", "config.yaml"))
+        file = next((file for file in found if file.is_file()), None)
+        if file is None:
+            raise UserError(f"{path}: holds neither an archive.h5 nor a config.yaml")
+        path = file
+    if results and is_archive(path):
+        raise UserError(f"{path} is an archive: leave out --results, or name the configuration")
+    return path
 
 
 def is_archive(path: Path) -> bool:

@@ -121,6 +121,9 @@ def test_an_archive_apart_from_its_study_is_looked_at_but_has_no_course(
     for words in (["verify"], ["audit", "--all"], ["export", "--format", "csv", "--output", "x"]):
         assert main(words) == 1
         assert "there is no archive yet" in capsys.readouterr().err
+    for command in ("best", "verify", "status"):
+        assert main([command, "apart.h5", "--results", "results"]) == 1
+        assert "is an archive: leave out --results" in capsys.readouterr().err
     assert main(["verify", "results"]) == 1
     assert "holds neither an archive.h5 nor a config.yaml" in capsys.readouterr().err
     assert main(["check", "apart.h5"]) == 1

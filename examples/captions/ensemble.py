@@ -32,7 +32,7 @@ def cell(scores: list[float]) -> str:
 def trainings(
     parameters: dict[str, Any], scenes: dict[str, Scenes], count: int
 ) -> tuple[list[LogBilinear], int]:
-    """So many models of these parameters, and how many trainings diverged; Diverged if that are too many."""
+    """So many models of these parameters, and how many trainings diverged; Diverged if most do."""
     models: list[LogBilinear] = []
     diverged = 0
     while len(models) < count:

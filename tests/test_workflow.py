@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -461,3 +462,22 @@ def test_a_results_folder_that_cannot_be_written_is_one_line(toy) -> None:
     output = study.snakemake("--config", "results=file", check=False)
     assert "file: is not a folder; name another one under `results`" in output
     assert "Traceback" not in output
+
+
+def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: Path) -> None:
+    """Also where the environment is not activated, as after `make run`."""
+    study = toy(iterations=0)
+    output = subprocess.run(
+        study.command("--cores", "2"),
+        cwd=study.folder,
+        env={**os.environ, "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    (line,) = [one for one in (output.stdout + output.stderr).splitlines() if " watch " in one]
+    words = shlex.split(line.split("  (")[0])
+    assert words[0].endswith("/dngo")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "8 evaluations" in done.stdout

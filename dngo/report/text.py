@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,10 +72,17 @@ def summary(study: Study) -> str:
         "Where to look next:",
         f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
-        "  dngo watch     how a study stands while it runs",
+        f"  {_command()} watch {shlex.quote(str(folder))}  (how it stands while it runs)",
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
+
+
+def _command() -> str:
+    """`dngo` as a shell finds it: by its path where no environment is activated, as after `make run`."""
+    beside = Path(sys.executable).with_name("dngo")
+    unknown = shutil.which("dngo") is None and beside.exists()
+    return shlex.quote(str(beside)) if unknown else "dngo"
 
 
 def _expected(study: Study, best: int) -> list[str]:

@@ -42,10 +42,9 @@ def main() -> None:
             v = TrustRegions().points(
                 history,
                 problem.batch,
-                problem.batch,
                 np.random.default_rng([0, 3, t]),
                 spacing=Spacing(problem.space, history, 0.01),
-                penalty=lambda v: np.zeros(len(v)),
+                penalty=lambda v, centre: np.zeros(len(v)),
             )
             if not len(v):
                 break

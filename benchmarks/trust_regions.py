@@ -25,7 +25,6 @@ def study(problem: Problem, seed: int) -> Run:
     """A design, and batches of the trust regions' picks; what they leave is random."""
     run, noise = begin(problem, seed), np.random.default_rng([seed, 1])
     stage, space, size = TrustRegions(), problem.space, problem.batch
-    block = max(stage.search.block_for_each * space.k, stage.search.block_least, size)
     for t in range(problem.rounds):
         rng = np.random.default_rng([seed, 3, t])
         history = History(run.v, run.y, iteration=run.iteration)
@@ -33,10 +32,9 @@ def study(problem: Problem, seed: int) -> Run:
             v = stage.points(
                 history,
                 size,
-                block,
                 rng,
                 spacing=Spacing(space, history, 0.01),
-                penalty=lambda v: np.zeros(len(v)),
+                penalty=lambda v, centre: np.zeros(len(v)),
             )
         others = space.sample(rng.random((size - len(v), space.k)))
         tell(problem, run, np.concatenate([v, others]), noise)

@@ -125,10 +125,9 @@ def test_a_converged_region_gives_its_picks_back():
     picked = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         40,
-        4,
         np.random.default_rng(1),
         spacing=Spacing(space, history, 0.0),
-        penalty=lambda v: np.zeros(len(v)),
+        penalty=lambda v, centre: np.zeros(len(v)),
     )
     assert 1 <= len(picked) < 20
 
@@ -150,10 +149,9 @@ def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
     picked = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         24,
-        8,
         np.random.default_rng(1),
         spacing=Spacing(space, history, 0.01),
-        penalty=lambda v: np.zeros(len(v)),
+        penalty=lambda v, centre: np.zeros(len(v)),
     )
     found = terms(picked).sum(axis=1)
     far = np.abs(picked - best).max(axis=1) > 0.4

@@ -31,7 +31,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from families import FAMILIES, REPORTED_ON, TUNED_ON, drawn
+from families import BOUNDED, FAMILIES, REPORTED_ON, TUNED_ON, bounded, drawn
 from numpy.typing import NDArray
 from objectives import (
     Coco,
@@ -180,9 +180,13 @@ def find_problem(name: str) -> Problem:
     """The problem of that name; ValueError if there is none."""
     if name in PROBLEMS:
         return PROBLEMS[name]
-    if match := re.fullmatch(rf"({'|'.join(FAMILIES)})(\d+)s(\d+)", name):
-        k = int(match[2])
-        return Problem(box(k, 0, 1), _plain(drawn(match[1], k, int(match[3]))), 0.0)
+    family = f"({'|'.join(FAMILIES)})"
+    if match := re.fullmatch(rf"{family}(\d+)s(\d+)(?:{family}(\d+))?", name):
+        k, seed = int(match[2]), int(match[3])
+        objective = drawn(match[1], k, seed)
+        if match[4]:
+            objective = bounded(objective, match[4], k, seed, int(match[5]))
+        return Problem(box(k, 0, 1), _plain(objective), 0.0)
     if match := re.fullmatch(r"(mixint|noisy)(\d+)d(\d+)i(\d+)", name):
         coco = Coco(f"bbob-{match[1]}", int(match[2]), int(match[3]), int(match[4]))
         truth = coco.median if match[1] == "noisy" else None
@@ -191,7 +195,7 @@ def find_problem(name: str) -> Problem:
     if match is None:
         raise ValueError(
             f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5, waves5s0, "
-            "mixint3d10i5 and noisy107d10i5"
+            "bowl2s1waves20, mixint3d10i5 and noisy107d10i5"
         )
     number, k, instance = int(match[1]), int(match[2]), int(match[3] or 1)
     if not 1 <= number <= 24 or k < 2:
@@ -201,7 +205,7 @@ def find_problem(name: str) -> Problem:
 
 def find_problems(names: list[str]) -> dict[str, Problem]:
     """Problems by name, all of them without any; ValueError if one is not known."""
-    sets = {"tuning": TUNED_ON, "reporting": REPORTED_ON}
+    sets = {"tuning": TUNED_ON, "bounded": BOUNDED, "reporting": REPORTED_ON}
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]
     return {name: find_problem(name) for name in every}
 

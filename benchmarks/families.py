@@ -24,6 +24,18 @@ TUNED_ON = tuple(
     for family in ("bowl", "waves", "peaks", "ripples", "valley", "sector", "steep")
     for seed in (0, 1)
 )
+# The same, feasible where a second function is under a percentile: objective, inputs, seed, family of the
+# second, percentile.
+BOUNDED = (
+    "bowl2s1waves20",
+    "peaks2s2waves20",
+    "waves3s3peaks20",
+    "bowl3s4peaks10",
+    "valley3s5waves20",
+    "waves4s6waves10",
+    "ripples2s7waves30",
+    "bowl5s8waves20",
+)
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
 REPORTED_ON = tuple(
@@ -147,6 +159,13 @@ def drawn(family: str, k: int, seed: int) -> Function:
     """A function of u (n, k), unit cube: the seed'th of its family in k inputs."""
     number = list(FAMILIES).index(family) + 1
     return FAMILIES[family](k, np.random.default_rng([number, k, seed]))
+
+
+def bounded(objective: Function, family: str, k: int, seed: int, percent: int) -> Function:
+    """The objective, NaN but where a function of a family is among its lowest `percent` of values."""
+    second = drawn(family, k, seed + 10)
+    level = np.percentile(second(np.random.default_rng(0).random((4096, k))), percent)
+    return lambda u: np.where(second(u) <= level, objective(u), np.nan)
 
 
 def _rotation(k: int, rng: np.random.Generator) -> Array:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 Repeats = Literal["reported", "always", "never"]
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 _AT = "dngo.acquisition.stages."
-FIRST = (_AT + "first_feasible:FirstFeasible", _AT + "trust_regions:TrustRegions")
+FIRST = (
+    _AT + "first_feasible:FirstFeasible",
+    _AT + "beyond:Beyond",
+    _AT + "trust_regions:TrustRegions",
+)
 IMPROVEMENT = _AT + "improvement:Improvement"
 EXPLORATION = _AT + "exploration:Exploration"
 DRAWS = _AT + "draws:ThompsonDraws"
@@ -125,8 +129,9 @@ class Modelled(Acquisition):
         default=5,
         ge=0,
         description="Every so many picks, one needs only a quarter of min_feasibility, so that "
-        "the limits of the feasible region can still be corrected; 0: none. In a batch, turns that "
-        "fall to trust regions are not made up for.",
+        "the limits of the feasible region can still be corrected. Once little more is gained inside "
+        "them, half of the picks look for another feasible part beyond. 0: neither. In a batch, turns "
+        "that fall to trust regions are not made up for.",
     )
 
     replicates: Repeats = Field(

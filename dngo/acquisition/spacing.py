@@ -21,6 +21,14 @@ def distances(a: Array, b: Array) -> Array:
     return np.sqrt(np.maximum(squares, 0.0) / a.shape[1])
 
 
+def gaps(a: Array, b: Array) -> Array:
+    """The distance of each of a (n, k) to the nearest of b (m, k), infinite without any: (n,)."""
+    if a.shape[1] == 0 or len(b) == 0:
+        return np.full(len(a), 0.0 if len(b) else np.inf)
+    nearest, _ = cKDTree(b).query(a)
+    return np.asarray(nearest) / np.sqrt(a.shape[1])
+
+
 class Spacing:
     """The points of a history, and the picks since.
 

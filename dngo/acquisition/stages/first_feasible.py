@@ -10,7 +10,7 @@ import numpy as np
 from dngo.acquisition.candidates import Candidates, around, uniform
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.shortlist import best_of
-from dngo.acquisition.spacing import distances
+from dngo.acquisition.spacing import distances, gaps
 from dngo.acquisition.state import BatchState
 
 
@@ -18,9 +18,6 @@ from dngo.acquisition.state import BatchState
 class Search:
     """How candidates are found and compared. Not measured."""
 
-    block: int = (
-        2048  # tried points compared at once: what is in memory is this times the candidates
-    )
     parents: int = (
         16  # the likeliest candidates, which new ones surround where constraints are known
     )
@@ -49,9 +46,7 @@ class FirstFeasible:
         log_weight = state.model.log_feasibility(pool.x) + np.log(pool.rate)
         open_ = state.spacing.among(pool.v)
         tried = space.unit(np.concatenate([history.v, history.pending]))
-        gap = np.ones(len(pool))
-        for rows in range(0, len(tried), SEARCH.block):
-            gap = np.minimum(gap, distances(open_.u, tried[rows : rows + SEARCH.block]).min(axis=1))
+        gap = np.minimum(gaps(open_.u, tried), 1.0)
         for _ in range(min(number, len(pool))):
             log_gap = np.log(np.maximum(gap, 1e-300))
             scores = np.where(open_.free, log_weight + log_gap, -np.inf)

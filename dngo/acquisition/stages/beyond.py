@@ -1,0 +1,106 @@
+"""Beyond the edge of what is known to be feasible, once little more is to be gained inside it.
+
+A pick that has to be likely to hold all constraints never crosses to another feasible part. Where the
+last evaluations have gained little, the likely points promise little, and others promise far more in
+spite of their odds, a part of the batch looks for a feasible part that holds something better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.feasibility import heed
+from dngo.acquisition.measures import probability_of_improvement
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.regions import RULES as REGIONS
+from dngo.acquisition.spacing import distances, gaps
+from dngo.acquisition.state import BatchState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """When picks go beyond the edge, and how many.
+
+    The share was chosen on the constrained functions of benchmarks/README.md, beyond the edge.
+    """
+
+    share: float = 0.5  # of a batch
+    # What counts as little, of the highest expected improvement weighted by feasibility.
+    little: float = 0.2
+    # The last evaluations are those of the last batch, but so many for each parameter at least.
+    last_for_each: int = 2
+
+
+class Beyond:
+    """The likeliest feasible improvement that is far from all that has been tried.
+
+    As of a first feasible point (`FirstFeasible`), the volume around a candidate that nobody has looked
+    at counts, and not by how much it may be better: else picks return to the corner where most is
+    promised, beside others that failed there.
+    """
+
+    name = "beyond"
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        part = self.rules.share
+        count = int((state.turn + number) * part) - int(state.turn * part)
+        if count == 0 or not self._promises_more(state):
+            return
+        pool = state.candidates
+        least = float(np.nanmin(state.model.scale.to_model(state.history.y))) - REGIONS.improved
+        better = Fantasies(
+            state.model.objective,
+            least,
+            1,
+            state.streams[self.name],
+            noisy=False,
+            measure=probability_of_improvement,
+        )
+        log_chance = np.log(np.maximum(better.at(pool.x, pool.feasibility * pool.rate), 1e-300))
+        open_ = state.spacing.among(pool.v)
+        tried = state.space.unit(np.concatenate([state.history.v, state.history.pending]))
+        gap = gaps(open_.u, tried)
+        for _ in range(count):
+            score = log_chance + state.space.k * np.log(np.maximum(gap, 1e-300))
+            best = int(np.argmax(np.where(open_.allowed, score, -np.inf)))
+            if not open_.allowed[best]:
+                return
+            open_.take(best)
+            gap = np.minimum(gap, distances(open_.u, open_.u[[best]])[:, 0])
+            # Its acquisition is noted, though it was not picked by it.
+            (value,) = state.make_pending(pool.v[[best]])
+            yield Pick(pool.v[best], value, f"beyond:{pool.source[best]}")
+
+    def _promises_more(self, state: BatchState) -> bool:
+        """Whether there is far more beyond the edge than inside."""
+        settings = state.settings
+        if not (state.has_outcome and state.model.heeds_constraints and settings.boundary_every):
+            return False
+        pool = state.candidates
+        if not len(pool):
+            return False
+        value = state.fantasies.at(pool.x, pool.feasibility * pool.rate)
+        everywhere = np.ones(len(value), dtype=bool)
+        inside = value[heed(everywhere, pool.feasibility, settings.min_feasibility)].max()
+        highest = float(value.max())
+        little = self.rules.little * highest
+        return highest > REGIONS.improved and max(inside, self._gained(state)) < little
+
+    def _gained(self, state: BatchState) -> float:
+        """What the last evaluations have gained on those before, in units of the targets."""
+        history = state.history
+        batch = int(np.sum(history.iteration == history.iteration[-1]))
+        last = max(batch, self.rules.last_for_each * state.space.k)
+        targets = state.model.scale.to_model(history.y)
+        before, after = targets[:-last], targets[-last:]
+        if not np.isfinite(before).any():
+            return np.inf
+        lowest = np.nanmin(after) if np.isfinite(after).any() else np.inf
+        return max(float(np.nanmin(before) - lowest), 0.0)

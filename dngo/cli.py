@@ -83,7 +83,3 @@ def _parser() -> argparse.ArgumentParser:
     for group in GROUPS:
         group.register(commands)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -209,7 +209,7 @@ def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path)
         )
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "dngo.cli", "verify", str(path)],
+        [sys.executable, "-m", "dngo", "verify", str(path)],
         capture_output=True,
         text=True,
         timeout=120,

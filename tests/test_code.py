@@ -13,6 +13,7 @@ from toy import ROOT
 # line may know each other, as long as there is no circle of modules. What is imported for type
 # checkers alone does not count.
 LAYERS = [
+    "__main__",
     "cli",
     "api commands workflow",
     "entering retry",

@@ -149,6 +149,6 @@ def test_every_page_is_in_the_site() -> None:
 def test_help_answers() -> None:
     for words in (["--help"], ["check", "--help"], ["status", "--help"], ["verify", "--help"]):
         done = subprocess.run(
-            [sys.executable, "-m", "dngo.cli", *words], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "dngo", *words], capture_output=True, text=True, check=True
         )
         assert "usage: dngo" in done.stdout

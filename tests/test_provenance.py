@@ -50,7 +50,7 @@ def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
             [
                 sys.executable,
                 "-m",
-                "dngo.cli",
+                "dngo",
                 "replay",
                 str(study.folder / "moved.h5"),
                 "--iteration",

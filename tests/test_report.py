@@ -455,7 +455,7 @@ def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
     assert "Nothing is in the archive yet" in browser.js("document.body.textContent")
     process = study.start("--cores", "2")
     watch = subprocess.Popen(
-        [sys.executable, "-m", "dngo.cli", "watch", "--interval", "0.2"],
+        [sys.executable, "-m", "dngo", "watch", "--interval", "0.2"],
         cwd=study.folder,
         stdout=subprocess.PIPE,
         text=True,

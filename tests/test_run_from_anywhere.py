@@ -27,7 +27,7 @@ QUICK = ["--cores", "2", "--config", "acquisition=random", "points_per_job=4"]
 
 def dngo(*words: str | Path, folder: Path, **options) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "dngo.cli", *map(str, words)],
+        [sys.executable, "-m", "dngo", *map(str, words)],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -207,7 +207,7 @@ def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
 def test_bash_completes_commands_and_options() -> None:
     script = 'eval "$1"; COMP_WORDS=(dngo st); COMP_CWORD=1; _shtab_dngo; echo "${COMPREPLY[@]}"'
     text = subprocess.run(
-        [sys.executable, "-m", "dngo.cli", "--print-completion", "bash"],
+        [sys.executable, "-m", "dngo", "--print-completion", "bash"],
         capture_output=True,
         text=True,
         check=True,

@@ -39,10 +39,11 @@ class LocalSearch:
     """How a region is modelled, and how the functions drawn there are minimised."""
 
     regions: int = 4  # in a batch, each at the cost of a fit
-    # Evaluations in a box after which it is reconsidered: so many for each parameter, and so many in
-    # all, but half of the picks of a batch at least. A quarter of these search elsewhere, so that a box
-    # would else be reconsidered after every other batch: trust regions alone then end 1.3 times as high
-    # (geometric mean of 32 runs of 100 + 6 x 100 in ten inputs: benchmarks/README.md).
+    # Evaluations in a box after which it is reconsidered: the picks of a batch, but so many for each
+    # parameter and so many in all, at least. As a quarter of the picks search elsewhere, that is after
+    # every other batch. With half as many, trust regions alone end 1.3 times as low on the tuning
+    # families in ten inputs, but whole studies of BBOB's ellipsoids 1.5 to eleven times as high
+    # (benchmarks/README.md, the trust regions' width).
     block_for_each: int = 2
     block_least: int = 8
     least_points: int = 6  # ok outcomes; fewer say nothing
@@ -120,7 +121,7 @@ class TrustRegions:
         The points are added to `spacing`.
         """
         space, rules, search, y = spacing.space, self.rules, self.search, history.y
-        block = max(size // 2, search.least_block(space))
+        block = max(size, search.least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []
         if len(ok) < search.least_points or space.k == 0:

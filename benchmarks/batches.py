@@ -180,7 +180,7 @@ def find_problem(name: str) -> Problem:
     """The problem of that name; ValueError if there is none."""
     if name in PROBLEMS:
         return PROBLEMS[name]
-    family = f"({'|'.join(FAMILIES)})"
+    family = f"({'|'.join(FAMILIES)}|pocket)"
     if match := re.fullmatch(rf"{family}(\d+)s(\d+)(?:{family}(\d+))?", name):
         k, seed = int(match[2]), int(match[3])
         objective = drawn(match[1], k, seed)

@@ -157,6 +157,8 @@ FAMILIES = {
 
 def drawn(family: str, k: int, seed: int) -> Function:
     """A function of u (n, k), unit cube: the seed'th of its family in k inputs."""
+    if family == "pocket":
+        return pocket(k, np.random.default_rng([0, k, seed]))
     number = list(FAMILIES).index(family) + 1
     return FAMILIES[family](k, np.random.default_rng([number, k, seed]))
 
@@ -166,6 +168,24 @@ def bounded(objective: Function, family: str, k: int, seed: int, percent: int) -
     second = drawn(family, k, seed + 10)
     level = np.percentile(second(np.random.default_rng(0).random((4096, k))), percent)
     return lambda u: np.where(second(u) <= level, objective(u), np.nan)
+
+
+def pocket(k: int, rng: np.random.Generator) -> Function:
+    """A plane, feasible in a ball and, lower, in a smaller one: of radii .3 and .08 times the root of k."""
+    slope, root = _rotation(k, rng)[0], np.sqrt(k)
+    while True:
+        centres = rng.uniform(0.15, 0.85, (2, k))
+        lower = (centres[0] - centres[1]) @ slope
+        if lower > (0.22 + 0.05) * root:
+            break
+    radii = np.array([0.3, 0.08]) * root / np.sqrt(2)
+
+    def value(u: Array) -> Array:
+        far = np.linalg.norm(u[:, None] - centres, axis=2)
+        least = centres[1] @ slope - radii[1]
+        return np.where((far < radii).any(axis=1), u @ slope - least, np.nan)
+
+    return value
 
 
 def _rotation(k: int, rng: np.random.Generator) -> Array:

@@ -25,7 +25,8 @@ from dngo.acquisition.state import BatchState
 class Rules:
     """When picks go beyond the edge, and how many.
 
-    Chosen on `BOUNDED` of benchmarks/families.py; what they gave is in benchmarks/README.md.
+    Chosen on Gramacy's toy, and then tried on functions with other pockets and with none
+    (benchmarks/README.md, batches).
     """
 
     share: float = 0.5  # of a batch

@@ -195,8 +195,15 @@ def test_one_at_a_time_the_boundary_takes_its_turn():
     v = points(space, 64)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
     only_local = SMALL.model_copy(update={"trust_region_share": 1.0, "boundary_every": 5})
-    sources = [propose(space, v[:n], y[:n], 1, settings=only_local).source for n in range(55, 60)]
-    assert [s[0].startswith("local") for s in sources] == [True] * 4 + [False]
+    sources = []
+    for n in range(55, 60):
+        design = History(
+            v[:n], y[:n], iteration=np.zeros(n, dtype=int)
+        )  # none of it was to gain anything
+        model, rng = model_of(space, v[:n], y[:n]), np.random.default_rng(1)
+        picks = propose_batch(model, space, design, size=1, settings=only_local, rng=rng)
+        sources += picks.source
+    assert [source.startswith("local") for source in sources] == [True] * 4 + [False]
 
 
 def test_the_search_for_feasibility_avoids_what_failed():

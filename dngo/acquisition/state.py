@@ -80,8 +80,11 @@ class BatchState:
 
     @cached_property
     def streams(self) -> dict[str, np.random.Generator]:
-        """Independent random streams: of `STREAMS`, and of each stage by its name."""
-        names = dict.fromkeys([*STREAMS, *(stage.name for stage in self.settings.stages())])
+        """Independent random streams: of `STREAMS`, and of each stage by its name, unless it says that
+        it draws no numbers: others then draw the same with it and without."""
+        stages = self.settings.stages()
+        own = [stage.name for stage in stages if getattr(stage, "draws_numbers", True)]
+        names = dict.fromkeys([*STREAMS, *own])
         return dict(zip(names, self.rng.spawn(len(names)), strict=True))
 
     @cached_property

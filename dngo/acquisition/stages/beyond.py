@@ -48,6 +48,7 @@ class Beyond:
     """
 
     name = "beyond"
+    draws_numbers = False
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
@@ -63,7 +64,7 @@ class Beyond:
             state.model.objective,
             least,
             1,
-            state.streams[self.name],
+            state.streams["fantasies"],  # from which nothing is drawn while nothing is pending
             noisy=False,
             measure=probability_of_improvement,
         )
@@ -104,7 +105,9 @@ class Beyond:
         last = max(batch, self.rules.last_for_each * state.space.k)
         targets = state.model.scale.to_model(history.y)
         before, after = targets[:-last], targets[-last:]
-        if not np.isfinite(before).any():
+        # A design is not to gain anything.
+        since = int(np.sum(history.iteration > history.iteration[0]))
+        if since < last or not np.isfinite(before).any():
             return np.inf
         lowest = np.nanmin(after) if np.isfinite(after).any() else np.inf
         return max(float(np.nanmin(before) - lowest), 0.0)

@@ -171,7 +171,7 @@ def bounded(objective: Function, family: str, k: int, seed: int, percent: int) -
 
 
 def pocket(k: int, rng: np.random.Generator) -> Function:
-    """A plane, feasible in a ball and, lower, in a smaller one: of radii .3 and .08 times the root of k."""
+    """A plane, feasible in a ball and, lower, in a smaller one: radii .3 and .08 in a square."""
     slope, root = _rotation(k, rng)[0], np.sqrt(k)
     while True:
         centres = rng.uniform(0.15, 0.85, (2, k))

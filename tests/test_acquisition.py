@@ -197,9 +197,8 @@ def test_one_at_a_time_the_boundary_takes_its_turn():
     only_local = SMALL.model_copy(update={"trust_region_share": 1.0, "boundary_every": 5})
     sources = []
     for n in range(55, 60):
-        design = History(
-            v[:n], y[:n], iteration=np.zeros(n, dtype=int)
-        )  # none of it was to gain anything
+        # Of one design, none of whose points was to gain anything: no pick goes beyond the edge.
+        design = History(v[:n], y[:n], iteration=np.zeros(n, dtype=int))
         model, rng = model_of(space, v[:n], y[:n]), np.random.default_rng(1)
         picks = propose_batch(model, space, design, size=1, settings=only_local, rng=rng)
         sources += picks.source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dngo.acquisition import History
 from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
+from dngo.acquisition.stages import trust_regions
 from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import LocalLikelihood, LocalProcess
@@ -201,3 +203,19 @@ def test_draws_have_the_moments_of_the_mixture():
     variance = variances.mean(axis=1) + means.var(axis=1)
     assert np.all(np.abs(values.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(values)))
     np.testing.assert_allclose(values.var(axis=0), variance, rtol=0.1)
+
+
+def test_no_pick_has_to_be_likelier_feasible_than_the_centre_of_its_region():
+    """A small feasible part that the classifier doubts can be followed from the point that is known."""
+    space = cube(2)
+    model = SimpleNamespace(heeds_constraints=True, feasibility=lambda x: 0.3 * x[:, 0])
+    settings = AcquisitionSettings()
+    state = SimpleNamespace(
+        model=model, space=space, settings=settings, belief=lambda v: np.zeros(len(v))
+    )
+    v = np.array([[0.4, 0.5], [0.6, 0.5]])
+    doubted = trust_regions._penalty(state)(v, np.array([[0.5, 0.5]]))
+    assert doubted[0] > 1e5 and doubted[1] == 0.0
+    model.feasibility = lambda x: np.where(x[:, 0] < 0.5, 0.6, 0.9)
+    sure = trust_regions._penalty(state)(v, np.array([[0.5, 0.5]]))
+    assert sure[0] > 1e5 and sure[1] == 0.0

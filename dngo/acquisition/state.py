@@ -29,7 +29,10 @@ TOLD_EVERY = 16  # picks, progress is told
 
 
 class Stage(Protocol):
-    """One way to pick points. Its picks are recorded under its name."""
+    """One way to pick points. Its picks are recorded under its name.
+
+    A stage has a random stream of its own, but for one with `draws_numbers = False`.
+    """
 
     name: str
 

@@ -42,7 +42,7 @@ class LocalSearch:
     # Evaluations in a box after which it is reconsidered: the picks of a batch, but so many for each
     # parameter and so many in all, at least. As a quarter of the picks search elsewhere, that is after
     # every other batch. With half as many, trust regions alone end 1.3 times as low on the tuning
-    # families in ten inputs, but whole studies of BBOB's ellipsoids 1.5 to eleven times as high
+    # families in ten inputs, but whole studies of BBOB's ellipsoids up to eleven times as high
     # (benchmarks/README.md, the trust regions' width).
     block_for_each: int = 2
     block_least: int = 8

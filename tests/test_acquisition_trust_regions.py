@@ -17,8 +17,9 @@ from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages import trust_regions
 from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
+from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
-from dngo.surrogates.local_process import LocalLikelihood, LocalProcess
+from dngo.surrogates.local_process import LocalLikelihood, LocalProcess, heights
 
 
 def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
@@ -30,8 +31,9 @@ def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
 
 def test_gradient_of_the_local_likelihood_is_its_derivative():
     model, t = _local_model()
-    likelihood = LocalLikelihood(t, model.targets, np.geomspace(0.2, 5, len(t)))
-    theta = np.random.default_rng(1).normal(0, 0.3, 8) - np.array([0, 0, 0, 1, 1, 1, 1, 4])
+    height = heights(model.targets)
+    likelihood = LocalLikelihood(t, model.targets, height, np.geomspace(0.2, 5, len(t)))
+    theta = np.random.default_rng(1).normal(0, 0.3, 9) - np.array([0, 0, 0, 1, 1, 1, 1, 4, 3])
     numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
     np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)
 
@@ -49,6 +51,23 @@ def test_a_turned_valley_is_known_from_few_points_far_from_them_too():
     model = LocalProcess.fit(t, (valley(t) - centre) / scale, rng=rng)
     error = model.latent(model.features(far))[0][0] - (valley(far) - centre) / scale
     assert np.sqrt(np.mean(error**2)) < 0.02
+
+
+def test_among_low_points_a_steep_valley_is_known_though_others_lie_far_above():
+    """Half of the targets within a thousandth of their deviation: as noise these would all be one."""
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+
+    def valley(t: np.ndarray) -> np.ndarray:
+        return np.asarray(((t - 0.2) @ turn) ** 2 @ np.logspace(0, 6, 5))
+
+    anywhere = 0.2 + rng.uniform(-1, 1, (2000, 5))
+    low = rng.permutation(anywhere[np.argsort(valley(anywhere))[:200]])
+    t, others = np.concatenate([rng.uniform(-1, 1, (60, 5)), low[:60]]), low[60:]
+    scale = TargetScale.fit(valley(t))
+    model = LocalProcess.fit(t, scale.to_model(valley(t)), rng=rng)
+    found = model.latent(model.features(others))[0][0]
+    assert np.corrcoef(found, valley(others))[0, 1] > 0.8
 
 
 def test_paths_have_the_moments_of_the_posterior():
@@ -92,6 +111,17 @@ def test_regions_shrink_after_failures_and_follow_successes():
     # Failures elsewhere say nothing about it.
     u[1:] = 0.99
     assert _region(u, np.r_[0.0, np.ones(40)]).half == RULES.largest
+
+
+def test_a_box_in_which_many_evaluations_are_better_keeps_its_size():
+    u = np.full((41, 2), 0.5)
+    u[1:, 0] += 0.3 * np.arange(40) / 40
+    little = 1e-2 * RULES.improved
+    assert _region(u, -little * np.arange(41.0)).half > RULES.largest / 4
+    # One success in ten may be luck.
+    rare = np.where(np.arange(41) % 10 == 5, -little * np.arange(41.0), 1.0)
+    same = np.full((41, 2), 0.5)
+    assert _region(same, np.r_[0.0, rare[1:]]).half == RULES.largest / 16
 
 
 def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():

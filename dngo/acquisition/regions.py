@@ -1,7 +1,8 @@
 """Trust regions, read off the archive: boxes around good points, and what share of a batch is theirs.
 
 The archive is replayed in order, batch by batch. A box shrinks after a block of evaluations in it
-that has not improved on its centre, and follows the steps of those that have. How much of a batch
+that has not improved on its centre, but by little and seldom, and follows the steps of those that
+have. How much of a batch
 goes to regions is read off it too, from whether points in them or elsewhere have paid. Nothing is
 remembered from one batch to the next, so that a batch can be derived again from the archive alone.
 """
@@ -30,6 +31,9 @@ class RegionRules:
     # Of the targets' deviation: a smaller step is no improvement. Noise would else keep a box open.
     # Not measured.
     improved: float = 1e-3
+    # Of the evaluations in a box: where more of them are better than its centre, however little, it is
+    # of the right size, too. As in Rechenberg's rule of success (1973).
+    often: float = 0.1
     # A point has a region of its own if all better points are so many times farther from it than is
     # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
     # converged, small gaps are usual. Not measured one by one.
@@ -63,7 +67,7 @@ def region(
     the region as it was before their batch, and which were better than all before.
     """
     inside, paid = np.zeros(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
-    half, centre, last, tried = rules.largest, -1, -1, 0
+    half, centre, last, tried, won = rules.largest, -1, -1, 0, 0
     ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(u)]
     for start, end in zip([0, *ends], ends, strict=False):
         rows = np.arange(start, end)
@@ -71,6 +75,7 @@ def region(
             inside[rows] = np.max(np.abs(u[rows] - u[centre]), axis=1) <= half
             paid[rows] = targets[rows] < targets[centre] - rules.improved
             tried += int(inside[rows].sum())
+            won += int(np.sum(inside[rows] & (targets[rows] < targets[last])))
         if np.isfinite(targets[rows]).any():
             best = start + int(np.nanargmin(targets[rows]))
             if centre < 0 or targets[best] < targets[centre]:
@@ -78,12 +83,12 @@ def region(
         last = centre if last < 0 else last
         if tried < block:
             continue
-        if targets[centre] < targets[last] - rules.improved:
+        if targets[centre] < targets[last] - rules.improved or won > rules.often * tried:
             step = float(np.max(np.abs(u[centre] - u[last])))
             half = min(max(2.0 * step, 0.5 * half), rules.largest)
         else:
             half = max(0.5 * half, rules.smallest)
-        last, tried = centre, 0
+        last, tried, won = centre, 0, 0
     return Region(centre, half), inside, paid
 
 

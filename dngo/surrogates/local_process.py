@@ -5,7 +5,9 @@ method on the nearest points is sharper, and on a few hundred of them it is chea
 sum of three: a Matern 5/2 with a length for each input, for anything smooth; a Fourier series in each
 input alone, for objectives that are mostly sums over their parameters, which many are and which are
 then learnt from far fewer points; and all quadratics, as objectives are near their minima, however
-long and turned their valleys. The marginal likelihood decides how much of each there is.
+long and turned their valleys. What lies high need only be known in proportion to its height: an
+objective over many orders of magnitude would else be noise near its minimum. The marginal likelihood
+decides how much of each there is.
 """
 
 from __future__ import annotations
@@ -40,12 +42,16 @@ class LocalRules:
     most_quadratic: int = 60
     # Variance beside the noise's, which keeps the matrix positive in float64.
     jitter: float = 1e-10
+    # The share of the targets that are low: the others' heights are counted from the highest of these.
+    # Counted from the lowest target, a lucky one is taken for exact.
+    low: float = 0.25
     # Medians of the log-normal priors: of a length, times the root of the number of inputs, as
     # distances grow with it; of the variances of the three parts; of the length in the series; of the
-    # noise's variance. The deviations of their logarithms in the same order. Not measured.
+    # noise's variance; of the error's, relative to the height. The deviations of their logarithms in
+    # the same order. Not measured.
     length: float = float(np.exp(-0.3))
-    medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01)
-    deviations: tuple[float, ...] = (1.2, 2.0, 2.0, 2.0, 1.0, 3.0)
+    medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01, 1e-4)
+    deviations: tuple[float, ...] = (1.2, 2.0, 2.0, 2.0, 1.0, 3.0, 3.0)
     # Bounds of these logarithms: beyond them nothing changes but rounding. A noise of e^-14 at least,
     # with a jitter of 1e-8, ended 1.5 times as high in the mean: higher in 11 runs, lower in 9.
     bounds: tuple[tuple[float, float], ...] = (
@@ -55,6 +61,7 @@ class LocalRules:
         (-9.0, 6.0),
         (-3.0, 1.5),
         (-20.0, 1.0),
+        (-14.0, 0.0),
     )
 
 
@@ -97,13 +104,14 @@ class LocalProcess(GaussianProcess):
         bounds = [RULES.bounds[0]] * d + list(RULES.bounds[1:])
         if d > RULES.most_quadratic:
             bounds[d + 2] = (theta[d + 2], theta[d + 2])
+        height = heights(targets)
         # Half of the points the best: there the function must be resolved.
         order = np.argsort(targets, kind="stable")
         for points, steps in RULES.stages:
             best, others = np.split(order, [points // 2])
             rows = np.sort(np.concatenate([best, rng.permutation(others)[: points - len(best)]]))
             found = minimize(
-                LocalLikelihood(t[rows], targets[rows], relative[rows]),
+                LocalLikelihood(t[rows], targets[rows], height[rows], relative[rows]),
                 theta,
                 jac=True,
                 method="L-BFGS-B",
@@ -111,7 +119,7 @@ class LocalProcess(GaussianProcess):
                 options={"maxiter": steps, "maxfun": steps + steps // 4},
             )
             theta = found.x
-        smooth, additive, quadratic, length, noise = np.exp(theta[d:])
+        smooth, additive, quadratic, length, noise, error = np.exp(theta[d:])
         return cls(
             t,
             targets,
@@ -120,7 +128,7 @@ class LocalProcess(GaussianProcess):
             np.array([noise + RULES.jitter]),
             additive=additive * spectrum(length),
             quadratic=float(quadratic) if d <= RULES.most_quadratic else 0.0,
-            relative_noise=relative,
+            relative_noise=relative + error / noise * height**2,
         )
 
     def prior_variance(self, x: Array) -> Array:
@@ -142,11 +150,13 @@ class LocalLikelihood:
     """Negative log posterior of the hyperparameters and its gradient, divided by n.
 
     Their logarithms: d lengths, the variances of the Matern part, of the series and of the
-    quadratics, the length in the series, the variance of the noise.
+    quadratics, the length in the series, the variances of the noise and of the relative error.
     """
 
-    def __init__(self, t: Array, targets: Array, relative_noise: Array | None = None) -> None:
-        self.t, self.targets = t, targets
+    def __init__(
+        self, t: Array, targets: Array, height: Array, relative_noise: Array | None = None
+    ) -> None:
+        self.t, self.targets, self.squares = t, targets, height**2
         self.relative_noise = np.ones(len(t)) if relative_noise is None else relative_noise
         n, d = t.shape
         by_harmonic = series(t).reshape(n, d, -1, 2).transpose(2, 0, 1, 3).reshape(-1, n, 2 * d)
@@ -155,16 +165,18 @@ class LocalLikelihood:
         self.quadratics = z @ z.T
         log_length = 0.5 * np.log(d) + np.log(RULES.length)
         self.centre = np.concatenate([np.full(d, log_length), np.log(RULES.medians)])
-        self.width = np.repeat(RULES.deviations, [d, 1, 1, 1, 1, 1])
+        self.width = np.repeat(RULES.deviations, [d, 1, 1, 1, 1, 1, 1])
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         n, d = self.t.shape
-        smooth, variance, quadratic, length, noise = np.exp(theta[d:])
+        smooth, variance, quadratic, length, noise, error = np.exp(theta[d:])
         scaled = self.t * np.exp(-theta[:d])
         matern, slope = with_slope("matern52", squared_distances(scaled, scaled))
         additive = variance * np.tensordot(spectrum(length), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
-        covariance[np.diag_indices(n)] += noise * self.relative_noise + RULES.jitter
+        covariance[np.diag_indices(n)] += (
+            noise * self.relative_noise + error * self.squares + RULES.jitter
+        )
         solved = Solved.of(covariance, self.targets)
         if solved is None:
             return 1e10, np.zeros_like(theta)
@@ -179,9 +191,15 @@ class LocalLikelihood:
         by_harmonic = variance * np.tensordot(self.series, outer, axes=2)
         gradient[d + 3] = by_harmonic @ (moved / (2 * step))
         gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative_noise)
+        gradient[d + 5] = error * np.sum(np.diag(outer) * self.squares)
         away = (theta - self.centre) / self.width
         value = 0.5 * (solved.log_det + solved.misfit + float(away @ away))
         return value / n, (gradient + away / self.width) / n
+
+
+def heights(targets: Array) -> Array:
+    """How far each of the targets (n,) lies above the low ones: (n,), 0 for these."""
+    return np.maximum(targets - np.quantile(targets, RULES.low), 0.0)
 
 
 def products(t: Array) -> Array:

@@ -39,11 +39,8 @@ class LocalSearch:
     """How a region is modelled, and how the functions drawn there are minimised."""
 
     regions: int = 4  # in a batch, each at the cost of a fit
-    # Evaluations in a box after which it is reconsidered: the picks of a batch, but so many for each
-    # parameter and so many in all, at least. As a quarter of the picks search elsewhere, that is after
-    # every other batch. With half as many, trust regions alone end 1.3 times as low on the tuning
-    # families in ten inputs, but whole studies of BBOB's ellipsoids up to eleven times as high
-    # (benchmarks/README.md, the trust regions' width).
+    # Evaluations in a box after which it is reconsidered: half of the picks of a batch, as a quarter of
+    # them searches elsewhere, but so many for each parameter and so many in all, at least.
     block_for_each: int = 2
     block_least: int = 8
     least_points: int = 6  # ok outcomes; fewer say nothing
@@ -121,7 +118,7 @@ class TrustRegions:
         The points are added to `spacing`.
         """
         space, rules, search, y = spacing.space, self.rules, self.search, history.y
-        block = max(size, search.least_block(space))
+        block = max(size // 2, search.least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []
         if len(ok) < search.least_points or space.k == 0:

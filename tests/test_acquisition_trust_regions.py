@@ -20,6 +20,7 @@ from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import LocalLikelihood, LocalProcess, heights
+from dngo.surrogates.nearby import Nearby
 
 
 def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
@@ -68,6 +69,36 @@ def test_among_low_points_a_steep_valley_is_known_though_others_lie_far_above():
     model = LocalProcess.fit(t, scale.to_model(valley(t)), rng=rng)
     found = model.latent(model.features(others))[0][0]
     assert np.corrcoef(found, valley(others))[0, 1] > 0.8
+
+
+def test_the_axes_are_those_of_the_quadratic():
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    t = rng.uniform(-1, 1, (80, 4))
+    y = ((t - 0.1) @ turn) ** 2 @ np.array([1.0, 5.0, 30.0, 100.0])
+    axes = LocalProcess.fit(t, (y - y.mean()) / y.std(), rng=rng).axes()
+    assert axes is not None
+    np.testing.assert_allclose(np.abs(axes.T @ turn), np.eye(4), atol=0.01)
+
+
+def test_a_turned_sum_is_seen_along_its_own_axes(monkeypatch):
+    """Ripples along turned axes: along the inputs they look like noise."""
+    rng = np.random.default_rng(1)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+
+    def ripples(x: np.ndarray) -> np.ndarray:
+        z = (x - 0.4) @ turn
+        return np.asarray(z**2 @ [10.0, 20.0, 40.0] - np.cos(20 * z).sum(axis=1))
+
+    x, others, unknown = rng.random((200, 3)), rng.random((200, 3)), np.full(200, np.nan)
+
+    def correlation() -> float:
+        near = Nearby.fit(x, ripples(x), unknown, shares=(0.5,), rng=np.random.default_rng(2))
+        return float(np.corrcoef(near.function(others)[0], ripples(others))[0, 1])
+
+    assert correlation() > 0.995
+    monkeypatch.setattr(LocalProcess, "axes", lambda self: None)
+    assert correlation() < 0.985
 
 
 def test_paths_have_the_moments_of_the_posterior():

@@ -131,6 +131,26 @@ class LocalProcess(GaussianProcess):
             relative_noise=relative + error / noise * height**2,
         )
 
+    @property
+    def log_evidence(self) -> float:
+        """Log density of the targets given the hyperparameters, but for a constant."""
+        (reduction,), (readout,) = self.reduction, self.readout
+        return float(np.log(np.diag(reduction)).sum() - 0.5 * readout @ readout)
+
+    def axes(self) -> Array | None:
+        """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).
+
+        None without such a part, or with one input.
+        """
+        d = self.x.shape[1]
+        if d == 1 or not self.quadratic:
+            return None
+        correction = self.reduction[0].T @ self.readout[0]
+        weights = products(self.x).T @ correction
+        one, i, j = np.zeros((d + 1, d + 1)), *np.triu_indices(d + 1)
+        one[i, j] = weights * np.where(i == j, 1.0, np.sqrt(2.0))
+        return np.linalg.eigh((one + one.T)[1:, 1:])[1]
+
     def prior_variance(self, x: Array) -> Array:
         return self.signal[:, None] + np.square(self.basis(x)).sum(axis=1)
 

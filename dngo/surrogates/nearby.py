@@ -3,6 +3,10 @@
 A trust region is searched by it, and a study's best point is chosen by it: among points that differ
 little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
 guide (`benchmarks/recommended.py`; benchmarks/README.md, noise).
+
+What varies along directions of its own is seen along these: a quadratic fitted to the points has axes,
+and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a plain
+one, and a turned valley has a length along it and one across.
 """
 
 from __future__ import annotations
@@ -40,12 +44,14 @@ RULES = NearbyRules()
 class Nearby:
     """Processes fitted to points that lie together.
 
-    middle, reach: (d,) of the encoded inputs, which the processes see in [-1, 1]. scale: of the
-    objective. models: one for each start of the fit.
+    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. axes: (d, d) whose columns, times
+    these, are what the processes see, in [-1, 1] too. scale: of the objective. models: one for each
+    start of the fit.
     """
 
     middle: Array
     reach: Array
+    axes: Array
     scale: TargetScale
     models: tuple[LocalProcess, ...]
 
@@ -68,17 +74,28 @@ class Nearby:
         scale = TargetScale.fit(y)
         reported = ReportedNoise.of((noise * np.exp(scale.log_slope(y))) ** 2)
         relative = None if reported is None else reported.relative
-        near = cls(middle, reach, scale, ())
-        t, targets = near.inputs(x), scale.to_model(y)
-        models = tuple(
-            LocalProcess.fit(t, targets, rng=stream, share=share, relative_noise=relative)
-            for share, stream in zip(shares, rng.spawn(len(shares)), strict=True)
-        )
-        return cls(middle, reach, scale, models)
+        t, targets = (x - middle) / reach, scale.to_model(y)
+        start, *others = zip(shares, rng.spawn(len(shares)), strict=True)
+
+        def fit(axes: Array, share: float, stream: np.random.Generator) -> LocalProcess:
+            return LocalProcess.fit(
+                t @ axes, targets, rng=stream, share=share, relative_noise=relative
+            )
+
+        axes = np.eye(x.shape[1])
+        first = fit(axes, *start)
+        turned = first.axes()
+        if turned is not None:
+            turned = turned / np.abs(t @ turned).max(axis=0)
+            other = fit(turned, *start)
+            if other.log_evidence > first.log_evidence:
+                axes, first = turned, other
+        models = (first, *(fit(axes, *one) for one in others))
+        return cls(middle, reach, axes, scale, models)
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
-        return np.clip((x - self.middle) / self.reach, -1.5, 1.5)
+        return np.clip(((x - self.middle) / self.reach) @ self.axes, -1.5, 1.5)
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""

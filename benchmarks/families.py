@@ -142,6 +142,19 @@ def dust(k: int, rng: np.random.Generator) -> Function:
     return value
 
 
+def uneven(k: int, rng: np.random.Generator) -> Function:
+    """`steep`, along axes that are stretched here and compressed there, at every distance; minimum 0."""
+    centre, turn = rng.uniform(0.2, 0.8, k), _rotation(k, rng)
+    steepness = np.logspace(0, 6, k)
+    return lambda u: _stretched(4 * (u - centre) @ turn) ** 2 @ steepness
+
+
+def straight(k: int, rng: np.random.Generator) -> Function:
+    """The same along the inputs themselves."""
+    centre, steepness = rng.uniform(0.2, 0.8, k), rng.permutation(np.logspace(0, 6, k))
+    return lambda u: _stretched(4 * (u - centre)) ** 2 @ steepness
+
+
 FAMILIES = {
     "bowl": bowl,
     "waves": waves,
@@ -152,6 +165,8 @@ FAMILIES = {
     "steep": steep,
     "fractal": fractal,
     "dust": dust,
+    "uneven": uneven,
+    "straight": straight,
 }
 
 
@@ -186,6 +201,15 @@ def pocket(k: int, rng: np.random.Generator) -> Function:
         return np.where((far < radii).any(axis=1), u @ slope - least, np.nan)
 
     return value
+
+
+def _stretched(z: Array) -> Array:
+    """Each of z by up to a tenth more or less, in waves of the logarithm of its distance from 0."""
+    far = np.log(np.maximum(np.abs(z), 1e-12))
+    waves = [
+        np.sin(np.where(z > 0, right, left) * far) for right, left in ((10.0, 5.5), (7.9, 3.1))
+    ]
+    return np.asarray(z * np.exp(0.05 * (waves[0] + waves[1])))
 
 
 def _rotation(k: int, rng: np.random.Generator) -> Array:

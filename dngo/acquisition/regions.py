@@ -32,8 +32,8 @@ class RegionRules:
     # Not measured.
     improved: float = 1e-3
     # Of the evaluations in a box: where more of them are better than its centre, however little, it is
-    # of the right size, too. As in Rechenberg's rule of success (1973).
-    often: float = 0.1
+    # of the right size, too (Rechenberg 1973). With a tenth sectors in five inputs end 1.4 times as high.
+    often: float = 0.2
     # A point has a region of its own if all better points are so many times farther from it than is
     # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
     # converged, small gaps are usual. Not measured one by one.

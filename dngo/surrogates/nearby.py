@@ -88,7 +88,9 @@ class Nearby:
         if turned is not None:
             turned = turned / np.abs(t @ turned).max(axis=0)
             other = fit(turned, *start)
-            if other.log_evidence > first.log_evidence:
+            # The axes were chosen by the same outcomes: half of log n for each angle (Schwarz 1978).
+            angles = t.shape[1] * (t.shape[1] - 1) / 2
+            if other.log_evidence - 0.5 * angles * np.log(len(t)) > first.log_evidence:
                 axes, first = turned, other
         models = (first, *(fit(axes, *one) for one in others))
         return cls(middle, reach, axes, scale, models)

@@ -63,11 +63,13 @@ class Nearby:
         noise: Array,
         *,
         shares: tuple[float, ...],
+        turn: bool = True,
         rng: np.random.Generator,
     ) -> Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
-        shares: of the additive part at the start of the fits, one for each model.
+        shares: of the additive part at the start of the fits, one for each model. turn: whether axes
+        are looked for, at the cost of one more fit.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
@@ -84,7 +86,7 @@ class Nearby:
 
         axes = np.eye(x.shape[1])
         first = fit(axes, *start)
-        turned = first.axes()
+        turned = first.axes() if turn else None
         if turned is not None:
             turned = turned / np.abs(t @ turned).max(axis=0)
             other = fit(turned, *start)

@@ -187,14 +187,24 @@ class RegionModel:
         rules: LocalSearch,
         shares: tuple[float, ...],
     ) -> RegionModel:
-        """shares: of the additive part at the start of the fits, one for each model."""
+        """shares: of the additive part at the start of the fits, one for each model.
+
+        Where there are several, turned axes are tried, too.
+        """
         u, y = space.unit(history.v), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
         count = min(rules.most_points, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
         v = history.v[rows]
-        near = Nearby.fit(space.encode(v), y[rows], history.noise[rows], shares=shares, rng=rng)
+        near = Nearby.fit(
+            space.encode(v),
+            y[rows],
+            history.noise[rows],
+            shares=shares,
+            turn=len(shares) > 1,
+            rng=rng,
+        )
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
         centre = history.v[[region.centre]]
         return cls(space, v[inside], centre, near, rules)

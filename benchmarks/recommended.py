@@ -16,7 +16,7 @@ from batches import begin, find_problems, tell
 
 from dngo.acquisition import History
 from dngo.acquisition.spacing import Spacing
-from dngo.acquisition.stages.trust_regions import TrustRegions
+from dngo.acquisition.stages.trust_regions import Penalty, TrustRegions
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings
@@ -44,7 +44,7 @@ def main() -> None:
                 problem.batch,
                 np.random.default_rng([0, 3, t]),
                 spacing=Spacing(problem.space, history, 0.01),
-                penalty=lambda v, centre: np.zeros(len(v)),
+                penalty=Penalty(),
             )
             if not len(v):
                 break

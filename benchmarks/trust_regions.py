@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 
 from dngo.acquisition import History
 from dngo.acquisition.spacing import Spacing, distances
-from dngo.acquisition.stages.trust_regions import TrustRegions
+from dngo.acquisition.stages.trust_regions import Penalty, TrustRegions
 from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.numerics import one_thread
 
@@ -40,7 +40,7 @@ def study(problem: Problem, seed: int) -> Run:
                 size,
                 rng,
                 spacing=Spacing(space, history, 0.01),
-                penalty=lambda v, centre: np.zeros(len(v)),
+                penalty=Penalty(),
             )
         others = space.sample(rng.random((size - len(v), space.k)))
         tell(problem, run, np.concatenate([v, others]), noise)

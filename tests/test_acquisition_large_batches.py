@@ -135,7 +135,14 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
     shared = 0.5 * rng.random((64, 4))
     values = own(np.broadcast_to(shared, (6, 64, 4)))
 
-    def found(evaluations: int, high: float = 1.0) -> np.ndarray:
+    def slopes(v: np.ndarray) -> np.ndarray:
+        return 2 * ((v - lowest) @ turn * np.logspace(0, 4, 4)) @ turn.T
+
+    def found(
+        evaluations: int,
+        high: float = 1.0,
+        slopes: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> np.ndarray:
         v, value = minima(
             shared,
             values,
@@ -144,10 +151,12 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             box=Box(space, np.zeros(4), np.full(4, high)),
             largest=0.2,
             rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
+            slopes=slopes,
         )
         np.testing.assert_allclose(value, own(v))
         return np.asarray(v[:, 0])
 
     assert np.median(np.abs(found(300) - lowest)) < 0.003
+    assert np.median(np.abs(found(120, slopes=slopes) - lowest)) < 0.003  # fewer will do
     assert np.median(np.abs(found(0) - lowest)) > 0.03
     assert found(300, high=0.5).max() == 0.5  # some of the minima lie beyond

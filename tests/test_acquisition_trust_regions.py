@@ -16,7 +16,7 @@ from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages import trust_regions
-from dngo.acquisition.stages.trust_regions import LocalSearch, TrustRegions
+from dngo.acquisition.stages.trust_regions import LocalSearch, Penalty, TrustRegions
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import LocalLikelihood, LocalProcess, heights
@@ -115,6 +115,26 @@ def test_paths_have_the_moments_of_the_posterior():
     np.testing.assert_allclose(draw([model], np.zeros(3), rng)(t), [mean] * 3, atol=1e-6)
 
 
+def test_slopes_are_those_of_the_paths_and_end_at_the_edge():
+    model, _ = _local_model()
+    rng = np.random.default_rng(4)
+    draws = draw([model], np.linspace(0, 1, 5), rng)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    near = Nearby(
+        np.full(3, 0.5), np.array([0.4, 0.3, 0.2]), turn, TargetScale(0.0, 1.0, 0.0, 1.0), (model,)
+    )
+
+    def values(x: np.ndarray) -> np.ndarray:
+        return draws.own(near.inputs(x.reshape(-1, 3)).reshape(x.shape))
+
+    x = np.concatenate([rng.uniform(0.4, 0.6, (4, 3)), np.full((1, 3), 9.0)])
+    steps = 2e-4 * np.eye(3)
+    up, down = (values(x[:, None] + sign * steps) for sign in (1.0, -1.0))
+    found, expected = near.slopes(x, draws.slopes(near.inputs(x))), (up - down) / 4e-4
+    assert np.abs(found - expected).max() < 0.01 * np.abs(expected).max()
+    assert np.all(np.abs(found) > 0.0, axis=1).tolist() == [True] * 4 + [False]
+
+
 def test_each_path_by_itself_is_that_path():
     model, _ = _local_model()
     rng = np.random.default_rng(4)
@@ -190,7 +210,7 @@ def test_a_converged_region_gives_its_picks_back():
         40,
         np.random.default_rng(1),
         spacing=Spacing(space, history, 0.0),
-        penalty=lambda v, centre: np.zeros(len(v)),
+        penalty=Penalty(),
     )
     assert 1 <= len(picked) < 20
 
@@ -214,7 +234,7 @@ def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
         24,
         np.random.default_rng(1),
         spacing=Spacing(space, history, 0.01),
-        penalty=lambda v, centre: np.zeros(len(v)),
+        penalty=Penalty(),
     )
     found = terms(picked).sum(axis=1)
     far = np.abs(picked - best).max(axis=1) > 0.4
@@ -275,8 +295,8 @@ def test_no_pick_has_to_be_likelier_feasible_than_the_centre_of_its_region():
         model=model, space=space, settings=settings, belief=lambda v: np.zeros(len(v))
     )
     v = np.array([[0.4, 0.5], [0.6, 0.5]])
-    doubted = trust_regions._penalty(state)(v, np.array([[0.5, 0.5]]))
+    doubted = trust_regions.Penalty.of(state)(v, np.array([[0.5, 0.5]]))
     assert doubted[0] > 1e5 and doubted[1] == 0.0
     model.feasibility = lambda x: np.where(x[:, 0] < 0.5, 0.6, 0.9)
-    sure = trust_regions._penalty(state)(v, np.array([[0.5, 0.5]]))
+    sure = trust_regions.Penalty.of(state)(v, np.array([[0.5, 0.5]]))
     assert sure[0] > 1e5 and sure[1] == 0.0

@@ -68,6 +68,17 @@ def test_without_boldness_a_function_is_the_mean(component) -> None:
     assert np.allclose(values, moments(one, x)[0], atol=1e-6)
 
 
+def test_a_slope_is_that_of_the_function(component) -> None:
+    rng = np.random.default_rng(8)
+    draws = draw([component], rng.random(6), rng)
+    x = 0.1 + 0.8 * rng.random((6, 2))
+    # Single precision of the waves: steps that are long enough for it.
+    steps = 3e-3 * np.eye(2)
+    up, down = (draws.own(x[:, None] + sign * steps) for sign in (1.0, -1.0))
+    found, expected = draws.slopes(x), (up - down) / 6e-3
+    assert np.abs(found - expected).max() < 0.01 * np.abs(expected).max()
+
+
 def test_a_function_is_the_same_wherever_it_is_asked_for(component) -> None:
     rng = np.random.default_rng(5)
     draws = draw([component], rng.random(6), rng)

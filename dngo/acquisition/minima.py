@@ -63,13 +63,15 @@ def minima(
     box: Box,
     largest: float,
     rules: Descent,
+    slopes: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
     shared: (n, k) points that all functions are known at; values: (count, n) there. own: each
     function at points of its own, (count, m, k) -> (count, m). step: points (n, k) and the largest
     step, in units of a parameter's range, to neighbours of them (n, k). box: what the gradient does
-    not lead out of. Returns v (count, m, k) and their values (count, m).
+    not lead out of. slopes: each function's gradient at a point of its own, (count, k) -> (count, d) by
+    encoded inputs; None: by differences. Returns v (count, m, k) and their values (count, m).
     """
     count, k = len(values), shared.shape[1]
     each = np.arange(count)
@@ -89,7 +91,7 @@ def minima(
         points.append(moved)
         found.append(value)
         largest *= 0.5
-    down = Valley(box, now, own, reach, rules)
+    down = Valley(box, now, own, reach, rules, slopes)
     now, lowest = down.follow(lowest)
     points.append(now[:, None])
     found.append(lowest[:, None])
@@ -113,8 +115,10 @@ class Valley:
         own: Callable[[Array], Array],
         largest: float,
         rules: Descent,
+        slopes: Callable[[Array], Array] | None = None,
     ) -> None:
         self.space, self.v, self.own, self.largest, self.rules = box.space, v, own, largest, rules
+        self.slopes = slopes
         self.free = np.flatnonzero([c.levels is None for c in box.space.columns])
         self.low, self.high = box.low[self.free], box.high[self.free]
         self.u = box.space.unit(v)
@@ -122,7 +126,7 @@ class Valley:
     def follow(self, value: Array) -> tuple[Array, Array]:
         """From value (count,) down: points (count, k), and their values."""
         rules, f = self.rules, len(self.free)
-        rounds = rules.along_gradient // (2 * f + len(rules.trials))
+        rounds = rules.along_gradient // ((2 * f if self.slopes is None else 1) + len(rules.trials))
         u = self.u[:, self.free]
         active = ~np.isnan(u).any(axis=1)  # elsewhere a condition has switched something off
         if not rounds or not f or not active.any():
@@ -161,7 +165,9 @@ class Valley:
         return self.space.round(v.reshape(-1, k)).reshape(count, m, k)
 
     def _slope(self, u: Array) -> Array:
-        """Each function's gradient at its free coordinates u (count, f), by central differences."""
+        """Each function's gradient at its free coordinates u (count, f)."""
+        if self.slopes is not None:
+            return self.slopes(self._at(u[:, None])[:, 0])[:, self.space.continuous_inputs]
         step = self.rules.difference * self.largest * np.eye(u.shape[1])
         beside = np.concatenate([u[:, None] + step, u[:, None] - step], axis=1)
         beside = np.clip(beside, self.low, self.high)

@@ -192,6 +192,12 @@ class Space:
             x[:, self.d - len(self._flag_columns) + i] = ~np.isnan(v[:, j])
         return x
 
+    @property
+    def continuous_inputs(self) -> list[int]:
+        """Model inputs that are the coordinates of the continuous parameters, in their order."""
+        pairs = zip(self.columns, self._x_slices, strict=True)
+        return [part.start for column, part in pairs if column.levels is None]
+
     def keys(self, v: np.ndarray) -> list[bytes]:
         """A hashable identity for each row: equal exactly when the points are the same."""
         v = np.ascontiguousarray(np.atleast_2d(v), dtype=float) + 0.0  # -0.0 becomes 0.0

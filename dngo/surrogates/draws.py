@@ -64,6 +64,13 @@ class Draws:
             values[rows] = group.own(x[rows])
         return values
 
+    def slopes(self, x: Array) -> Array:
+        """Each function's gradient at a point of its own: x (count, d) encoded -> (count, d)."""
+        found = np.empty_like(x)
+        for group, rows in zip(self.groups, self.rows, strict=True):
+            found[rows] = group.slopes(x[rows])
+        return found
+
 
 def draw(components: Sequence[Component], boldness: Array, rng: np.random.Generator) -> Draws:
     """One function for each of `boldness` (count,), from the mixture of the components.
@@ -107,6 +114,11 @@ class _Weights:
     def own(self, x: Array) -> Array:
         z = self.basis.features(x.reshape(-1, x.shape[-1]))
         return np.matmul(z.reshape(*x.shape[:2], -1), self.weights[:, :, None])[..., 0]
+
+    def slopes(self, x: Array) -> Array:
+        step = 1e-5 * np.eye(x.shape[1])  # the cube root of the precision, for central differences
+        up, down = (self.own(x[:, None] + sign * step) for sign in (1.0, -1.0))
+        return (up - down) / 2e-5
 
 
 @dataclass(frozen=True)
@@ -175,6 +187,16 @@ class _Paths:
         value += np.matmul(basis, self.weights.T[:, :, None])
         value += np.matmul(kernel, self.correction.T[:, :, None])
         return value[..., 0]
+
+    def slopes(self, x: Array) -> Array:
+        d = x.shape[1]
+        x, p, h = with_task(x, self.process.x.shape[1]), self.process, self.h
+        cosines, sines = np.split(_waves(x, self.frequencies), 2, axis=1)
+        of_cosines, of_sines = np.split(self.waves.T, 2, axis=1)
+        found = (cosines * of_sines - sines * of_cosines) @ self.frequencies
+        found += p.basis_slopes(x, self.weights.T, h)
+        found += p.stationary_slopes(x, self.correction.T, h)
+        return found[:, :d]
 
     def _features(self, x: Array) -> tuple[Single, Array, Array]:
         """What waves, weights and correction are the weights of: x (n, inputs) -> (n, .) each."""

@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 
 from dngo.surrogates.apart import apart
 from dngo.surrogates.evidence import RULES, Evidence
-from dngo.surrogates.kernels import correlation
+from dngo.surrogates.kernels import correlation, squared_distances, with_slope
 from dngo.surrogates.numerics import with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
@@ -112,6 +112,20 @@ class GaussianProcess:
     def basis(self, x: Array, h: int) -> Array:
         """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""
         return np.full((len(x), 1), np.sqrt(RULES.constant * self.signal[h]))
+
+    def stationary_slopes(self, x: Array, weights: Array, h: int) -> Array:
+        """Gradients at x (n, d) of weighted sums of sample h's stationary part with the process's
+        inputs, weights (n, N) of each row's own sum: (n, d).
+        """
+        scales = np.exp(-self.log_lengthscales[h])
+        a, b = x * scales, self.x * scales
+        _, slope = with_slope(self.kernel, squared_distances(a, b))
+        slope *= self.signal[h] * weights
+        return (slope @ b - slope.sum(axis=1)[:, None] * a) * scales
+
+    def basis_slopes(self, x: Array, weights: Array, h: int) -> Array:
+        """The same of the basis: x (n, d), weights (n, 1) -> (n, d)."""
+        return np.zeros_like(x)
 
     def prior_variance(self, x: Array) -> Array:
         """Of the function before any observation: x (n, d) -> (H, n), or (H, 1) if it is the same."""

@@ -147,10 +147,7 @@ class LocalProcess(GaussianProcess):
         if d == 1 or not self.quadratic:
             return None
         correction = self.reduction[0].T @ self.readout[0]
-        weights = products(self.x).T @ correction
-        one, i, j = np.zeros((d + 1, d + 1)), *np.triu_indices(d + 1)
-        one[i, j] = weights * np.where(i == j, 1.0, np.sqrt(2.0))
-        return np.linalg.eigh((one + one.T)[1:, 1:])[1]
+        return np.linalg.eigh(forms((products(self.x).T @ correction)[None], d)[0, 1:, 1:])[1]
 
     def prior_variance(self, x: Array) -> Array:
         return self.signal[:, None] + np.square(self.basis(x)).sum(axis=1)
@@ -162,6 +159,20 @@ class LocalProcess(GaussianProcess):
         if not self.quadratic:
             return found
         return np.hstack([found, np.sqrt(self.quadratic) * products(x)])
+
+    def basis_slopes(self, x: Array, weights: Array, h: int = 0) -> Array:
+        n, d = x.shape
+        of_series, of_products = np.split(weights, [2 * d * RULES.harmonics], axis=1)
+        frequency = 0.5 * np.pi * np.arange(1, RULES.harmonics + 1)
+        amplitude = frequency * np.sqrt(self.additive / d)
+        of_cosines, of_sines = np.moveaxis(of_series.reshape(n, d, -1, 2), -1, 0)
+        cosines, sines = np.moveaxis(series(x).reshape(n, d, -1, 2), -1, 0)
+        found = (cosines * of_sines - sines * of_cosines) @ amplitude
+        if self.quadratic:
+            one = np.hstack([np.ones((n, 1)), x])
+            both = forms(of_products, d)
+            found += np.sqrt(self.quadratic) * np.einsum("nij,nj->ni", both, one)[:, 1:]
+        return found
 
     def covariance(self, a: Array, b: Array) -> Array:
         return self.stationary(a, b) + self.basis(a) @ self.basis(b).T
@@ -231,6 +242,13 @@ def products(t: Array) -> Array:
     one = np.hstack([np.ones((n, 1)), t])
     i, j = np.triu_indices(d + 1)
     return one[:, i] * one[:, j] * np.where(i == j, 1.0, np.sqrt(2.0)) / (1.0 + d / 3.0)
+
+
+def forms(weights: Array, d: int) -> Array:
+    """Second derivatives by (1, t) of weighted sums of `products`: (n, .) -> (n, d + 1, d + 1)."""
+    one, i, j = np.zeros((len(weights), d + 1, d + 1)), *np.triu_indices(d + 1)
+    one[:, i, j] = weights * np.where(i == j, 1.0, np.sqrt(2.0)) / (1.0 + d / 3.0)
+    return one + one.transpose(0, 2, 1)
 
 
 def series(t: Array) -> Array:

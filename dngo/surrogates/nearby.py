@@ -39,6 +39,8 @@ class NearbyRules:
 
 RULES = NearbyRules()
 
+EDGE = 1.5  # of what a process sees: beyond it nothing changes
+
 
 @dataclass(frozen=True)
 class Nearby:
@@ -99,7 +101,12 @@ class Nearby:
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
-        return np.clip(((x - self.middle) / self.reach) @ self.axes, -1.5, 1.5)
+        return np.clip(((x - self.middle) / self.reach) @ self.axes, -EDGE, EDGE)
+
+    def slopes(self, x: Array, by_input: Array) -> Array:
+        """Gradients at x (n, d), of those by what the processes see of it, (n, d): (n, d)."""
+        free = np.abs(((x - self.middle) / self.reach) @ self.axes) < EDGE
+        return (by_input * free) @ self.axes.T / self.reach
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""

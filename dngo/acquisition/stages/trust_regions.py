@@ -24,14 +24,12 @@ from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
+from dngo.space.priors import believed
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
 from dngo.types import Array
-
-# What is added to drawn functions at v (n, k), in the region around a point (1, k): (n,).
-Penalty = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,40 @@ class LocalSearch:
         return max(self.block_for_each * space.k, self.block_least)
 
 
+@dataclass(frozen=True)
+class Penalty:
+    """What is added to drawn functions.
+
+    doubt: at points (n, k), what people believe of them, smooth: (n,). wall: at points (n, k), in the
+    region around a point (1, k), 0 or above any function: (n,).
+    """
+
+    doubt: Callable[[Array], Array] | None = None
+    wall: Callable[[Array, Array], Array] | None = None
+
+    @classmethod
+    def of(cls, state: BatchState) -> Penalty:
+        def doubt(v: Array) -> Array:
+            # A function drawn is lowered, by deviations of its targets, as an acquisition is multiplied.
+            return -state.belief(v)
+
+        def wall(v: Array, centre: Array) -> Array:
+            both = state.space.encode(np.concatenate([centre, v]))
+            feasibility = state.model.feasibility(both)
+            # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
+            least = min(of_draws(state.settings), float(feasibility[0]))
+            return penalty(feasibility[1:], least)
+
+        return cls(
+            doubt if believed(state.space) else None,
+            wall if state.model.heeds_constraints else None,
+        )
+
+    def __call__(self, v: Array, centre: Array) -> Array:
+        found = np.zeros(len(v)) if self.doubt is None else self.doubt(v)
+        return found if self.wall is None else found + self.wall(v, centre)
+
+
 class TrustRegions:
     """The picks that a batch's share of trust regions comes to."""
 
@@ -87,7 +119,7 @@ class TrustRegions:
             count,
             state.streams["trust_regions"],
             spacing=state.spacing.copy(),
-            penalty=_penalty(state),
+            penalty=Penalty.of(state),
         )
         # Their acquisition is noted, though they were not picked by it.
         for point, value in zip(v, state.make_pending(v), strict=True):
@@ -150,20 +182,6 @@ class TrustRegions:
         return np.array(picked).reshape(-1, space.k)
 
 
-def _penalty(state: BatchState) -> Penalty:
-    def of(v: Array, centre: Array) -> Array:
-        # A function drawn is lowered, by deviations of its targets, as an acquisition is multiplied.
-        doubt = -state.belief(v)
-        if not state.model.heeds_constraints:
-            return doubt
-        feasibility = state.model.feasibility(state.space.encode(np.concatenate([centre, v])))
-        # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
-        least = min(of_draws(state.settings), float(feasibility[0]))
-        return doubt + penalty(feasibility[1:], least)
-
-    return of
-
-
 @dataclass(frozen=True)
 class RegionModel:
     """The models of a region, ready to be searched.
@@ -214,7 +232,7 @@ class RegionModel:
     ) -> tuple[Array, Array]:
         """Good points of `count` drawn functions, in the region or some in the whole space.
 
-        penalty: added to the functions' values. Returns v (count, m, k), best
+        penalty: added to the functions. Returns v (count, m, k), best
         first for each, and their gains on the best point known, (count, m), in units of the
         objective.
         """
@@ -259,6 +277,8 @@ class RegionModel:
                     box=box,
                     largest=rules.first_step * half,
                     rules=rules.descent,
+                    # A wall has no slope, and what people believe has one that is not written out.
+                    slopes=self._slopes(draws) if penalty.doubt is None else None,
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
@@ -268,6 +288,13 @@ class RegionModel:
                     self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
                 )
         return np.concatenate(points), np.concatenate(gains)
+
+    def _slopes(self, draws: Draws) -> Callable[[Array], Array]:
+        def slopes(v: Array) -> Array:
+            x = self.space.encode(v)
+            return self.near.slopes(x, draws.slopes(self.near.inputs(x)))
+
+        return slopes
 
     def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
         def own(v: Array) -> Array:

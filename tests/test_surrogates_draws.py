@@ -72,6 +72,10 @@ def test_a_slope_is_that_of_the_function(component) -> None:
     rng = np.random.default_rng(8)
     draws = draw([component], rng.random(6), rng)
     x = 0.1 + 0.8 * rng.random((6, 2))
+    if not isinstance(component, GaussianProcess):
+        with pytest.raises(TypeError, match="processes alone"):
+            draws.slopes(x)
+        return
     # Single precision of the waves: steps that are long enough for it.
     steps = 3e-3 * np.eye(2)
     up, down = (draws.own(x[:, None] + sign * steps) for sign in (1.0, -1.0))

@@ -65,9 +65,14 @@ class Draws:
         return values
 
     def slopes(self, x: Array) -> Array:
-        """Each function's gradient at a point of its own: x (count, d) encoded -> (count, d)."""
+        """Each function's gradient at a point of its own: x (count, d) encoded -> (count, d).
+
+        Raises TypeError unless all are drawn from processes.
+        """
         found = np.empty_like(x)
         for group, rows in zip(self.groups, self.rows, strict=True):
+            if not isinstance(group, _Paths):
+                raise TypeError("slopes are written out for functions drawn from processes alone")
             found[rows] = group.slopes(x[rows])
         return found
 
@@ -114,11 +119,6 @@ class _Weights:
     def own(self, x: Array) -> Array:
         z = self.basis.features(x.reshape(-1, x.shape[-1]))
         return np.matmul(z.reshape(*x.shape[:2], -1), self.weights[:, :, None])[..., 0]
-
-    def slopes(self, x: Array) -> Array:
-        step = 1e-5 * np.eye(x.shape[1])  # the cube root of the precision, for central differences
-        up, down = (self.own(x[:, None] + sign * step) for sign in (1.0, -1.0))
-        return (up - down) / 2e-5
 
 
 @dataclass(frozen=True)

@@ -277,8 +277,7 @@ class RegionModel:
                     box=box,
                     largest=rules.first_step * half,
                     rules=rules.descent,
-                    # A wall has no slope, and what people believe has one that is not written out.
-                    slopes=self._slopes(draws) if penalty.doubt is None else None,
+                    slopes=self._slopes(draws, penalty),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
@@ -289,7 +288,12 @@ class RegionModel:
                 )
         return np.concatenate(points), np.concatenate(gains)
 
-    def _slopes(self, draws: Draws) -> Callable[[Array], Array]:
+    def _slopes(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array] | None:
+        # A wall has no slope. What people believe has one that is not written out, and known constraints
+        # turn a step aside: there differences see what a slope would not.
+        if penalty.doubt is not None or self.space.conditions:
+            return None
+
         def slopes(v: Array) -> Array:
             x = self.space.encode(v)
             return self.near.slopes(x, draws.slopes(self.near.inputs(x)))

@@ -23,8 +23,10 @@ class Descent:
     # Best shared points that a function may fall back on, if others took its minimum.
     offered: int = 8
     # Evaluations of each function that its gradient is then followed for, at most: random steps do
-    # not find the floor of a long valley that is turned. Trust regions alone end twice as high
-    # without (geometric mean of 22 runs: benchmarks/README.md, the trust regions' model).
+    # not find the floor of a long valley that is turned. A slope counts as one where it is written out,
+    # and as two for each parameter by differences. Trust regions alone end twice as high without the
+    # gradient in five inputs, and in ten three times as high where it is taken by differences
+    # (benchmarks/README.md, the trust regions' model).
     along_gradient: int = 120
     difference: float = 0.02  # of the gradient's central differences, in units of the largest step
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared

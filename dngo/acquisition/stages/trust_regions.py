@@ -44,8 +44,9 @@ class LocalSearch:
     least_points: int = 6  # ok outcomes; fewer say nothing
     most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
     spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
-    # Of the additive part, where the fits start: one model for each, of the first region alone.
-    # The posterior of the hyperparameters has several modes. Not measured.
+    # Of the additive part, where the fits start: one model for each, of the first region alone, to rows
+    # of its own. Which share it is hardly matters: most fits end in the same mode (benchmarks/README.md,
+    # the trust regions' model).
     additive_shares: tuple[float, ...] = (0.5, 0.95)
     most_functions: int = 128  # searched in one region
     # One function in so many searches the whole space: what is a sum over the parameters, which the

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg.blas import dger
 from scipy.special import ndtri
 
 from dngo.acquisition.measures import Measure, expected_improvement
@@ -124,13 +125,13 @@ class Fantasies:
         classifiers are not updated with the fantasised constraint outcomes.
         """
         for part, own in self._split(z[:, None]):
-            mean, latent = (moment[..., 0] for moment in part.moments(own))
+            mean, latent, taken = part.at(own)
             latent = np.maximum(latent, 0.0)
             value = mean + np.sqrt(latent)[..., None] * self._normal(part)
             outcome = value + np.sqrt(part.noise)[..., None] * self._normal(part)
             # In units of its predictive deviation, each outcome's surprise moves the means.
             deviation = np.sqrt(latent + part.noise)
-            part.condition(own, (outcome - mean) / deviation[..., None], deviation)
+            part.condition(own, taken, (outcome - mean) / deviation[..., None], deviation)
             found = outcome if self.noisy else value
             holds = self.rng.random(outcome.shape) < feasibility
             part.best = np.where(holds, np.minimum(part.best, found), part.best)
@@ -194,14 +195,23 @@ class _Bases(_Part):
             return mean, self.diagonal @ (z * z).transpose(0, 2, 1)
         return mean, np.vecdot(z[:, None] @ self.covariance, z[:, None])
 
-    def condition(self, z: Array, surprise: Array, deviation: Array) -> None:
-        """z: (C, 1, D), surprise: (C, H, S), deviation: (C, H)."""
+    def at(self, z: Array) -> tuple[Array, Array, Array]:
+        """z: (C, 1, D) -> means (C, H, S), variances (C, H), weights' covariances with it (C, H, D)."""
         if self.diagonal is not None:
             self.covariance = self.diagonal[..., None] * np.eye(self.features_each)
             self.diagonal = None
-        pushed = np.einsum("chde,ce->chd", self.covariance, z[:, 0]) / deviation[..., None]
+        taken = (self.covariance @ z[:, 0, None, :, None])[..., 0]
+        mean = (self.means @ z[:, 0, None, :, None])[..., 0]
+        return mean, np.vecdot(taken, z), taken
+
+    def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
+        """z: (C, 1, D), taken: (C, H, D), surprise: (C, H, S), deviation: (C, H)."""
+        pushed = taken / deviation[..., None]
         self.means = self.means + surprise[..., None] * pushed[:, :, None, :]
-        self.covariance -= pushed[..., None] * pushed[:, :, None, :]
+        # One by one and in place, as all at once ask for as much memory again: twice as fast.
+        for c, h in np.ndindex(self.noise.shape):
+            one, covariance = pushed[c, h], self.covariance[c, h].T
+            dger(-1.0, one, one, a=covariance, overwrite_a=1)
 
 
 class _Process(_Part):
@@ -237,16 +247,23 @@ class _Process(_Part):
         means = mean[:, None] + self.surprise.transpose(0, 2, 1) @ taken
         return means[None], (variance - np.einsum("hjn,hjn->hn", taken, taken))[None]
 
-    def condition(self, z: Array, surprise: Array, deviation: Array) -> None:
-        """z: (1, 1, .), surprise: (1, H, S), deviation: (1, H)."""
+    def at(self, z: Array) -> tuple[Array, Array, Array]:
+        """z: (1, 1, .) -> means (1, H, S), variances (1, H), the pending points' share (1, H, J)."""
+        mean, variance = self.process.latent(z[0])
+        if len(self.pending) == 0:
+            return mean[None], variance.T, np.empty((1, len(mean), 0))
+        taken = self._taken(z[0])[None, :, :, 0]
+        means = mean[None] + (taken[..., None, :] @ self.surprise)[..., 0, :]
+        return means, variance.T - np.vecdot(taken, taken), taken
+
+    def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
+        """z: (1, 1, .), taken: (1, H, J), surprise: (1, H, S), deviation: (1, H)."""
         h, j = len(self.inverse), len(self.pending)
         bordered = np.zeros((h, j + 1, j + 1))
         bordered[:, :j, :j] = self.inverse
         bordered[:, j, j] = 1.0 / deviation[0]
-        if j:
-            taken = self._taken(z[0])[:, :, 0]  # (H, J)
-            row = np.einsum("hj,hji->hi", taken, self.inverse)
-            bordered[:, j, :j] = -row / deviation[0][:, None]
+        row = (taken[0][:, None] @ self.inverse)[:, 0]
+        bordered[:, j, :j] = -row / deviation[0][:, None]
         self.inverse = bordered
         before = self.surprise if j else np.empty((h, 0, surprise.shape[2]))
         self.surprise = np.concatenate([before, surprise[0][:, None]], axis=1)

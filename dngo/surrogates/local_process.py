@@ -216,11 +216,11 @@ class LocalLikelihood:
         gradient = np.empty_like(theta)
         gradient[:d] = by_lengthscale(scaled, smooth * slope * outer)
         gradient[d] = smooth * np.vdot(outer, matern)
-        gradient[d + 1] = np.vdot(outer, additive)
+        by_harmonic = variance * np.tensordot(self.series, outer, axes=2)
+        gradient[d + 1] = by_harmonic @ spectrum(length)
         gradient[d + 2] = quadratic * np.vdot(outer, self.quadratics)
         step = 1e-4
         moved = spectrum(length * np.exp(step)) - spectrum(length * np.exp(-step))
-        by_harmonic = variance * np.tensordot(self.series, outer, axes=2)
         gradient[d + 3] = by_harmonic @ (moved / (2 * step))
         gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative_noise)
         gradient[d + 5] = error * np.sum(np.diag(outer) * self.squares)

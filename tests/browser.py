@@ -45,7 +45,7 @@ class Browser:
         """The value of an expression in the page."""
         return self.driver.execute_script(f"return {code}")
 
-    def wait(self, code: str, seconds: float = 60) -> Any:
+    def wait(self, code: str, seconds: float = 180) -> Any:
         """The value of an expression once it is true."""
         deadline = time.monotonic() + seconds
         while not (value := self.js(code)):

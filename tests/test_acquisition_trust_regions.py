@@ -101,6 +101,18 @@ def test_a_turned_sum_is_seen_along_its_own_axes(monkeypatch):
     assert correlation() < 0.985
 
 
+@pytest.mark.filterwarnings("error")
+def test_points_that_share_the_values_of_an_input_are_seen_along_axes():
+    """In a small region an integer has one value: an axis along it has no extent to be scaled by."""
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.random((60, 2)), np.full(60, 0.5)])
+    unknown = np.full(60, np.nan)
+    near = Nearby.fit(x, x[:, 0] ** 2 + x[:, 1], unknown, shares=(0.5,), rng=rng)
+    mean, deviation = near.function(x)
+    np.testing.assert_allclose(mean, x[:, 0] ** 2 + x[:, 1], atol=0.01)
+    assert np.all(np.isfinite(near.axes)) and np.all(np.isfinite(deviation))
+
+
 def test_paths_have_the_moments_of_the_posterior():
     model, _ = _local_model()
     t = np.random.default_rng(2).uniform(-1, 1, (20, 3))

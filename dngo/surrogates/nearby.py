@@ -90,7 +90,8 @@ class Nearby:
         first = fit(axes, *start)
         turned = first.axes() if turn else None
         if turned is not None:
-            turned = turned / np.abs(t @ turned).max(axis=0)
+            extent = np.abs(t @ turned).max(axis=0)  # none where points share an input's value
+            turned = turned / np.where(extent > 1e-6, extent, 1.0)
             other = fit(turned, *start)
             # The axes were chosen by the same outcomes: half of log n for each angle (Schwarz 1978).
             angles = t.shape[1] * (t.shape[1] - 1) / 2

@@ -256,5 +256,6 @@ def inverse_cholesky(covariance: Array) -> Array:
         more = max(10 * jitter, 1e-12 * float(np.trace(covariance)) / n)
         covariance = covariance + (more - jitter) * np.eye(n)
         jitter = more
-    inverse, _ = lapack.dtrtri(np.tril(factor), lower=1)
-    return np.tril(inverse)
+    # Above the diagonal LAPACK leaves the zeros that it wrote there.
+    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+    return inverse

@@ -198,14 +198,17 @@ class _Bases(_Part):
     def at(self, z: Array) -> tuple[Array, Array, Array]:
         """z: (C, 1, D) -> means (C, H, S), variances (C, H), weights' covariances with it (C, H, D)."""
         if self.diagonal is not None:
-            self.covariance = self.diagonal[..., None] * np.eye(self.features_each)
-            self.diagonal = None
-        taken = (self.covariance @ z[:, 0, None, :, None])[..., 0]
+            taken = self.diagonal * z
+        else:
+            taken = (self.covariance @ z[:, 0, None, :, None])[..., 0]
         mean = (self.means @ z[:, 0, None, :, None])[..., 0]
         return mean, np.vecdot(taken, z), taken
 
     def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
         """z: (C, 1, D), taken: (C, H, D), surprise: (C, H, S), deviation: (C, H)."""
+        if self.diagonal is not None:
+            self.covariance = self.diagonal[..., None] * np.eye(self.features_each)
+            self.diagonal = None
         pushed = taken / deviation[..., None]
         self.means = self.means + surprise[..., None] * pushed[:, :, None, :]
         # One by one and in place, as all at once ask for as much memory again: twice as fast.

@@ -6,7 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
+import synthetic
+from mine import Mine
 from toy import Toy
+
+from dngo.study import Study
 
 HERE = Path(__file__).parent
 
@@ -49,3 +53,14 @@ def toy(tmp_path: Path):
         return Toy(tmp_path / "toy", iterations=iterations, batch_size=batch_size, sleep=sleep)
 
     return make
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Mine:
+    return Mine(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Study:
+    """80 points in four iterations."""
+    return synthetic.study(tmp_path_factory.mktemp("small"), iterations=3, size=20)

@@ -1,0 +1,88 @@
+"""An objective or a space that changes in mid-study: noticed, recorded, refused where that was asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mine import GOOD, Mine, ends
+
+from dngo.archive import iteration_attributes, verify
+from dngo.audit import audit, page
+from dngo.config import Objective
+from dngo.errors import UserError
+from dngo.evaluation.fingerprint import differences, fingerprint
+from dngo.report.data import View
+from dngo.report.health import same_objective
+from dngo.study import Study
+
+
+def evaluated(mine: Mine) -> Study:
+    """The study with its design in the archive."""
+    study = mine.study
+    assert study.begin() == ""
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    return study
+
+
+def test_an_objective_that_changes_is_noticed_once_and_recorded(mine: Mine) -> None:
+    mine.write()
+    study = evaluated(mine)
+    assert study.begin() == ""
+    mine.write(**{"objective.py": GOOD + "# another one"})
+    assert mine.study.changes() == ["objective.py has another content"]
+    assert mine.study.begin() == "objective.py has another content"
+    assert mine.study.begin() == "", "once"
+    study.journal.path.unlink()  # the archive knows it as well
+    assert mine.study.begin() == "objective.py has another content"
+    mine.write('{command: "{python} -u objective.py"}', **{"objective.py": GOOD + "# another one"})
+    (words,) = mine.study.changes()
+    assert words.startswith("objective.command was '{python} objective.py' and is '{python} -u")
+    study = mine.study
+    study.fit(1, study.folder / "surrogate.h5")
+    study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
+    study.evaluate(1, 0, study.folder / "chunk.json")
+    study.merge(1, study.folder / "receipt.json")
+    made = [json.loads(iteration_attributes(study.archive, t)["merged"]) for t in (0, 1)]
+    assert made[0]["objective"]["command"] == "{python} objective.py"
+    assert len({one["objective"]["files"]["objective.py"] for one in made}) == 2
+    assert verify(study.archive) == []
+    (check,) = same_objective(View.of(study.archive))
+    assert "changed by iteration 1" in check.finding
+    assert "{python} -u objective.py; objective.py: " in page(audit(study.archive, "1-0"))
+
+
+def test_strict_refuses_what_is_not_the_same(mine: Mine, capsys) -> None:
+    mine.write('{command: "{python} objective.py", strict: true}')
+    evaluated(mine)
+    mine.write('{command: "{python} objective.py", strict: true}', **{"objective.py": GOOD + "#"})
+    assert mine.dngo("check") == 1
+    assert "objective.strict: the objective is not what was" in capsys.readouterr().err
+    for stage in (mine.study.begin, lambda: mine.study.evaluate(0, 0, mine.folder / "none")):
+        with pytest.raises(UserError, match="Put it back, or set"):
+            stage()
+    mine.write('{command: "{python} objective.py", strict: true}')
+    assert mine.study.begin() == ""
+
+
+def test_an_archive_that_knows_no_objective_warns_of_nothing() -> None:
+    now = fingerprint(Objective(command="true"))
+    assert differences({}, now) == []
+    assert differences(now, now) == []
+
+
+def test_check_refuses_what_a_run_refuses_and_names_the_way_on(mine: Mine, capsys) -> None:
+    mine.write()
+    evaluated(mine)
+    assert mine.dngo("check") == 0
+    assert "Has begun: results/mine/archive.h5 holds 8 evaluations" in capsys.readouterr().out
+    path = mine.folder / "my.yaml"
+    path.write_text(
+        path.read_text().replace("x: {type: float, low: 0", "x: {type: float, low: 0.1")
+    )
+    assert mine.dngo("check") == 1
+    said = capsys.readouterr().err
+    assert "space.x.low was 0.0 and is 0.1" in said
+    assert "dngo fork results/mine/archive.h5 --config" in said

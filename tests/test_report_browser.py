@@ -1,0 +1,176 @@
+"""The report in a real browser: every figure of 2,500 points, and a study that it follows."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic
+from browser import Browser
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+
+from dngo import archive
+from dngo.config import load
+from dngo.report.figures import FIGURES
+from dngo.report.page import write_report
+from dngo.report.serve import Server
+from dngo.study import Study
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> tuple[Study, Path, float]:
+    """2,500 points, their report, and the CPU seconds it took."""
+    study = synthetic.study(tmp_path_factory.mktemp("large"), iterations=24, size=100)
+    folder = study.folder / "report"
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    write_report(
+        study,
+        summary=folder / "summary.txt",
+        page=folder / "report.html",
+        scores=folder / "scores.csv",
+    )
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return study, folder / "report.html", seconds
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.driver.quit()
+
+
+def test_a_report_of_2500_points_is_quick_and_small(large) -> None:
+    _, path, seconds = large
+    assert seconds < 10
+    assert path.stat().st_size < 5e6
+
+
+def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, browser) -> None:
+    _, path, _ = large
+    browser.open(path.as_uri())
+    names = browser.draw_everything()
+    assert len(names) == len(FIGURES) - 1
+    for name in names:
+        div = f"document.getElementById('figure-{name}')"
+        assert browser.js(f"{div}.dataset.state") == "drawn", name
+        # What was drawn is what was sent, not an empty frame.
+        assert browser.js(
+            f"{div}.querySelectorAll('.trace, .hm, .points path, canvas, .parcoords').length"
+        ), name
+    assert browser.js("window.hacked") is None
+    assert browser.complaints() == []
+    assert {url for url in browser.requests() if not url.startswith(("blob:", "data:"))} == {
+        path.as_uri()
+    }
+
+
+def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
+    study, path, _ = large
+    browser.open(path.as_uri())
+    browser.js("document.getElementById('progress').scrollIntoView()")  # drawn once it is near
+    browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
+    dot = browser.driver.find_elements(By.CSS_SELECTOR, "#figure-progress .points path")[150]
+    ActionChains(browser.driver).move_to_element(dot).perform()
+    label = browser.wait("document.querySelector('#figure-progress .hovertext')?.textContent")
+    assert re.search(r"\d+-\d+", label)
+    ActionChains(browser.driver).click(dot).perform()
+    browser.wait("!document.getElementById('detail').hidden")
+    title = browser.js("document.querySelector('#detail h2').textContent")
+    assert re.fullmatch(r"Proposal \d+-\d+", title)
+    detail = browser.driver.find_element(By.ID, "detail").text
+    assert f"dngo audit {study.archive} --proposal" in detail and "found as" in detail
+
+    browser.js("document.getElementById('close').click()")
+    browser.js("document.getElementById('points').scrollIntoView()")
+    browser.wait("document.getElementById('table').dataset.state === 'drawn'")
+    assert browser.js("document.getElementById('found').textContent") == "2,500 of 2,500 points"
+    ok = int(np.sum(archive.read_table(study.archive).status == "ok"))
+    filters = browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-header-filter input")
+    filters[1].send_keys("ok")
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{ok:,} of')")
+    filters[2].send_keys("<0.5")
+    table = archive.read_table(study.archive)
+    low = int(np.sum((table.status == "ok") & (table.objective < 0.5)))
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{low:,} of')")
+    browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-row")[0].click()
+    browser.wait("!document.getElementById('detail').hidden")
+    assert browser.complaints() == []
+
+
+# ---- live ---------------------------------------------------------------------------------------
+
+
+def ask(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_serve_answers_this_machine_and_gives_no_file_away(small: Study, browser) -> None:
+    server = Server(small, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        assert server.server_address[0] == "127.0.0.1"
+        assert "Health" in ask(server.address)[1]
+        status = json.loads(ask(f"{server.address}status.json")[1])
+        assert status["version"] and "Evaluations  80" in status["text"]
+        assert "Why it was proposed" in ask(f"{server.address}audit/1-3")[1]
+        for path in ("../archive.h5", "..%2farchive.h5", "archive.h5", "etc/passwd", "audit/../x"):
+            assert ask(server.address + path)[0] == 404, path
+        assert ask(f"{server.address}audit/99-0")[0] == 404
+        assert ask(server.address, Host="example.org")[0] == 403
+        browser.open(server.address)
+        text = browser.wait("document.getElementById('live').textContent")
+        assert "Evaluations  80" in text
+        assert browser.complaints() == []
+        assert all(u.startswith((server.address, "blob:", "data:")) for u in browser.requests())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
+    study = toy(iterations=1, batch_size=4, sleep=0.5)
+    server = Server(
+        Study(load([study.folder / "config.yaml"], {"results": str(study.folder / "results")})), 0
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser.open(server.address)
+    assert "Nothing is in the archive yet" in browser.js("document.body.textContent")
+    process = study.start("--cores", "2")
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "dngo", "watch", "--interval", "0.2"],
+        cwd=study.folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    lines = watch.communicate(timeout=60)[0].splitlines()
+    assert watch.returncode == 0
+    assert any("of 8 evaluated" in line and "0 of them merged" in line for line in lines)
+    assert re.match(r"12 evaluations, 12 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
+    assert "\x1b" not in "".join(lines)
+    # The page has refreshed itself: nobody typed or clicked.
+    browser.wait("document.querySelector('.headline').textContent.includes('12 evaluations')", 30)
+    browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
+    assert "12 evaluations" in ask(f"{server.address}")[1]
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,88 @@
+"""`dngo retry`: what a mistake has consumed is evaluated again, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mine import GOOD, Mine, ends
+
+from dngo import derive
+from dngo.archive import read_repeated, read_table, verify
+from dngo.batch import RAN
+from dngo.errors import UserError
+from dngo.replay import replay
+from dngo.retry import retry
+from dngo.study import Study
+
+
+def ran_through(study: Study) -> None:
+    """A run of all that is planned, stage by stage."""
+    study.begin()
+    for t in study.plan().iterations:
+        surrogate = study.folder / "surrogate.h5" if t else None
+        if surrogate:
+            study.fit(t, surrogate)
+        study.propose(t, surrogate, study.folder / "proposals.json")
+        ends(study, t, study.num_chunks(t))
+        study.merge(t, study.folder / "receipt.json")
+
+
+def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
+    """All iterations evaluated, all failed: as it was before runs stopped for that."""
+    mine.options["more"] = "stop: {failures: 0}"
+    mine.write(**{"objective.py": "import nowhere"})
+    ran_through(mine.study)
+    assert not mine.study.plan().iterations
+    with pytest.raises(
+        UserError, match="no message of the points that failed has 'else' in it; there"
+    ):
+        retry(mine.study, message="else")
+    assert len(retry(mine.study, since=1)) == 2
+    assert len(retry(mine.study, message="NOWHERE")) == 8, "those of the design; the others wait"
+    with pytest.raises(UserError, match="no point has failed there that is not retried already"):
+        retry(mine.study)
+    assert len(mine.study.plan().iterations) == 5, "ten points, in batches of two"
+    mine.write()
+    mine.options["more"] = ""
+    ran_through(mine.study)
+    study = mine.study
+    table = read_table(study.archive)
+    assert len(table) == 20 and verify(study.archive) == []
+    assert (table.status[:10] == "failed").all() and np.isin(table.status[10:], RAN).all()
+    assert len((mine.folder / "runs.txt").read_text().split()) == 10
+    assert read_repeated(study.archive) == {
+        f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)
+    }
+    # The model learns from what the points came to at last, and from nothing that was repeated.
+    known = derive._known(study.archive, study.config, 7, ())
+    assert (known.status == "lost").sum() == 10 and (known.status == "failed").sum() == 0
+    with pytest.raises(UserError, match="no point has failed"):
+        retry(study)
+
+
+def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(mine: Mine) -> None:
+    mine.options |= {"iterations": 3, "more": "stop: {failures: 0}"}
+    mine.write(
+        **{
+            "objective.py": GOOD.replace(
+                "p = json", "os.environ['DNGO_ID'][-1] in '37' and sys.exit('no')\np = json"
+            )
+        }
+    )
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    assert [e.origin["repeats"] for e in retry(study)] == ["0-3", "0-7"], "in flight, too"
+    study.merge(0, study.folder / "receipt.json")
+    study.fit(1, study.folder / "surrogate.h5")
+    batch = study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
+    assert [(p.source, p.origin["repeats"]) for p in batch.proposals] == [
+        ("retry", "0-3"),
+        ("retry", "0-7"),
+    ]
+    mine.write(**{"objective.py": "raise SystemExit('no')"})
+    ends(study, 1)
+    study.merge(1, study.folder / "receipt.json")
+    assert [e.origin["repeats"] for e in retry(study)] == ["1-0", "1-1"]
+    assert replay(study.archive, 1).verdict == "identical"

@@ -11,8 +11,8 @@ import venv
 import zipfile
 from pathlib import Path
 
-import psutil
 import pytest
+from test_workflow import kill_tree
 from toy import ROOT
 
 
@@ -90,8 +90,7 @@ def test_from_an_empty_folder_to_a_result_through_a_kill(python: Path, tmp_path:
     while not (tmp_path / "runs").exists():
         time.sleep(0.05)
         assert process.poll() is None
-    for member in [*psutil.Process(process.pid).children(recursive=True), process]:
-        member.kill()
+    kill_tree(process.pid)
     process.communicate()
     output = dngo(*run)
     assert "Best point, proposal" in output

@@ -31,7 +31,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from families import BOUNDED, FAMILIES, REPORTED_ON, TUNED_ON, bounded, drawn
+from families import BOUNDED, FAMILIES, NOISES, NOISY, REPORTED_ON, TUNED_ON, bounded, drawn, noisy
 from numpy.typing import NDArray
 from objectives import (
     Coco,
@@ -187,6 +187,10 @@ def find_problem(name: str) -> Problem:
         if match[4]:
             objective = bounded(objective, match[4], k, seed, int(match[5]))
         return Problem(box(k, 0, 1), _plain(objective), 0.0)
+    if match := re.fullmatch(rf"{family}(\d+)s(\d+)({'|'.join(NOISES)})", name):
+        k = int(match[2])
+        objective = drawn(match[1], k, int(match[3]))
+        return Problem(box(k, 0, 1), noisy(objective, match[4], k), 0.0, truth=objective)
     if match := re.fullmatch(r"(mixint|noisy)(\d+)d(\d+)i(\d+)", name):
         coco = Coco(f"bbob-{match[1]}", int(match[2]), int(match[3]), int(match[4]))
         truth = coco.median if match[1] == "noisy" else None
@@ -195,7 +199,7 @@ def find_problem(name: str) -> Problem:
     if match is None:
         raise ValueError(
             f"{name}: no such problem; there are {', '.join(PROBLEMS)}, bbob8d10i5, waves5s0, "
-            "bowl2s1waves20, mixint3d10i5 and noisy107d10i5"
+            "bowl2s1waves20, bowl5s0even, mixint3d10i5 and noisy107d10i5"
         )
     number, k, instance = int(match[1]), int(match[2]), int(match[3] or 1)
     if not 1 <= number <= 24 or k < 2:
@@ -205,7 +209,12 @@ def find_problem(name: str) -> Problem:
 
 def find_problems(names: list[str]) -> dict[str, Problem]:
     """Problems by name, all of them without any; ValueError if one is not known."""
-    sets = {"tuning": TUNED_ON, "bounded": BOUNDED, "reporting": REPORTED_ON}
+    sets = {
+        "tuning": TUNED_ON,
+        "bounded": BOUNDED,
+        "noisy": NOISY,
+        "reporting": REPORTED_ON,
+    }
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]
     return {name: find_problem(name) for name in every}
 
@@ -260,8 +269,8 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
         if problem.truth:
             # As `dngo best --by model` does.
             x, u = problem.space.encode(result.v), problem.space.unit(result.v)
-            rows, mean, _ = around_the_best(u, x, result.y, np.full(len(x), np.nan))
-            result.recommended = result.v[rows[np.argmin(mean)]]
+            rows, mean, std = around_the_best(u, x, result.y, np.full(len(x), np.nan))
+            result.recommended = result.v[rows[np.argmin(mean + std)]]
         return result
 
     return run

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
+NoisyFunction = Callable[[Array, np.random.Generator], Array]
 
 TUNED_ON = tuple(
     f"{family}{k}s{seed}"
@@ -35,6 +36,13 @@ BOUNDED = (
     "waves4s6waves10",
     "ripples2s7waves30",
     "bowl5s8waves20",
+)
+# And under noise, of a kind of its own for each seed (`NOISES`).
+NOISY = tuple(
+    f"{family}{k}s{seed}{noise}"
+    for k in (5, 10)
+    for seed, noise in enumerate(("proportional", "even", "heavy"))
+    for family in ("bowl", "peaks", "ripples", "valley", "sector", "fractal")
 )
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
@@ -183,6 +191,31 @@ def bounded(objective: Function, family: str, k: int, seed: int, percent: int) -
     second = drawn(family, k, seed + 10)
     level = np.percentile(second(np.random.default_rng(0).random((4096, k))), percent)
     return lambda u: np.where(second(u) <= level, objective(u), np.nan)
+
+
+def noisy(objective: Function, noise: str, k: int) -> NoisyFunction:
+    """The objective, 0 or more, as it is observed with noise of this kind."""
+    some = objective(np.random.default_rng(0).random((4096, k)))
+    return lambda u, rng: NOISES[noise](objective(u), float(some.std()), rng)
+
+
+def proportional(y: Array, deviation: float, rng: np.random.Generator) -> Array:
+    """Multiplied by log-normal numbers, whose median is 1."""
+    return y * np.exp(rng.standard_normal(len(y)))
+
+
+def even(y: Array, deviation: float, rng: np.random.Generator) -> Array:
+    """Normal, of a fifth of the function's deviation."""
+    return y + 0.2 * deviation * rng.standard_normal(len(y))
+
+
+def heavy(y: Array, deviation: float, rng: np.random.Generator) -> Array:
+    """Cauchy, of a fiftieth of the function's deviation, in one outcome of five."""
+    struck = rng.random(len(y)) < 0.2
+    return y + 0.02 * deviation * struck * rng.standard_cauchy(len(y))
+
+
+NOISES = {"proportional": proportional, "even": even, "heavy": heavy}
 
 
 def pocket(k: int, rng: np.random.Generator) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
@@ -159,6 +159,47 @@ class TargetScale:
         bent = (self.power - 1.0) * np.sign(c) * np.log1p(np.abs(c))
         constant = np.log(self.spread) + np.log(self.scale)
         return np.asarray(bent - np.log1p(beyond) - constant)
+
+
+@dataclass(frozen=True)
+class LogScale(TargetScale):
+    """The same of the logarithm of the objective's height above a floor: of outcomes that noise
+    multiplies, as a spread in proportion to the height is the same everywhere then.
+
+    floor: below the lowest value, by a share of what the median lies above that. unit: the latter.
+    """
+
+    floor: float = 0.0
+    unit: float = 1.0
+
+    # How far the floor is under the lowest value. Nearby processes rank points as well with a tenth,
+    # and less well with the whole (benchmarks/README.md, noise).
+    BELOW: ClassVar[float] = 0.3
+
+    @classmethod
+    def fit(cls, y: Array, power: float = 1.0) -> LogScale:
+        lowest = float(np.min(y))
+        unit = float(np.median(y)) - lowest
+        unit = unit if unit > 1e-12 * abs(lowest) else max(1.0, abs(lowest))
+        floor = lowest - cls.BELOW * unit
+        inner = TargetScale.fit(np.log((y - floor) / unit), power)
+        return cls(
+            **{one.name: getattr(inner, one.name) for one in fields(inner)}, floor=floor, unit=unit
+        )
+
+    def to_model(self, y: Array) -> Array:
+        return super().to_model(np.log(self._height(y)))
+
+    def to_objective(self, t: Array) -> Array:
+        # No height that is observed comes near the bound, which keeps exp from overflowing.
+        return self.floor + self.unit * np.exp(np.minimum(super().to_objective(t), 600.0))
+
+    def log_slope(self, y: Array) -> Array:
+        height = self._height(y)
+        return super().log_slope(np.log(height)) - np.log(height * self.unit)
+
+    def _height(self, y: Array) -> Array:
+        return np.maximum((y - self.floor) / self.unit, 1e-300)
 
 
 def _bend(z: Array, power: float) -> Array:

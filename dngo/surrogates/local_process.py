@@ -74,11 +74,14 @@ class LocalProcess(GaussianProcess):
     """A process of one sample, on inputs in about [-1, 1]^d. It is never stored.
 
     signal: (1,) variance of the Matern part. additive: (harmonics,) variances of the series' parts,
-    over all inputs. quadratic: variance of the quadratics, 0 without any.
+    over all inputs. quadratic: variance of the quadratics, 0 without any. reported: (n,) what the noise
+    alone is multiplied by. error: variance beside the noise's, relative to the height.
     """
 
     additive: Array = field(default_factory=lambda: np.empty(0))
     quadratic: float = 0.0
+    reported: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    error: float = 0.0
 
     @classmethod
     def fit(
@@ -130,6 +133,8 @@ class LocalProcess(GaussianProcess):
             additive=additive * spectrum(length),
             quadratic=float(quadratic) if d <= RULES.most_quadratic else 0.0,
             relative_noise=relative + error / noise * height**2,
+            reported=relative,
+            error=float(error),
         )
 
     @property
@@ -137,6 +142,21 @@ class LocalProcess(GaussianProcess):
         """Log density of the targets given the hyperparameters, but for a constant."""
         (reduction,), (readout,) = self.reduction, self.readout
         return float(np.log(np.diag(reduction)).sum() - 0.5 * readout @ readout)
+
+    def evidence_by_mean(self) -> float:
+        """The same, with the error in proportion to the heights of the mean.
+
+        An error by an outcome's own height makes every high outcome likely: it is good for finding a
+        minimum, and says nothing of whether the noise is in proportion.
+        """
+        mean = self.latent(self.features(self.x))[0][0]
+        height = np.maximum(mean - np.quantile(self.targets, RULES.low), 0.0)
+        covariance = self.covariance(self.x, self.x)[0]
+        covariance[np.diag_indices(len(mean))] += (
+            self.noise[0] * self.reported + self.error * height**2
+        )
+        solved = Solved.of(covariance, self.targets)
+        return -np.inf if solved is None else -0.5 * (solved.misfit + solved.log_det)
 
     def axes(self) -> Array | None:
         """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).

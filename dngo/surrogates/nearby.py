@@ -7,6 +7,9 @@ guide (`benchmarks/recommended.py`; benchmarks/README.md, noise).
 What varies along directions of its own is seen along these: a quadratic fitted to the points has axes,
 and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a plain
 one, and a turned valley has a length along it and one across.
+
+Outcomes that noise multiplies are seen by their logarithms, where they are likelier so. Seen as they are,
+what is low by luck looks certain, and what is high tells nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dngo.surrogates.data import TargetScale
+from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import ReportedNoise
@@ -29,12 +32,14 @@ class NearbyRules:
 
     points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
     tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
-    measured. shares: of the additive part, where the fits start.
+    measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
+    targets' variance, from which on logarithms are tried, and luck is told from worth. Not measured.
     """
 
     points: int = 400
     least: int = 6
     shares: tuple[float, ...] = (0.5, 0.95)
+    noisy: float = 0.01
 
 
 RULES = NearbyRules()
@@ -75,30 +80,46 @@ class Nearby:
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
-        scale = TargetScale.fit(y)
-        reported = ReportedNoise.of((noise * np.exp(scale.log_slope(y))) ** 2)
-        relative = None if reported is None else reported.relative
-        t, targets = (x - middle) / reach, scale.to_model(y)
+        t = (x - middle) / reach
         start, *others = zip(shares, rng.spawn(len(shares)), strict=True)
 
-        def fit(axes: Array, share: float, stream: np.random.Generator) -> LocalProcess:
+        def fit(
+            scale: TargetScale, axes: Array, share: float, stream: np.random.Generator
+        ) -> LocalProcess:
+            reported = ReportedNoise.of((noise * np.exp(scale.log_slope(y))) ** 2)
             return LocalProcess.fit(
-                t @ axes, targets, rng=stream, share=share, relative_noise=relative
+                t @ axes,
+                scale.to_model(y),
+                rng=stream,
+                share=share,
+                relative_noise=None if reported is None else reported.relative,
             )
 
-        axes = np.eye(x.shape[1])
-        first = fit(axes, *start)
+        scale, axes = TargetScale.fit(y), np.eye(x.shape[1])
+        first = fit(scale, axes, *start)
+        if first.noise_of_rows(0).mean() > RULES.noisy:
+            # Two more numbers are fitted: half of log n for each (Schwarz 1978).
+            log_scale, price = LogScale.fit(y), np.log(len(y))
+            other = fit(log_scale, axes, start[0], *start[1].spawn(1))
+            gain = other.evidence_by_mean() - first.evidence_by_mean()
+            if gain + np.sum(log_scale.log_slope(y) - scale.log_slope(y)) > price:
+                scale, first = log_scale, other
         turned = first.axes() if turn else None
         if turned is not None:
             extent = np.abs(t @ turned).max(axis=0)  # none where points share an input's value
             turned = turned / np.where(extent > 1e-6, extent, 1.0)
-            other = fit(turned, *start)
-            # The axes were chosen by the same outcomes: half of log n for each angle (Schwarz 1978).
+            other = fit(scale, turned, *start)
+            # The axes were chosen by the same outcomes: half of log n for each angle.
             angles = t.shape[1] * (t.shape[1] - 1) / 2
             if other.log_evidence - 0.5 * angles * np.log(len(t)) > first.log_evidence:
                 axes, first = turned, other
-        models = (first, *(fit(axes, *one) for one in others))
+        models = (first, *(fit(scale, axes, *one) for one in others))
         return cls(middle, reach, axes, scale, models)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether outcomes differ from the function by more than a little."""
+        return float(self.models[0].noise[0]) > RULES.noisy
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
@@ -109,13 +130,17 @@ class Nearby:
         free = np.abs(((x - self.middle) / self.reach) @ self.axes) < EDGE
         return (by_input * free) @ self.axes.T / self.reach
 
-    def function(self, x: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""
+    def targets(self, x: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the function at x (n, d), as the processes see it: two (n,)."""
         t = self.inputs(x)
         each = [model.latent(model.features(t)) for model in self.models]
         means, variances = (np.array([one[i][0] for one in each]) for i in (0, 1))
         mean = means.mean(axis=0)
-        deviation = np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+        return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+
+    def function(self, x: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""
+        mean, deviation = self.targets(x)
         high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
         return self.scale.to_objective(mean), 0.5 * (high - low)
 
@@ -138,7 +163,7 @@ def around_the_best(
             rng = np.random.default_rng(0)
             near = Nearby.fit(x[rows], y[rows], noise[rows], shares=rules.shares, rng=rng)
             mean, deviation = near.function(x[rows])
-            best = int(rows[np.argmin(mean)])
+            best = int(rows[np.argmin(mean + deviation)])
             if before >= 0 or best == centre:
                 return rows, mean, deviation
             centre, before = best, centre

@@ -1,0 +1,80 @@
+"""Laws of what the points around the best one teach under noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from dngo.surrogates.data import LogScale, TargetScale
+from dngo.surrogates.nearby import Nearby
+
+UNKNOWN = np.full(120, np.nan)
+
+
+def _bowl(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points (120, 3), a bowl's values there, and standard normal numbers."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((120, 3))
+    return x, 10 * ((x - 0.4) ** 2).sum(axis=1) + 0.1, rng.standard_normal(120)
+
+
+def _fit(x: np.ndarray, y: np.ndarray, noise: np.ndarray = UNKNOWN) -> Nearby:
+    return Nearby.fit(x, y, noise, shares=(0.5,), rng=np.random.default_rng(1))
+
+
+def test_the_logarithmic_scale_has_an_inverse_and_a_slope():
+    y = np.random.default_rng(0).lognormal(size=50) - 3.0
+    scale = LogScale.fit(y)
+    np.testing.assert_allclose(scale.to_objective(scale.to_model(y)), y, rtol=1e-12)
+    step = 1e-6
+    slope = (scale.to_model(y + step) - scale.to_model(y - step)) / (2 * step)
+    np.testing.assert_allclose(scale.log_slope(y), np.log(slope), atol=1e-6)
+    assert np.isfinite(scale.to_objective(np.array([-1e6, 1e6]))).all()
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e6, 0.0), (1e-6, 3.0), (2.0, -40.0)])
+def test_the_logarithmic_scale_heeds_no_unit_and_no_zero(factor: float, shift: float):
+    y = np.random.default_rng(0).lognormal(size=50)
+    moved = factor * y + shift
+    found = LogScale.fit(moved).to_model(moved)
+    np.testing.assert_allclose(found, LogScale.fit(y).to_model(y), rtol=1e-6, atol=1e-6)
+
+
+def test_one_value_has_a_logarithmic_scale_too():
+    scale = LogScale.fit(np.full(7, 3.0))
+    assert np.isfinite(scale.to_model(np.full(7, 3.0))).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outcomes_that_noise_multiplies_are_seen_by_their_logarithms_and_no_others(seed: int):
+    x, bowl, normal = _bowl(seed)
+    assert isinstance(_fit(x, bowl * np.exp(normal)).scale, LogScale)
+    assert not isinstance(_fit(x, bowl + 0.5 * normal).scale, LogScale)
+    assert not isinstance(_fit(x, bowl).scale, LogScale)
+    assert _fit(x, bowl + 0.5 * normal).is_noisy and not _fit(x, bowl).is_noisy
+
+
+def test_by_logarithms_the_function_is_known_better(monkeypatch):
+    def ranks() -> float:
+        found = []
+        for seed in range(6):
+            x, bowl, normal = _bowl(seed)
+            fresh, truth, _ = _bowl(seed + 10)
+            mean, _ = _fit(x, bowl * np.exp(normal)).targets(fresh)
+            found.append(spearmanr(mean, truth)[0])
+        return float(np.mean(found))
+
+    by_logarithms = ranks()
+    monkeypatch.setattr(LogScale, "fit", TargetScale.fit)
+    assert by_logarithms > ranks() + 0.05
+
+
+def test_reported_noise_is_heeded_on_both_scales():
+    x, bowl, normal = _bowl()
+    y = bowl * np.exp(normal)
+    reported = bowl.copy()  # of its deviation, to first order
+    reported[0] *= 1e3
+    near = _fit(x, y, reported)
+    noise = near.models[0].noise_of_rows(0)
+    assert noise[0] > 100 * np.median(noise)

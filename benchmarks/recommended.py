@@ -4,7 +4,8 @@
 
 100 Sobol points and batches of 100 by trust regions alone; then what each of three ways takes for the best
 of the points, by the function without its noise: the lowest outcome, the lowest mean of the default
-surrogate, and the lowest mean of the process that `dngo best --by model` asks. Needs `coco-experiment`.
+surrogate, and the lowest sum of mean and deviation of the process that `dngo best --by model` asks. Needs
+`coco-experiment`.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def main() -> None:
         data = TrainingData(x=x, y=run.y, constraints={"completed": np.ones(len(x))})
         model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([0, 2]))
         mean, _ = model.function(x, np.full(len(x), np.nan))
-        rows, nearby, _ = around_the_best(
+        rows, nearby, std = around_the_best(
             problem.space.unit(run.v), x, run.y, np.full(len(x), np.nan)
         )
-        best = [np.argmin(run.y), np.argmin(mean), rows[np.argmin(nearby)]]
+        best = [np.argmin(run.y), np.argmin(mean), rows[np.argmin(nearby + std)]]
         assert problem.truth is not None
         values = problem.truth(run.v[best])
         found.append(values)

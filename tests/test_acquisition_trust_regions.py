@@ -16,7 +16,7 @@ from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages import trust_regions
-from dngo.acquisition.stages.trust_regions import LocalSearch, Penalty, TrustRegions
+from dngo.acquisition.stages.trust_regions import LocalSearch, Penalty, RegionModel, TrustRegions
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import LocalLikelihood, LocalProcess, heights
@@ -198,6 +198,27 @@ def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
     assert found[1].half <= 0.5 * gap
     for each, end in zip(found, ends, strict=True):
         assert distances(u[[each.centre]], end[None])[0, 0] < 0.1
+
+
+def test_a_lucky_outcome_does_not_hold_the_region_where_outcomes_are_noisy():
+    """It is taken for what the points around it are; without noise the lowest is the centre."""
+    space, search, held, moved = cube(3), LocalSearch(), [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        v = rng.random((120, 3))
+        truth = 10 * ((v - 0.3) ** 2).sum(axis=1)
+        for y in (truth + 2.0 * rng.standard_normal(120), truth):
+            history = History(v, y, iteration=np.repeat(np.arange(6), 20))
+            lowest = Region(int(np.argmin(y)), 0.1)
+            model = RegionModel.fit(space, history, lowest, rng, search, (0.5,))
+            found = model.where_believed(history, block=10)
+            if y is truth:
+                assert found is model
+            else:
+                held.append(truth[lowest.centre])
+                moved.append(truth[found.region.centre])
+                assert (np.abs(found.v - found.centre) <= found.region.half + 1e-12).all()
+    assert np.mean(moved) < 0.5 * np.mean(held)
 
 
 def test_local_picks_are_more_where_they_have_paid():

@@ -57,7 +57,7 @@ def test_under_noise_the_surrogate_names_better_points_than_luck_does() -> None:
 def test_the_best_are_ranked_and_written(tmp_path: Path, capsys, by: str) -> None:
     path = str(ARCHIVES / "v1-auto.h5")
     top = dngo.open(path).top(3, by)
-    value = [one.objective if by == "observed" else one.mean for one in top]
+    value = [one.objective if by == "observed" else one.mean + one.std for one in top]
     assert value == sorted(value) and len({one.id for one in top}) == 3
     words = ["best", path, "--by", by, "--top", "3", "--output", str(tmp_path / "best")]
     assert main(words) == 0
@@ -95,11 +95,13 @@ def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> No
     y = truth.copy()
     y[150] = truth.min() - 5.0  # by luck alone
     rows, mean, deviation = around_the_best(u, u, y, np.full(len(u), np.nan))
-    best = rows[np.argmin(mean)]
+    best = rows[np.argmin(mean + deviation)]
     assert truth[best] <= np.quantile(truth, 0.02)
     assert best != 150 and (deviation > 0).all()
-    exact, mean, _ = around_the_best(u, u, truth, np.full(len(u), np.nan))
-    assert exact[np.argmin(mean)] == np.argmin(truth), "without noise the best seen is the best"
+    exact, mean, deviation = around_the_best(u, u, truth, np.full(len(u), np.nan))
+    assert exact[np.argmin(mean + deviation)] == np.argmin(truth), (
+        "without noise the best seen is the best"
+    )
 
 
 def test_the_surrogate_s_ranking_begins_with_the_points_around_the_best() -> None:
@@ -114,7 +116,7 @@ def test_the_surrogate_s_ranking_begins_with_the_points_around_the_best() -> Non
     assert np.array_equal(view.expected[1][ok[rows]], std)
     # As if fewer had been looked at, and these were expected to be worse than all others.
     again, few = View.of(ARCHIVES / "v1-auto.h5"), ok[rows[:5]]
-    again.__dict__["_around_the_best"] = few, np.arange(5) + 2 * np.abs(mean).max(), std[:5]
+    again.__dict__["_around_the_best"] = few, np.arange(5) + 2 * np.abs(mean).max(), np.zeros(5)
     good = few[again.expected[2][few] >= 0.5]
     assert again.ranking("model")[: len(good)].tolist() == good.tolist()
 

@@ -19,7 +19,8 @@ def register(commands: Any) -> None:
     command.add_argument(
         "--by",
         choices=("observed", "model"),
-        help="by the outcome, or by what the surrogate expects, which heeds noise; default: both",
+        help="by the outcome, or by what the surrogate expects and a deviation less, which heeds noise;"
+        " default: both",
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument(

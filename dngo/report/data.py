@@ -162,9 +162,10 @@ class View:
         """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
 
         Of a point that was evaluated several times the row of its best outcome alone. The model
-        heeds noise: the luckiest outcome need not be the best point. It ranks the rows that are
-        feasible with a probability of at least one half, and first those near the best one, where it
-        sees most.
+        heeds noise: the luckiest outcome need not be the best point, nor need the lowest of many means,
+        so that a row counts for what it is expected to be and a deviation more. Ranked are the rows that
+        are feasible with a probability of at least one half, and first those near the best one, where
+        the model sees most.
         """
         rows = np.flatnonzero(self.ok)
         rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
@@ -172,10 +173,10 @@ class View:
         rows = rows[np.sort(first)]
         if by == "observed":
             return rows
-        mean, _, feasibility = self.expected
+        mean, std, feasibility = self.expected
         rows = rows[(feasibility[rows] >= 0.5) & np.isfinite(mean[rows])]
         far = ~np.isin(rows, self._around_the_best[0])
-        return rows[np.lexsort((self.sign * mean[rows], far))]
+        return rows[np.lexsort((self.sign * mean[rows] + std[rows], far))]
 
     def outcomes(self, row: int) -> np.ndarray:
         """The objective of each ok evaluation of a row's point, that row's among them."""

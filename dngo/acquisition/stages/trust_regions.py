@@ -21,6 +21,7 @@ from dngo.acquisition.history import History
 from dngo.acquisition.minima import Box, Descent, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
+from dngo.acquisition.regions import region as replayed
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
@@ -29,7 +30,7 @@ from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,9 @@ class TrustRegions:
             left = size - len(picked)
             shares = search.additive_shares[: 1 if picked else None]
             local = RegionModel.fit(space, history, region, rng, search, shares)
-            points, gains = local.search(region, min(left, search.most_functions), rng, penalty)
+            if not picked:
+                local = local.where_believed(history, block)
+            points, gains = local.search(min(left, search.most_functions), rng, penalty)
             # Functions that promise nothing here are most of them better spent elsewhere; beside a
             # point that is taken a function may have nothing to offer, either.
             least = rules.improved * scale.spread * scale.scale
@@ -187,10 +190,13 @@ class TrustRegions:
 class RegionModel:
     """The models of a region, ready to be searched.
 
-    v: (n, k) the evaluated points in it. centre: (1, k) natural values.
+    rows: (n,) of the evaluated points that the models were fitted to. v: (m, k) those in the region.
+    centre: (1, k) natural values.
     """
 
     space: Space
+    region: Region
+    rows: Rows
     v: Array
     centre: Array
     near: Nearby
@@ -224,13 +230,40 @@ class RegionModel:
             turn=len(shares) > 1,
             rng=rng,
         )
-        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
-        centre = history.v[[region.centre]]
-        return cls(space, v[inside], centre, near, rules)
+        return cls.around(space, history, region, rows, near, rules)
 
-    def search(
-        self, region: Region, count: int, rng: np.random.Generator, penalty: Penalty
-    ) -> tuple[Array, Array]:
+    @classmethod
+    def around(
+        cls,
+        space: Space,
+        history: History,
+        region: Region,
+        rows: Rows,
+        near: Nearby,
+        rules: LocalSearch,
+    ) -> RegionModel:
+        """The same models, fitted to these rows, in this region."""
+        u, v = space.unit(history.v), history.v
+        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
+        return cls(space, region, rows, v[rows[inside]], v[[region.centre]], near, rules)
+
+    def where_believed(self, history: History, block: int) -> RegionModel:
+        """In the region that there would be, had every outcome been what the models take it for.
+
+        Where outcomes are noisy, the lowest is luck: nothing in its region is as low again, the region
+        shrinks, and the search stays where it is. A deviation is added to the mean, as the lowest of
+        many means is a lucky one, too.
+        """
+        if not self.near.is_noisy:
+            return self
+        rows = np.sort(self.rows)
+        mean, deviation = self.near.targets(self.space.encode(history.v[rows]))
+        u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
+        found, _, _ = replayed(u, mean + deviation, batch, block)
+        region = Region(int(rows[found.centre]), found.half)
+        return self.around(self.space, history, region, self.rows, self.near, self.rules)
+
+    def search(self, count: int, rng: np.random.Generator, penalty: Penalty) -> tuple[Array, Array]:
         """Good points of `count` drawn functions, in the region or some in the whole space.
 
         penalty: added to the functions. Returns v (count, m, k), best
@@ -240,7 +273,7 @@ class RegionModel:
         wide = count // self.rules.wide_every
         found = [
             self._search_box(half, number, rng, penalty)
-            for half, number in ((region.half, count - wide), (1.0, wide))
+            for half, number in ((self.region.half, count - wide), (1.0, wide))
             if number > 0
         ]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))

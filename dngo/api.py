@@ -196,8 +196,8 @@ class Session:
         """The best evaluated point: by its outcome, or by what the latest model expects there.
 
         The model heeds noise: of the points that are feasible with a probability of at least one
-        half, the one that is best a deviation short of its mean: the best of many means is a lucky
-        one, too. Raises UserError if there is none.
+        half, the one whose mean is best when it is made worse by a deviation: the best of many means
+        is a lucky one, too. Raises UserError if there is none.
         """
         return self.top(1, by)[0]
 

@@ -19,7 +19,7 @@ def register(commands: Any) -> None:
     command.add_argument(
         "--by",
         choices=("observed", "model"),
-        help="by the outcome, or by what the surrogate expects and a deviation less, which heeds noise;"
+        help="by the outcome, or by what the surrogate expects, a deviation worse, which heeds noise;"
         " default: both",
     )
     command.add_argument("--json", action="store_true", help="print JSON")

@@ -78,3 +78,11 @@ def test_reported_noise_is_heeded_on_both_scales():
     near = _fit(x, y, reported)
     noise = near.models[0].noise_of_rows(0)
     assert noise[0] > 100 * np.median(noise)
+
+
+def test_at_its_own_rows_a_process_says_what_it_says_of_their_points():
+    x, bowl, normal = _bowl()
+    for y in (bowl + 0.5 * normal, bowl * np.exp(normal), bowl):
+        near = _fit(x, y)
+        for found, expected in zip(near.at_rows(), near.targets(x), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)

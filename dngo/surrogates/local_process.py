@@ -12,7 +12,7 @@ decides how much of each there is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -149,14 +149,21 @@ class LocalProcess(GaussianProcess):
         An error by an outcome's own height makes every high outcome likely: it is good for finding a
         minimum, and says nothing of whether the noise is in proportion.
         """
-        mean = self.latent(self.features(self.x))[0][0]
+        mean, _ = self.at_rows()
         height = np.maximum(mean - np.quantile(self.targets, RULES.low), 0.0)
-        covariance = self.covariance(self.x, self.x)[0]
-        covariance[np.diag_indices(len(mean))] += (
-            self.noise[0] * self.reported + self.error * height**2
-        )
-        solved = Solved.of(covariance, self.targets)
-        return -np.inf if solved is None else -0.5 * (solved.misfit + solved.log_det)
+        relative = self.reported + self.error / self.noise[0] * height**2
+        return replace(self, relative_noise=relative).log_evidence
+
+    def at_rows(self) -> tuple[Array, Array]:
+        """Mean and variance of the function at the rows that it is conditioned on: two (n,).
+
+        Without a new covariance: with noise N they are y - N K^-1 y and N - N K^-1 N.
+        """
+        (reduction,), (readout,) = self.reduction, self.readout
+        noise = self.noise_of_rows(0)
+        mean = self.targets - noise * (reduction.T @ readout)
+        variance = noise - noise**2 * np.einsum("ij,ij->j", reduction, reduction)
+        return mean, np.maximum(variance, 0.0)
 
     def axes(self) -> Array | None:
         """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).

@@ -256,10 +256,10 @@ class RegionModel:
         """
         if not self.near.is_noisy:
             return self
-        rows = np.sort(self.rows)
-        mean, deviation = self.near.targets(self.space.encode(history.v[rows]))
+        order = np.argsort(self.rows)
+        rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
         u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
-        found, _, _ = replayed(u, mean + deviation, batch, block)
+        found, _, _ = replayed(u, believed, batch, block)
         region = Region(int(rows[found.centre]), found.half)
         return self.around(self.space, history, region, self.rows, self.near, self.rules)
 

@@ -200,14 +200,14 @@ def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
         assert distances(u[[each.centre]], end[None])[0, 0] < 0.1
 
 
-def test_a_lucky_outcome_does_not_hold_the_region_where_outcomes_are_noisy():
+def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
     """It is taken for what the points around it are; without noise the lowest is the centre."""
     space, search, held, moved = cube(3), LocalSearch(), [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         v = rng.random((120, 3))
         truth = 10 * ((v - 0.3) ** 2).sum(axis=1)
-        for y in (truth + 2.0 * rng.standard_normal(120), truth):
+        for y in (truth * np.exp(rng.standard_normal(120)), truth):
             history = History(v, y, iteration=np.repeat(np.arange(6), 20))
             lowest = Region(int(np.argmin(y)), 0.1)
             model = RegionModel.fit(space, history, lowest, rng, search, (0.5,))

@@ -49,10 +49,9 @@ def test_one_value_has_a_logarithmic_scale_too():
 @pytest.mark.parametrize("seed", range(3))
 def test_outcomes_that_noise_multiplies_are_seen_by_their_logarithms_and_no_others(seed: int):
     x, bowl, normal = _bowl(seed)
-    assert isinstance(_fit(x, bowl * np.exp(normal)).scale, LogScale)
-    assert not isinstance(_fit(x, bowl + 0.5 * normal).scale, LogScale)
-    assert not isinstance(_fit(x, bowl).scale, LogScale)
-    assert _fit(x, bowl + 0.5 * normal).is_noisy and not _fit(x, bowl).is_noisy
+    assert _fit(x, bowl * np.exp(normal)).by_logarithms
+    assert not _fit(x, bowl + 0.5 * normal).by_logarithms
+    assert not _fit(x, bowl).by_logarithms
 
 
 def test_by_logarithms_the_function_is_known_better(monkeypatch):

@@ -33,7 +33,7 @@ class NearbyRules:
     points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
     tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
     measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
-    targets' variance, from which on logarithms are tried, and luck is told from worth. Not measured.
+    targets' variance, from which on logarithms are tried, and axes are not. Not measured.
     """
 
     points: int = 400
@@ -118,9 +118,9 @@ class Nearby:
         return cls(middle, reach, axes, scale, models)
 
     @property
-    def is_noisy(self) -> bool:
-        """Whether outcomes differ from the function by more than a little."""
-        return float(self.models[0].noise[0]) > RULES.noisy
+    def by_logarithms(self) -> bool:
+        """Whether outcomes are seen by their logarithms, as noise multiplies them."""
+        return isinstance(self.scale, LogScale)
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""

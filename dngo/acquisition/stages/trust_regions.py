@@ -250,11 +250,11 @@ class RegionModel:
     def where_believed(self, history: History, block: int) -> RegionModel:
         """In the region that there would be, had every outcome been what the models take it for.
 
-        Where outcomes are noisy, the lowest is luck: nothing in its region is as low again, the region
-        shrinks, and the search stays where it is. A deviation is added to the mean, as the lowest of
-        many means is a lucky one, too.
+        Where noise multiplies outcomes, the lowest is luck: nothing in its region is as low again, the
+        region shrinks, and the search stays where it is. A deviation is added to the mean, as the lowest
+        of many means is a lucky one, too. Under other noise this gained nothing (benchmarks/README.md).
         """
-        if not self.near.is_noisy:
+        if not self.near.by_logarithms:
             return self
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]

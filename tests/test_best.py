@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import synthetic
 from spaces import cube
 
 import dngo
 from dngo.cli import main
 from dngo.report.data import View
+from dngo.report.text import summary
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
@@ -125,3 +127,23 @@ def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
     u = np.random.default_rng(0).random((5, 2))
     rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))
     assert len(rows) == len(mean) == len(deviation) == 0
+
+
+def test_where_luck_is_in_the_best_the_report_says_what_the_surrogate_makes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = synthetic.study(tmp_path, iterations=2, size=20)
+    view = View.of(made.archive)
+    best, std = view.ranking("observed")[0], np.ones(len(view.table))
+    outcomes = view.table.objective
+
+    def said(mean: np.ndarray) -> str:
+        monkeypatch.setattr(View, "expected", (mean, std, np.ones(len(mean))))
+        (line,) = [one for one in summary(made).splitlines() if "initial design" in one]
+        return line
+
+    assert said(outcomes + 1e-3).endswith("better")
+    assert "by the surrogate" not in said(outcomes + 1e-3)
+    lucky = outcomes.copy()
+    lucky[best] = 2 * np.nanmax(outcomes)
+    assert said(lucky).endswith("worse") and "better, by the surrogate" in said(lucky)

@@ -19,6 +19,7 @@ from dngo.report.data import View
 from dngo.report.live import MergedBatch, failures, outlook, regret
 from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row
+from dngo.types import Array
 
 
 def headline(study: Study) -> str:
@@ -49,8 +50,9 @@ def summary(study: Study) -> str:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
         lines += ["", f"  objective{table.objective[best]:>25.6g}"]
-        lines += _expected(study, best)
-        lines += _comparisons(study, table, best)
+        view = View.of(study.archive)
+        lines += _expected(view, best)
+        lines += _comparisons(study, view, best)
     counts = {s: int((table.status == s).sum()) for s in STATUSES}
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
@@ -85,22 +87,23 @@ def _command() -> str:
     return shlex.quote(str(beside)) if unknown else "dngo"
 
 
-def _expected(study: Study, best: int) -> list[str]:
+def _expected(view: View, best: int) -> list[str]:
     """What the best point is worth by the surrogate, and which point it takes for the best."""
-    view = View.of(study.archive)
     if not view.has_model:
         return []
     mean, std, _ = view.expected
 
-    def interval(row: int) -> str:
-        return f"{mean[row]:.6g} ± {1.96 * std[row]:.2g}"
+    def margin(row: int) -> str:
+        return f"± {1.96 * std[row]:.2g}"
 
-    lines = [f"  {'by the surrogate':<36}{interval(best)} (95 %)"]
+    lines = [f"  {'by the surrogate':<24}{mean[best]:>10.6g} {margin(best)} (95 %)"]
     ranking = view.ranking("model")
     if len(ranking) and view.point[ranking[0]] != view.point[best]:
         row = int(ranking[0])
-        said = f"it takes proposal {view.id(row)} for the best"
-        lines.append(f"  {said:<36}{interval(row)}; its outcome {view.table.objective[row]:.6g}")
+        lines.append(
+            f"  it takes proposal {view.id(row)} for the best: {mean[row]:.6g} {margin(row)}; "
+            f"its outcome {view.table.objective[row]:.6g}"
+        )
     return lines
 
 
@@ -144,34 +147,50 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
     )
 
 
-def _comparisons(study: Study, table: archive.Table, best: int) -> list[str]:
-    value = table.objective[best]
+def _comparisons(study: Study, view: View, best: int) -> list[str]:
+    """How much better the best point is than those that were to be had without a search."""
+    table = view.table
     design = table.iteration == 0
     defaults = study.space.keys(study.space.defaults())[0]
     is_default = np.array([k == defaults for k in study.space.keys(table.v)])
     rows = []
     if is_default.any():
-        row = int(np.flatnonzero(is_default)[0])
-        ended = table.status[row]
-        shown = f"{table.objective[row]:.6g}" if ended == "ok" else f"({ended})"
-        rows.append(("the default parameters", shown, table.objective[row]))
+        rows.append(("the default parameters", int(np.flatnonzero(is_default)[0])))
     others = np.where(design & ~is_default, table.status, "not design")
     first = best_row(replace(table, status=others), study.config.objective.direction)
     if first is not None:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])
-        name = "best of those imported" if imported else "best of the initial design"
-        shown = f"{table.objective[first]:.6g}"
-        rows.append((name, shown, table.objective[first]))
+        rows.append(("best of those imported" if imported else "best of the initial design", first))
     lines = []
-    for name, shown, other in rows:
-        gain = ""
-        if np.isfinite(other) and other != 0:
-            gain = f"   the best is {abs(other - value) / abs(other):.1%} better"
-            if other == value:
-                gain = "   the same"
-        lines.append(f"  {name:<28}{shown:>6}{gain}")
+    for name, row in rows:
+        ended, value = table.status[row], table.objective[row]
+        shown = f"{value:.6g}" if ended == "ok" else f"({ended})"
+        gain = _gain(view, best, row)
+        lines.append(f"  {name:<28}{shown:>6}{'   the best is ' if gain else ''}{gain}")
     return lines
+
+
+def _gain(view: View, best: int, other: int) -> str:
+    """How much better one row is than another: by outcomes, and where these are luck by the surrogate."""
+    both = [best, other]
+
+    def gain(values: Array) -> str:
+        value, compared = values
+        if not np.isfinite(compared) or compared == 0:
+            return ""
+        if value == compared:
+            return "the same"
+        share = view.sign * (compared - value) / abs(compared)
+        return f"{abs(share):.1%} {'better' if share > 0 else 'worse'}"
+
+    outcomes = view.table.objective[both]
+    said = gain(outcomes)
+    if said and view.has_model:
+        mean, std, _ = (found[both] for found in view.expected)
+        if (np.abs(outcomes - mean) > 1.96 * std).any():
+            said += f", by the surrogate {gain(mean)}"
+    return said
 
 
 def _point(study: Study, table: archive.Table, row: int) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from dngo.surrogates import nearby
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.nearby import Nearby
 
@@ -54,6 +57,14 @@ def test_outcomes_that_noise_multiplies_are_seen_by_their_logarithms_and_no_othe
     assert not _fit(x, bowl).by_logarithms
 
 
+def test_what_is_steep_without_noise_is_seen_as_it_is(monkeypatch):
+    x, bowl, _ = _bowl()
+    assert not _fit(x, bowl**4).by_logarithms
+    # Its logarithms are likelier; only that none of them is noise keeps them out.
+    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, multiplies=0.0))
+    assert _fit(x, bowl**4).by_logarithms
+
+
 def test_by_logarithms_the_function_is_known_better(monkeypatch):
     def ranks() -> float:
         found = []
@@ -69,14 +80,16 @@ def test_by_logarithms_the_function_is_known_better(monkeypatch):
     assert by_logarithms > ranks() + 0.05
 
 
-def test_reported_noise_is_heeded_on_both_scales():
+def test_reported_noise_is_heeded_on_both_scales(monkeypatch):
+    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, multiplies=0.0))
     x, bowl, normal = _bowl()
-    y = bowl * np.exp(normal)
     reported = bowl.copy()  # of its deviation, to first order
     reported[0] *= 1e3
-    near = _fit(x, y, reported)
-    noise = near.models[0].noise_of_rows(0)
-    assert noise[0] > 100 * np.median(noise)
+    for y, by_logarithms in ((bowl * np.exp(normal), True), (bowl + 0.5 * normal, False)):
+        near = _fit(x, y, reported)
+        assert near.by_logarithms == by_logarithms
+        (model,) = near.models
+        assert model.reported[0] > 100 * np.median(model.reported)
 
 
 def test_at_its_own_rows_a_process_says_what_it_says_of_their_points():

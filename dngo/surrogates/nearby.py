@@ -83,42 +83,16 @@ class Nearby:
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
-        t = (x - middle) / reach
+        points = _Points((x - middle) / reach, y, noise)
         start, *others = zip(shares, rng.spawn(len(shares)), strict=True)
-
-        def fit(
-            scale: TargetScale, axes: Array, share: float, stream: np.random.Generator
-        ) -> LocalProcess:
-            reported = ReportedNoise.of((noise * np.exp(scale.log_slope(y))) ** 2)
-            return LocalProcess.fit(
-                t @ axes,
-                scale.to_model(y),
-                rng=stream,
-                share=share,
-                relative_noise=None if reported is None else reported.relative,
-            )
-
         scale, axes = TargetScale.fit(y), np.eye(x.shape[1])
-        first = fit(scale, axes, *start)
+        first = points.fit(scale, axes, *start)
         if first.noise_of_rows(0).mean() > RULES.noisy:
-            # Two more numbers are fitted: half of log n for each (Schwarz 1978).
-            log_scale, price = LogScale.fit(y), np.log(len(y))
-            other = fit(log_scale, axes, start[0], *start[1].spawn(1))
-            gain = other.evidence_by_mean() - first.evidence_by_mean()
-            gain += np.sum(log_scale.log_slope(y) - scale.log_slope(y))
-            if gain > price and np.mean(other.noise * other.reported) > RULES.multiplies:
-                scale, first = log_scale, other
+            scale, first = points.by_logarithms(scale, first, *start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
-        turned = first.axes() if turn and first.noise[0] <= RULES.noisy else None
-        if turned is not None:
-            extent = np.abs(t @ turned).max(axis=0)  # none where points share an input's value
-            turned = turned / np.where(extent > 1e-6, extent, 1.0)
-            other = fit(scale, turned, *start)
-            # The axes were chosen by the same outcomes: half of log n for each angle.
-            angles = t.shape[1] * (t.shape[1] - 1) / 2
-            if other.log_evidence - 0.5 * angles * np.log(len(t)) > first.log_evidence:
-                axes, first = turned, other
-        models = (first, *(fit(scale, axes, *one) for one in others))
+        if turn and first.noise[0] <= RULES.noisy:
+            axes, first = points.along_axes(scale, first, *start)
+        models = (first, *(points.fit(scale, axes, *one) for one in others))
         return cls(middle, reach, axes, scale, models)
 
     @property
@@ -153,6 +127,55 @@ class Nearby:
         mean, deviation = self.targets(x)
         high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
         return self.scale.to_objective(mean), 0.5 * (high - low)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """What processes see: inputs t (n, d) in [-1, 1]; y and noise (n,) as `Nearby.fit` has them."""
+
+    t: Array
+    y: Array
+    noise: Array
+
+    def fit(
+        self, scale: TargetScale, axes: Array, share: float, rng: np.random.Generator
+    ) -> LocalProcess:
+        reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
+        return LocalProcess.fit(
+            self.t @ axes,
+            scale.to_model(self.y),
+            rng=rng,
+            share=share,
+            relative_noise=None if reported is None else reported.relative,
+        )
+
+    def by_logarithms(
+        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
+    ) -> tuple[TargetScale, LocalProcess]:
+        """The scale and the process of the outcomes' logarithms, or those given, whichever is likelier."""
+        log_scale = LogScale.fit(self.y)
+        other = self.fit(log_scale, np.eye(self.t.shape[1]), share, *rng.spawn(1))
+        gain = other.evidence_by_mean() - first.evidence_by_mean()
+        gain += np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
+        # Two more numbers are fitted: half of log n for each (Schwarz 1978).
+        if gain < np.log(len(self.y)) or np.mean(other.noise * other.reported) < RULES.multiplies:
+            return scale, first
+        return log_scale, other
+
+    def along_axes(
+        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
+    ) -> tuple[Array, LocalProcess]:
+        """The axes and the process along those of its quadratic, or the inputs and the one given."""
+        d = self.t.shape[1]
+        axes, turned = np.eye(d), first.axes()
+        if turned is None:
+            return axes, first
+        extent = np.abs(self.t @ turned).max(axis=0)  # none where points share an input's value
+        turned = turned / np.where(extent > 1e-6, extent, 1.0)
+        other = self.fit(scale, turned, share, rng)
+        # The axes were chosen by the same outcomes: half of log n for each angle.
+        price = 0.5 * (d * (d - 1) / 2) * np.log(len(self.t))
+        return (turned, other) if other.log_evidence - price > first.log_evidence else (axes, first)
 
 
 def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:

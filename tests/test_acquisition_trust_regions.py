@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from proposing import SMALL, fitted_component, height, points, propose
 from scipy.optimize import approx_fprime
+from scipy.stats import norm
 from spaces import cube
 
 from dngo.acquisition import History
@@ -210,7 +212,7 @@ def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
         for y in (truth * np.exp(rng.standard_normal(120)), truth):
             history = History(v, y, iteration=np.repeat(np.arange(6), 20))
             lowest = Region(int(np.argmin(y)), 0.1)
-            model = RegionModel.fit(space, history, lowest, rng, search, (0.5,))
+            model = RegionModel.fit(space, history, lowest, rng, search, is_first=False)
             found = model.where_believed(history, block=10)
             if y is truth:
                 assert found is model
@@ -219,6 +221,76 @@ def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
                 moved.append(truth[found.region.centre])
                 assert (np.abs(found.v - found.centre) <= found.region.half + 1e-12).all()
     assert np.mean(moved) < 0.5 * np.mean(held)
+
+
+def test_what_is_left_out_is_foretold_as_if_it_had_not_been_known():
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1, 1, (30, 2))
+    targets = np.sin(2 * t[:, 0]) + t[:, 1] ** 2 + 0.1 * rng.standard_normal(30)
+    process = LocalProcess.fit(t, targets, rng=rng)
+    found = process.left_out_density() - 0.5 * np.log(2 * np.pi)
+    covariance = process.covariance(t, t)[0] + np.diag(process.noise_of_rows(0))
+    for i in (0, 11, 29):
+        others = np.delete(np.arange(30), i)
+        across = np.linalg.solve(covariance[np.ix_(others, others)], covariance[others, i])
+        deviation = np.sqrt(covariance[i, i] - across @ covariance[others, i])
+        known = norm.logpdf(targets[i], across @ targets[others], deviation)
+        assert found[i] == pytest.approx(known, abs=1e-6)
+
+
+def _lowest(function, noise: float = 0.0) -> RegionModel:
+    """The region's model after 60 points anywhere and 100 near the lowest of a function in three inputs."""
+    space, rng = cube(3), np.random.default_rng(3)
+    v = rng.random((60, 3))
+    near = v[np.argmin(function(v))] + 0.1 * rng.standard_normal((100, 3))
+    v = np.concatenate([v, np.clip(near, 0, 1)])
+    y = function(v) + noise * rng.standard_normal(len(v))
+    history, search = History(v, y), LocalSearch()
+    region = Region(int(np.argmin(y)), 0.2)
+    model = RegionModel.fit(space, history, region, rng, search, is_first=True)
+    return model.with_lowest(history, rng)
+
+
+def test_a_floor_between_walls_has_a_model_of_its_own():
+    """It is asked where the model of all points knows the walls and not the floor, and nowhere else."""
+
+    def walled(v):
+        z = 4 * (v - 0.4) @ np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+        return (z**2 * np.where(z > 0, 1e4, 1.0)).sum(axis=1)
+
+    model = _lowest(walled)
+    assert model.lowest is not None
+    assert len(model.lowest.rows) == 32
+    assert set(model.lowest.rows) < set(model.rows)
+    v = np.random.default_rng(5).uniform(-0.08, 0, (400, 3))  # in the floor: below the corner
+    v = 0.4 + v @ np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0].T
+    missed = [
+        np.abs(each.near.function(model.space.encode(v))[0] - walled(v)).mean()
+        for each in (model.lowest, model)
+    ]
+    assert missed[0] < 0.5 * missed[1]
+    assert _lowest(walled, noise=200.0).lowest is None
+    assert _lowest(lambda v: np.sin(6 * v).sum(axis=1)).lowest is None
+
+
+def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypatch):
+    model = _lowest(
+        lambda v: np.where(v > 0.4, 1e4, 1.0) @ np.ones(3) * ((v - 0.4) ** 2).sum(axis=1)
+    )
+    model = replace(model, lowest=replace(model, lowest=None, centre=model.centre + 1e-9))
+    asked: list[tuple[bool, int]] = []
+
+    def searched(self, half, count, rng, penalty):
+        asked.append((self is model.lowest, count))
+        return np.zeros((count, 1, 3)), np.zeros((count, 1))
+
+    monkeypatch.setattr(RegionModel, "_search_box", searched)
+    for turn in range(4):
+        model.search(1, np.random.default_rng(0), Penalty(), turn=turn)
+    assert [of_lowest for of_lowest, _ in asked] == [False, True, False, True]
+    asked.clear()
+    model.search(9, np.random.default_rng(0), Penalty(), turn=3)
+    assert sorted(asked) == [(False, 1), (False, 3), (True, 5)]
 
 
 def test_local_picks_are_more_where_they_have_paid():

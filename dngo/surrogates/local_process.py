@@ -165,6 +165,16 @@ class LocalProcess(GaussianProcess):
         variance = noise - noise**2 * np.einsum("ij,ij->j", reduction, reduction)
         return mean, np.maximum(variance, 0.0)
 
+    def left_out_density(self) -> Array:
+        """Log density of each target given all others, noise included, but for a constant: (n,).
+
+        Rasmussen and Williams (2006), equations (5.10) to (5.12).
+        """
+        (reduction,), (readout,) = self.reduction, self.readout
+        precision = np.einsum("ij,ij->j", reduction, reduction)
+        missed = reduction.T @ readout
+        return 0.5 * (np.log(precision) - missed**2 / precision)
+
     def axes(self) -> Array | None:
         """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).
 

@@ -100,6 +100,11 @@ class Nearby:
         """Whether outcomes are seen by their logarithms, as noise multiplies them."""
         return isinstance(self.scale, LogScale)
 
+    @property
+    def is_noisy(self) -> bool:
+        """Whether noise is a part of the targets' variance that has to be heeded."""
+        return bool(self.models[0].noise[0] > RULES.noisy)
+
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
         return np.clip(((x - self.middle) / self.reach) @ self.axes, -EDGE, EDGE)
@@ -121,6 +126,14 @@ class Nearby:
         """The same at the points that the processes were fitted to, at less cost."""
         means, variances = zip(*(model.at_rows() for model in self.models), strict=True)
         return _mixed(np.array(means), np.array(variances))
+
+    def left_out(self, y: Array) -> Array:
+        """Log density of each of the outcomes y (n,) that the processes were fitted to, given the others.
+
+        Exact but for a constant; the hyperparameters have seen all of them.
+        """
+        each = np.array([model.left_out_density() for model in self.models])
+        return np.logaddexp.reduce(each) - np.log(len(each)) + self.scale.log_slope(y)
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""

@@ -26,7 +26,7 @@ class Descent:
     # not find the floor of a long valley that is turned. A slope counts as one where it is written out,
     # and as two for each parameter by differences. Trust regions alone end twice as high without the
     # gradient in five inputs, and in ten three times as high where it is taken by differences
-    # (benchmarks/README.md, the trust regions' model).
+    # (benchmarks/rules.md, the trust regions' model).
     along_gradient: int = 120
     difference: float = 0.02  # of the gradient's central differences, in units of the largest step
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared

@@ -173,7 +173,7 @@ class LogScale(TargetScale):
     unit: float = 1.0
 
     # How far the floor is under the lowest value. Nearby processes rank points as well with a tenth,
-    # and less well with the whole (benchmarks/README.md, noise).
+    # and less well with the whole (benchmarks/rules.md, noise).
     BELOW: ClassVar[float] = 0.3
 
     @classmethod

@@ -38,7 +38,7 @@ class LocalRules:
     stages: tuple[tuple[int, int], ...] = ((128, 30), (400, 15))
     # Inputs up to which there are quadratics: of 60 they have 1,891 weights. Without any, trust
     # regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
-    # benchmarks/README.md, the trust regions' model).
+    # benchmarks/rules.md, the trust regions' model).
     most_quadratic: int = 60
     # Variance beside the noise's, which keeps the matrix positive in float64.
     jitter: float = 1e-10
@@ -49,7 +49,7 @@ class LocalRules:
     # distances grow with it; of the variances of the three parts; of the length in the series; of the
     # noise's variance; of the error's, relative to the height. The deviations of their logarithms in
     # the same order. Not measured, but for the error's: with a median of .01 the models rank better
-    # and what is drawn from them is too bold (benchmarks/README.md, the trust regions' model).
+    # and what is drawn from them is too bold (benchmarks/rules.md, the trust regions' model).
     length: float = float(np.exp(-0.3))
     medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01, 1e-4)
     deviations: tuple[float, ...] = (1.2, 2.0, 2.0, 2.0, 1.0, 3.0, 3.0)

@@ -2,7 +2,7 @@
 
 A trust region is searched by it, and a study's best point is chosen by it: among points that differ
 little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
-guide (`benchmarks/recommended.py`; benchmarks/README.md, noise).
+guide (`benchmarks/recommended.py`; benchmarks/rules.md, noise).
 
 What varies along directions of its own is seen along these: a quadratic fitted to the points has axes,
 and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a plain
@@ -35,7 +35,7 @@ class NearbyRules:
     measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
-    noise are likely by logarithms, too, and ended twice as high by them (benchmarks/README.md).
+    noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
     """
 
     points: int = 400

@@ -26,7 +26,7 @@ class Rules:
     """When picks go beyond the edge, and how many.
 
     Chosen on Gramacy's toy, and then tried on functions with other pockets and with none
-    (benchmarks/README.md, batches).
+    (benchmarks/rules.md, beyond the edge).
     """
 
     share: float = 0.5  # of a batch

@@ -46,7 +46,7 @@ class LocalSearch:
     most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
     spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
     # Of the additive part, where the fits start: one model for each, to rows of its own. Which share it
-    # is hardly matters: most fits end in the same mode (benchmarks/README.md, the trust regions' model).
+    # is hardly matters: most fits end in the same mode (benchmarks/rules.md, the trust regions' model).
     additive_shares: tuple[float, ...] = (0.5, 0.95)
     # Points up to which there is a model for each share, in the first region alone: with more of them one
     # model does as well (.88 +- .13 times as high in ten inputs, .89 with one model throughout), and with
@@ -55,15 +55,15 @@ class LocalSearch:
     # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
     # of them and one for each quadratic at least, have a model of their own, for half of the functions,
     # where it foretells them better: by so many nats for each, left out one by one. Sectors in ten inputs
-    # end .25 times as high; .33 and .5 of the points do about as well (benchmarks/README.md, the trust
-    # regions' model).
+    # end .25 times as high; .33 and .5 of the points do about as well (benchmarks/rules.md, walls and
+    # floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # points, or there is no such model; not measured
     foretold: float = 0.5
     most_functions: int = 128  # searched in one region
     # One function in so many searches the whole space: what is a sum over the parameters, which the
     # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
-    # with one in four, 9.2 with none (benchmarks/README.md, the trust regions' width).
+    # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
     wide_every: int = 4
     # Of the functions that promise no improvement, one in so many is followed all the same.
     kept_every: int = 4
@@ -176,7 +176,9 @@ class TrustRegions:
             left = size - len(picked)
             local = RegionModel.fit(space, history, region, rng, search, is_first=not picked)
             if not picked:
-                local = local.where_believed(history, block).with_lowest(history, rng)
+                local = local.where_believed(history, block)
+                if penalty.wall is None:  # under constraints it costs more than it gains
+                    local = local.with_lowest(history, rng)
             count = min(left, search.most_functions)
             points, gains = local.search(count, rng, penalty, turn=len(y))
             # Functions that promise nothing here are most of them better spent elsewhere; beside a
@@ -265,7 +267,7 @@ class RegionModel:
 
         Where noise multiplies outcomes, the lowest is luck: nothing in its region is as low again, the
         region shrinks, and the search stays where it is. A deviation is added to the mean, as the lowest
-        of many means is a lucky one, too. Under other noise this gained nothing (benchmarks/README.md).
+        of many means is a lucky one, too. Under other noise this gained nothing (benchmarks/rules.md).
         """
         if not self.near.by_logarithms:
             return self

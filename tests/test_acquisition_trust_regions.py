@@ -273,6 +273,20 @@ def test_a_floor_between_walls_has_a_model_of_its_own():
     assert _lowest(lambda v: np.sin(6 * v).sum(axis=1)).lowest is None
 
 
+def test_under_constraints_the_lowest_points_have_no_model_of_their_own(monkeypatch):
+    space, asked = cube(2), []
+    monkeypatch.setattr(
+        RegionModel, "with_lowest", lambda self, history, rng: asked.append(1) or self
+    )
+    v = points(space, 60)
+    history = History(v, np.sum((v - 0.3) ** 2, axis=1))
+    for penalty, number in ((Penalty(), 1), (Penalty(wall=lambda v, centre: np.zeros(len(v))), 0)):
+        asked.clear()
+        spacing, rng = Spacing(space, history, 0.01), np.random.default_rng(0)
+        TrustRegions().points(history, 8, rng, spacing=spacing, penalty=penalty)
+        assert len(asked) == number
+
+
 def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypatch):
     model = _lowest(
         lambda v: np.where(v > 0.4, 1e4, 1.0) @ np.ones(3) * ((v - 0.4) ** 2).sum(axis=1)

@@ -66,6 +66,7 @@ def minima(
     largest: float,
     rules: Descent,
     slopes: Callable[[Array], Array] | None = None,
+    metric: Array | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
@@ -73,7 +74,8 @@ def minima(
     function at points of its own, (count, m, k) -> (count, m). step: points (n, k) and the largest
     step, in units of a parameter's range, to neighbours of them (n, k). box: what the gradient does
     not lead out of. slopes: each function's gradient at a point of its own, (count, k) -> (count, d) by
-    encoded inputs; None: by differences. Returns v (count, m, k) and their values (count, m).
+    encoded inputs; None: by differences. metric: as of `Valley`. Returns v (count, m, k)
+    and their values (count, m).
     """
     count, k = len(values), shared.shape[1]
     each = np.arange(count)
@@ -93,7 +95,7 @@ def minima(
         points.append(moved)
         found.append(value)
         largest *= 0.5
-    down = Valley(box, now, own, reach, rules, slopes)
+    down = Valley(box, now, own, reach, rules, slopes, metric)
     now, lowest = down.follow(lowest)
     points.append(now[:, None])
     found.append(lowest[:, None])
@@ -106,8 +108,9 @@ class Valley:
     """The way down of each function from a point of its own, along the parameters that are continuous.
 
     v: (count, k) the points. own, box: as of `minima`. largest: step, in units of a parameter's
-    range. Every function has a BFGS of its own (Nocedal and Wright 2006, chapter 6), and all go in
-    step: one call evaluates what all of them ask for.
+    range. metric: (f, f) of the continuous parameters, whose product with a slope is the steepest way
+    down where all lengths are alike; None: they are. Every function has a BFGS of its own (Nocedal and
+    Wright 2006, chapter 6), and all go in step: one call evaluates what all of them ask for.
     """
 
     def __init__(
@@ -118,12 +121,14 @@ class Valley:
         largest: float,
         rules: Descent,
         slopes: Callable[[Array], Array] | None = None,
+        metric: Array | None = None,
     ) -> None:
         self.space, self.v, self.own, self.largest, self.rules = box.space, v, own, largest, rules
         self.slopes = slopes
         self.free = np.flatnonzero([c.levels is None for c in box.space.columns])
         self.low, self.high = box.low[self.free], box.high[self.free]
         self.u = box.space.unit(v)
+        self.metric = np.eye(len(self.free)) if metric is None else metric
 
     def follow(self, value: Array) -> tuple[Array, Array]:
         """From value (count,) down: points (count, k), and their values."""
@@ -137,7 +142,7 @@ class Valley:
         u = np.where(active[:, None], u, 0.5)
         radius = np.full(len(u), self.largest)
         slope = self._slope(u)
-        inverse = _steepest(slope, radius)
+        inverse = _steepest(self.metric, slope, radius)
         for round_ in range(rounds):
             tried = self._trials(u, -np.einsum("cij,cj->ci", inverse, slope), radius)
             there = self._at(tried)
@@ -149,11 +154,13 @@ class Valley:
             nearer = np.where(better[:, None], tried[each, best], u)
             if round_ + 1 < rounds:
                 steeper = self._slope(nearer)
-                inverse = _updated(inverse, nearer - u, steeper - slope, first=round_ == 0)
+                inverse = _updated(
+                    inverse, nearer - u, steeper - slope, self.metric if round_ == 0 else None
+                )
                 u, slope = nearer, steeper
                 # A direction along which nothing is lower is given up, for shorter steps.
                 radius = np.where(better, radius, 0.1 * radius)
-                inverse[~better] = _steepest(slope[~better], radius[~better])
+                inverse[~better] = _steepest(self.metric, slope[~better], radius[~better])
         return v, value
 
     def _at(self, u: Array) -> Array:
@@ -185,25 +192,25 @@ class Valley:
         return np.clip(u[:, None] + far * step[:, None], self.low, self.high)
 
 
-def _steepest(slope: Array, radius: Array) -> Array:
+def _steepest(metric: Array, slope: Array, radius: Array) -> Array:
     """Inverse Hessians (count, f, f) whose steps go down slopes (count, f) by radius (count,)."""
-    scale = radius / np.maximum(np.abs(slope).max(axis=1), 1e-300)
-    return np.eye(slope.shape[1]) * scale[:, None, None]
+    scale = radius / np.maximum(np.abs(slope @ metric).max(axis=1), 1e-300)
+    return np.asarray(metric * scale[:, None, None])
 
 
-def _updated(inverse: Array, s: Array, y: Array, *, first: bool) -> Array:
+def _updated(inverse: Array, s: Array, y: Array, first: Array | None) -> Array:
     """Inverse Hessians (count, f, f) after steps s that changed gradients by y, (count, f) each.
 
-    The first update scales them first (Nocedal and Wright, equation 6.20). A step of no curvature
-    changes nothing.
+    first: the metric, at the first update, which scales it (Nocedal and Wright, equation 6.20). A step
+    of no curvature changes nothing.
     """
     curvature, eye = np.einsum("ci,ci->c", s, y), np.eye(s.shape[1])
     good = curvature > 1e-10 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
     if not good.any():
         return inverse
     found, s, y, curvature = inverse[good], s[good], y[good], curvature[good]
-    if first:
-        found = eye * (curvature / np.einsum("ci,ci->c", y, y))[:, None, None]
+    if first is not None:
+        found = first * (curvature / np.einsum("ci,ij,cj->c", y, first, y))[:, None, None]
     left = eye - s[:, :, None] * y[:, None] / curvature[:, None, None]
     found = left @ found @ left.transpose(0, 2, 1)
     inverse[good] = found + s[:, :, None] * s[:, None] / curvature[:, None, None]

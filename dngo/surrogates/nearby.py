@@ -14,13 +14,13 @@ is noise. Seen as they are, what is low by luck looks certain, and what is high 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from dngo.surrogates.data import LogScale, TargetScale
-from dngo.surrogates.local_process import LocalProcess
+from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import ReportedNoise
 from dngo.types import Array, Rows
@@ -51,17 +51,41 @@ EDGE = 1.5  # of what a process sees: beyond it nothing changes
 
 
 @dataclass(frozen=True)
+class View:
+    """Points along axes of their own: t @ axes - middle. axes: (d, d), in columns; middle: (d,)."""
+
+    axes: Array
+    middle: Array
+
+    @classmethod
+    def plain(cls, d: int) -> View:
+        """The points as they are."""
+        return cls(np.eye(d), np.zeros(d))
+
+    @classmethod
+    def along(cls, axes: Array, t: Array) -> View:
+        """That in which points t (n, d) are in [-1, 1] along each axis."""
+        seen = t @ axes
+        reach = 0.5 * np.ptp(seen, axis=0)
+        reach = np.where(reach > 1e-9, reach, 1.0)  # none where points share an input's value
+        return cls(axes / reach, 0.5 * (seen.max(axis=0) + seen.min(axis=0)) / reach)
+
+    def of(self, t: Array) -> Array:
+        """Points t (n, d) as they are seen: (n, d)."""
+        return t @ self.axes - self.middle
+
+
+@dataclass(frozen=True)
 class Nearby:
     """Processes fitted to points that lie together.
 
-    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. axes: (d, d) whose columns, times
-    these, are what the processes see, in [-1, 1] too. scale: of the objective. models: one for each
-    start of the fit.
+    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. view: of these, what the processes
+    see. scale: of the objective. models: one for each start of the fit.
     """
 
     middle: Array
     reach: Array
-    axes: Array
+    view: View
     scale: TargetScale
     models: tuple[LocalProcess, ...]
 
@@ -84,16 +108,19 @@ class Nearby:
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
         points = _Points((x - middle) / reach, y, noise)
-        start, *others = zip(shares, rng.spawn(len(shares)), strict=True)
-        scale, axes = TargetScale.fit(y), np.eye(x.shape[1])
-        first = points.fit(scale, axes, *start)
-        if first.noise_of_rows(0).mean() > RULES.noisy:
-            scale, first = points.by_logarithms(scale, first, *start)
+        (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
+        scale, view = TargetScale.fit(y), View.plain(x.shape[1])
+        first = points.sketch(scale, share, start).refined(start)
+        quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
+        is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
+        if first.noise_of_rows(0).mean() > RULES.noisy and not is_plain:
+            scale, first = points.by_logarithms(scale, first, share, start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
-        if turn and first.noise[0] <= RULES.noisy:
-            axes, first = points.along_axes(scale, first, *start)
-        models = (first, *(points.fit(scale, axes, *one) for one in others))
-        return cls(middle, reach, axes, scale, models)
+        if quadratic is not None and (is_plain or first.noise[0] <= RULES.noisy):
+            view, first = points.along_axes(scale, first, quadratic, share, start)
+        seen = points.through(view)
+        models = (first, *(seen.sketch(scale, share, rng).refined(rng) for share, rng in others))
+        return cls(middle, reach, view, scale, models)
 
     @property
     def by_logarithms(self) -> bool:
@@ -107,12 +134,21 @@ class Nearby:
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
-        return np.clip(((x - self.middle) / self.reach) @ self.axes, -EDGE, EDGE)
+        return np.clip(self.view.of((x - self.middle) / self.reach), -EDGE, EDGE)
 
     def slopes(self, x: Array, by_input: Array) -> Array:
         """Gradients at x (n, d), of those by what the processes see of it, (n, d): (n, d)."""
-        free = np.abs(((x - self.middle) / self.reach) @ self.axes) < EDGE
-        return (by_input * free) @ self.axes.T / self.reach
+        free = np.abs(self.inputs(x)) < EDGE
+        return (by_input * free) @ self.view.axes.T / self.reach
+
+    def metric(self, inputs: list[int]) -> Array:
+        """(f, f) of these encoded inputs, whose product with a gradient by them is the steepest way down
+        where lengths are those that the processes see."""
+        by_input = (self.view.axes / self.reach[:, None])[inputs]
+        form = by_input @ by_input.T
+        least = 1e-12 * np.trace(form) * np.eye(len(form))
+        found: Array = np.linalg.inv(form + least)
+        return found / np.trace(found)
 
     def targets(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), as the processes see it: two (n,)."""
@@ -150,12 +186,13 @@ class _Points:
     y: Array
     noise: Array
 
-    def fit(
-        self, scale: TargetScale, axes: Array, share: float, rng: np.random.Generator
-    ) -> LocalProcess:
+    def through(self, view: View) -> _Points:
+        return replace(self, t=view.of(self.t))
+
+    def sketch(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
         reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
-        return LocalProcess.fit(
-            self.t @ axes,
+        return LocalProcess.sketch(
+            self.t,
             scale.to_model(self.y),
             rng=rng,
             share=share,
@@ -167,7 +204,8 @@ class _Points:
     ) -> tuple[TargetScale, LocalProcess]:
         """The scale and the process of the outcomes' logarithms, or those given, whichever is likelier."""
         log_scale = LogScale.fit(self.y)
-        other = self.fit(log_scale, np.eye(self.t.shape[1]), share, *rng.spawn(1))
+        (rng,) = rng.spawn(1)
+        other = self.sketch(log_scale, share, rng).refined(rng)
         gain = other.evidence_by_mean() - first.evidence_by_mean()
         gain += np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         # Two more numbers are fitted: half of log n for each (Schwarz 1978).
@@ -176,19 +214,32 @@ class _Points:
         return log_scale, other
 
     def along_axes(
-        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
-    ) -> tuple[Array, LocalProcess]:
-        """The axes and the process along those of its quadratic, or the inputs and the one given."""
+        self,
+        scale: TargetScale,
+        first: LocalProcess,
+        quadratic: Quadratic,
+        share: float,
+        rng: np.random.Generator,
+    ) -> tuple[View, LocalProcess]:
+        """The process along a quadratic's axes, or the inputs and the one given.
+
+        The axes are the quadratic's or those of the process's own quadratic part, which knows what else
+        there is: whichever a sketch finds likelier.
+        """
         d = self.t.shape[1]
-        axes, turned = np.eye(d), first.axes()
-        if turned is None:
-            return axes, first
-        extent = np.abs(self.t @ turned).max(axis=0)  # none where points share an input's value
-        turned = turned / np.where(extent > 1e-6, extent, 1.0)
-        other = self.fit(scale, turned, share, rng)
+        views = [
+            View.along(axes, self.t)
+            for axes in (quadratic.axes, first.axes())
+            if axes is not None and np.isfinite(axes).all()
+        ]
+        sketches = [self.through(view).sketch(scale, share, rng) for view in views]
+        best = int(np.argmax([sketch.log_evidence for sketch in sketches]))
+        other = sketches[best].refined(rng)
         # The axes were chosen by the same outcomes: half of log n for each angle.
         price = 0.5 * (d * (d - 1) / 2) * np.log(len(self.t))
-        return (turned, other) if other.log_evidence - price > first.log_evidence else (axes, first)
+        if other.log_evidence - price > first.log_evidence:
+            return views[best], other
+        return View.plain(d), first
 
 
 def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:

@@ -32,6 +32,8 @@ from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
 from dngo.types import Array, Rows
 
+UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
+
 
 @dataclass(frozen=True)
 class LocalSearch:
@@ -65,6 +67,8 @@ class LocalSearch:
     # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
     # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
     wide_every: int = 4
+    # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
+    low: float = 0.25
     # Of the functions that promise no improvement, one in so many is followed all the same.
     kept_every: int = 4
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
@@ -179,11 +183,13 @@ class TrustRegions:
                 local = local.where_believed(history, block)
                 if penalty.wall is None:  # under constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
-            count = min(left, search.most_functions)
+            count, is_first = min(left, search.most_functions), not picked
             points, gains = local.search(count, rng, penalty, turn=len(y))
             # Functions that promise nothing here are most of them better spent elsewhere; beside a
             # point that is taken a function may have nothing to offer, either.
             least = rules.improved * scale.spread * scale.scale
+            if is_first:
+                least = min(least, rules.improved * local.depth(y))
             spare = (len(y) + left) // search.kept_every - len(y) // search.kept_every
             for lowest, gain in zip(points, gains, strict=True):
                 if gain[0] < least and spare == 0:
@@ -205,7 +211,7 @@ class RegionModel:
 
     rows: (n,) of the evaluated points that the models were fitted to. v: (m, k) those in the region.
     centre: (1, k) natural values. lowest: that of the lowest points in the same region, if it knows these
-    better.
+    better. is_lowest: whether it is such a one.
     """
 
     space: Space
@@ -216,6 +222,7 @@ class RegionModel:
     near: Nearby
     rules: LocalSearch
     lowest: RegionModel | None = None
+    is_lowest: bool = False
 
     @classmethod
     def fit(
@@ -302,7 +309,15 @@ class RegionModel:
         if near.is_noisy or gain.mean() < rules.foretold:
             return self
         lowest = self.around(self.space, history, self.region, rows, near, rules)
-        return replace(self, lowest=lowest)
+        return replace(self, lowest=replace(lowest, is_lowest=True))
+
+    def depth(self, y: Array) -> float:
+        """How far the best outcome lies below most: what a promised gain is measured by.
+
+        Of all outcomes of a study over many orders of magnitude, no later gain would count. Not so in
+        the other regions, which are only to be left where they promise something.
+        """
+        return float(np.quantile(y[self.rows], self.rules.low) - y[self.rows].min())
 
     def search(
         self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0
@@ -326,7 +341,9 @@ class RegionModel:
             if model is not None and number > 0
         ]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
-        return points, gains
+        # Where few promise enough to be followed, these are of all kinds.
+        order = rng.permutation(count)
+        return points[order], gains[order]
 
     def _search_box(
         self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
@@ -338,8 +355,8 @@ class RegionModel:
         wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
         near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
         shared = np.concatenate([wide, box.clip(near), self.v])
-        extra = penalty(shared, self.centre)
         t = self.near.inputs(space.encode(shared))
+        extra = penalty(shared, self.centre) + self._unknown(t)
         points, gains = [], []
 
         def step(v: Array, largest: float) -> Array:
@@ -361,6 +378,7 @@ class RegionModel:
                     largest=rules.first_step * half,
                     rules=rules.descent,
                     slopes=self._slopes(draws, penalty),
+                    metric=self.near.metric(space.continuous_inputs),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
@@ -370,6 +388,13 @@ class RegionModel:
                     self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
                 )
         return np.concatenate(points), np.concatenate(gains)
+
+    def _unknown(self, t: Array) -> Array:
+        """A wall around the lowest points, as their model knows nothing beyond: t (n, d) -> (n,)."""
+        if not self.is_lowest:
+            return np.zeros(len(t))
+        known = np.square(self.near.models[0].x).sum(axis=1).max()
+        return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
 
     def _slopes(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array] | None:
         # A wall has no slope. What people believe has one that is not written out, and known constraints
@@ -388,6 +413,7 @@ class RegionModel:
             flat = v.reshape(-1, v.shape[2])
             t = self.near.inputs(self.space.encode(flat))
             values = draws.own(t.reshape(*v.shape[:2], -1))
-            return values + penalty(flat, self.centre).reshape(v.shape[:2])
+            extra = penalty(flat, self.centre) + self._unknown(t)
+            return values + extra.reshape(v.shape[:2])
 
         return own

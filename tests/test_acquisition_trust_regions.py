@@ -336,9 +336,11 @@ def test_local_picks_are_more_where_they_have_paid():
     assert [share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
 
 
-def test_a_converged_region_gives_its_picks_back():
+@pytest.mark.parametrize(("width", "most"), [(1e-3, 40), (1e-5, 30)])
+def test_a_converged_region_gives_picks_back(width, most):
+    """At 1e-7 digits are still to be had; at 1e-11, of a function that spans 1, nobody asks for them."""
     space = cube(2)
-    v = np.concatenate([points(space, 30), 0.3 + 1e-3 * np.random.default_rng(0).random((60, 2))])
+    v = np.concatenate([points(space, 30), 0.3 + width * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
     history = History(v, y)
     picked = TrustRegions(search=LocalSearch(regions=1)).points(
@@ -348,7 +350,7 @@ def test_a_converged_region_gives_its_picks_back():
         spacing=Spacing(space, history, 0.0),
         penalty=Penalty(),
     )
-    assert 1 <= len(picked) < 20
+    assert most // 2 < len(picked) <= most
 
 
 def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():

@@ -69,6 +69,12 @@ class LocalSearch:
     wide_every: int = 4
     # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
     low: float = 0.25
+    # A smaller gain than a model's noise is none, or, where the noise is large, than so many deviations of
+    # its targets.
+    coarsest: float = 1e-3
+    finest: float = (
+        1e-9  # of the targets' deviation: of no smaller gain is anything made. Not measured.
+    )
     # Of the functions that promise no improvement, one in so many is followed all the same.
     kept_every: int = 4
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
@@ -187,9 +193,9 @@ class TrustRegions:
             points, gains = local.search(count, rng, penalty, turn=len(y))
             # Functions that promise nothing here are most of them better spent elsewhere; beside a
             # point that is taken a function may have nothing to offer, either.
-            least = rules.improved * scale.spread * scale.scale
-            if is_first:
-                least = min(least, rules.improved * local.depth(y))
+            spread = scale.spread * scale.scale
+            depth = min(local.depth(y), spread) if is_first else spread
+            least = max(rules.improved * depth, search.finest * spread)
             spare = (len(y) + left) // search.kept_every - len(y) // search.kept_every
             for lowest, gain in zip(points, gains, strict=True):
                 if gain[0] < least and spare == 0:
@@ -382,11 +388,11 @@ class RegionModel:
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
-                # value may be lower by luck alone.
+                # value may be lower by luck alone. Below the model's resolution it is nothing.
                 known = values[:, -len(self.v) :].min(axis=1)[:, None]
-                gains.append(
-                    self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
-                )
+                told = known - value > min(float(np.sqrt(model.noise[0])), rules.coarsest)
+                gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
+                gains.append(np.where(told, gain, 0.0))
         return np.concatenate(points), np.concatenate(gains)
 
     def _unknown(self, t: Array) -> Array:

@@ -41,6 +41,9 @@ class LocalRules:
     # regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
     # benchmarks/rules.md, the trust regions' model).
     most_quadratic: int = 60
+    # Inputs up to which axes are looked for: of 30 a quadratic has 496 weights, and in 40 no axes were
+    # ever worth the price of their angles.
+    most_turned: int = 30
     # Variance beside the noise's, which keeps the matrix positive in float64.
     jitter: float = 1e-10
     # The share of the targets that are low: the others' heights are counted from the highest of these.
@@ -345,7 +348,7 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     in one batch of six, by chance (benchmarks/rules.md, the trust regions' model).
     """
     n, d = t.shape
-    if not 1 < d <= RULES.most_quadratic:
+    if not 1 < d <= RULES.most_turned:
         return None
     middle, white = t.mean(axis=0), np.eye(d)
     _, sizes, rotation = np.linalg.svd(t - middle, full_matrices=False)
@@ -368,7 +371,10 @@ def _weights(z: Array, targets: Array, variance: Array) -> tuple[float, Array]:
     z: (n, q); targets and variance of their noise: (n,). Bishop (2006), equations (3.53) and (3.86).
     """
     scaled = z / variance[:, None]
-    precision = cho_factor(np.eye(z.shape[1]) + z.T @ scaled)
+    form = z.T @ scaled
+    # Beside the prior's, what rounding takes from the smallest eigenvalue.
+    form[np.diag_indices(len(form))] += 1.0 + 1e-13 * np.trace(form)
+    precision = cho_factor(form)
     weights: Array = cho_solve(precision, scaled.T @ targets)
     misfit = targets / variance @ (targets - z @ weights)
     log_det = 2.0 * np.log(np.diag(precision[0])).sum() + np.log(variance).sum()

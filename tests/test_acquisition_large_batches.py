@@ -142,6 +142,7 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
         evaluations: int,
         high: float = 1.0,
         slopes: Callable[[np.ndarray], np.ndarray] | None = None,
+        metric: np.ndarray | None = None,
     ) -> np.ndarray:
         v, value = minima(
             shared,
@@ -152,11 +153,15 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             largest=0.2,
             rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
             slopes=slopes,
+            metric=metric,
         )
         np.testing.assert_allclose(value, own(v))
         return np.asarray(v[:, 0])
 
     assert np.median(np.abs(found(300) - lowest)) < 0.003
     assert np.median(np.abs(found(120, slopes=slopes) - lowest)) < 0.003  # fewer will do
+    known = turn / np.logspace(0, 4, 4) @ turn.T  # where every way down is as steep, fewer still
+    assert np.median(np.abs(found(20, slopes=slopes, metric=known) - lowest)) < 1e-6
+    assert np.median(np.abs(found(20, slopes=slopes) - lowest)) > 1e-3
     assert np.median(np.abs(found(0) - lowest)) > 0.03
     assert found(300, high=0.5).max() == 0.5  # some of the minima lie beyond

@@ -290,6 +290,28 @@ def test_a_floor_between_walls_has_a_model_of_its_own():
     assert _lowest(lambda v: np.sin(6 * v).sum(axis=1)).lowest is None
 
 
+def test_the_lowest_points_of_a_steep_function_lead_to_its_minimum():
+    """A turned quadratic, 10⁶ times as steep one way as another: as noise to a model of all points."""
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+
+    def steep(v):
+        return ((v - 0.45) @ turn) ** 2 @ [1.0, 1e3, 1e6]
+
+    space, rng = cube(3), np.random.default_rng(3)
+    slab = rng.uniform(-0.1, 0.3, (60, 3)) / np.sqrt([1.0, 1e3, 1e6])  # they surround the minimum
+    v = np.clip(np.concatenate([rng.random((150, 3)), 0.45 + slab @ turn.T]), 0, 1)
+    y = steep(v)
+    history = History(v, y)
+    region = Region(int(np.argmin(y)), 0.4)
+    model = RegionModel.fit(space, history, region, rng, LocalSearch(), is_first=True)
+    model = model.with_lowest(history, rng)
+    assert model.lowest is not None
+    found, _ = model.lowest._search_box(0.4, 16, rng, Penalty())
+    alone, _ = model._search_box(0.4, 16, rng, Penalty())
+    assert np.median(steep(found[:, 0])) < 0.01 * y.min()
+    assert np.median(steep(found[:, 0])) < 0.1 * np.median(steep(alone[:, 0]))
+
+
 def test_under_constraints_the_lowest_points_have_no_model_of_their_own(monkeypatch):
     space, asked = cube(2), []
     monkeypatch.setattr(

@@ -10,7 +10,7 @@ from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.candidates import around
-from dngo.acquisition.minima import Box, Descent, minima
+from dngo.acquisition.minima import Box, Descent, Slopes, minima
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
 from dngo.space import Space
@@ -142,7 +142,7 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
         evaluations: int,
         high: float = 1.0,
         slopes: Callable[[np.ndarray], np.ndarray] | None = None,
-        metric: np.ndarray | None = None,
+        metric: np.ndarray = np.eye(4),
     ) -> np.ndarray:
         v, value = minima(
             shared,
@@ -152,8 +152,7 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             box=Box(space, np.zeros(4), np.full(4, high)),
             largest=0.2,
             rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
-            slopes=slopes,
-            metric=metric,
+            slopes=None if slopes is None else Slopes(slopes, metric),
         )
         np.testing.assert_allclose(value, own(v))
         return np.asarray(v[:, 0])

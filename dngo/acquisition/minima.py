@@ -33,6 +33,19 @@ class Descent:
 
 
 @dataclass(frozen=True)
+class Slopes:
+    """How functions fall, where that is written out.
+
+    of: each function's gradient at a point of its own, (count, k) -> (count, d) by encoded inputs.
+    metric: (f, f) of the continuous parameters, whose product with a gradient is the steepest way down
+    where lengths are as the functions see them.
+    """
+
+    of: Callable[[Array], Array]
+    metric: Array
+
+
+@dataclass(frozen=True)
 class Box:
     """The part of a box that lies in the space: low, high (k,) coordinates."""
 
@@ -65,17 +78,14 @@ def minima(
     box: Box,
     largest: float,
     rules: Descent,
-    slopes: Callable[[Array], Array] | None = None,
-    metric: Array | None = None,
+    slopes: Slopes | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
     shared: (n, k) points that all functions are known at; values: (count, n) there. own: each
     function at points of its own, (count, m, k) -> (count, m). step: points (n, k) and the largest
     step, in units of a parameter's range, to neighbours of them (n, k). box: what the gradient does
-    not lead out of. slopes: each function's gradient at a point of its own, (count, k) -> (count, d) by
-    encoded inputs; None: by differences. metric: as of `Valley`. Returns v (count, m, k)
-    and their values (count, m).
+    not lead out of. slopes: None: by differences. Returns v (count, m, k) and their values (count, m).
     """
     count, k = len(values), shared.shape[1]
     each = np.arange(count)
@@ -95,7 +105,7 @@ def minima(
         points.append(moved)
         found.append(value)
         largest *= 0.5
-    down = Valley(box, now, own, reach, rules, slopes, metric)
+    down = Valley(box, now, own, reach, rules, slopes)
     now, lowest = down.follow(lowest)
     points.append(now[:, None])
     found.append(lowest[:, None])
@@ -108,9 +118,8 @@ class Valley:
     """The way down of each function from a point of its own, along the parameters that are continuous.
 
     v: (count, k) the points. own, box: as of `minima`. largest: step, in units of a parameter's
-    range. metric: (f, f) of the continuous parameters, whose product with a slope is the steepest way
-    down where all lengths are alike; None: they are. Every function has a BFGS of its own (Nocedal and
-    Wright 2006, chapter 6), and all go in step: one call evaluates what all of them ask for.
+    range. Every function has a BFGS of its own (Nocedal and Wright 2006, chapter 6), and all go in
+    step: one call evaluates what all of them ask for.
     """
 
     def __init__(
@@ -120,15 +129,14 @@ class Valley:
         own: Callable[[Array], Array],
         largest: float,
         rules: Descent,
-        slopes: Callable[[Array], Array] | None = None,
-        metric: Array | None = None,
+        slopes: Slopes | None = None,
     ) -> None:
         self.space, self.v, self.own, self.largest, self.rules = box.space, v, own, largest, rules
         self.slopes = slopes
         self.free = np.flatnonzero([c.levels is None for c in box.space.columns])
         self.low, self.high = box.low[self.free], box.high[self.free]
         self.u = box.space.unit(v)
-        self.metric = np.eye(len(self.free)) if metric is None else metric
+        self.metric = np.eye(len(self.free)) if slopes is None else slopes.metric
 
     def follow(self, value: Array) -> tuple[Array, Array]:
         """From value (count,) down: points (count, k), and their values."""
@@ -176,7 +184,7 @@ class Valley:
     def _slope(self, u: Array) -> Array:
         """Each function's gradient at its free coordinates u (count, f)."""
         if self.slopes is not None:
-            return self.slopes(self._at(u[:, None])[:, 0])[:, self.space.continuous_inputs]
+            return self.slopes.of(self._at(u[:, None])[:, 0])[:, self.space.continuous_inputs]
         step = self.rules.difference * self.largest * np.eye(u.shape[1])
         beside = np.concatenate([u[:, None] + step, u[:, None] - step], axis=1)
         beside = np.clip(beside, self.low, self.high)

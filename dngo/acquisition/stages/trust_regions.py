@@ -18,7 +18,7 @@ import numpy as np
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import boundary_picks, of_draws, penalty
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Box, Descent, minima
+from dngo.acquisition.minima import Box, Descent, Slopes, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.regions import RULES, Region, RegionRules, regions, share
 from dngo.acquisition.regions import region as replayed
@@ -384,7 +384,6 @@ class RegionModel:
                     largest=rules.first_step * half,
                     rules=rules.descent,
                     slopes=self._slopes(draws, penalty),
-                    metric=self.near.metric(space.continuous_inputs),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
@@ -402,7 +401,7 @@ class RegionModel:
         known = np.square(self.near.models[0].x).sum(axis=1).max()
         return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
 
-    def _slopes(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array] | None:
+    def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
         # A wall has no slope. What people believe has one that is not written out, and known constraints
         # turn a step aside: there differences see what a slope would not.
         if penalty.doubt is not None or self.space.conditions:
@@ -412,7 +411,7 @@ class RegionModel:
             x = self.space.encode(v)
             return self.near.slopes(x, draws.slopes(self.near.inputs(x)))
 
-        return slopes
+        return Slopes(slopes, self.near.metric(self.space.continuous_inputs))
 
     def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
         def own(v: Array) -> Array:

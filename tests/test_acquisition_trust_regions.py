@@ -30,11 +30,15 @@ from dngo.surrogates.local_process import (
 from dngo.surrogates.nearby import Nearby, View
 
 
+def _process(t: np.ndarray, targets: np.ndarray, rng: np.random.Generator) -> LocalProcess:
+    return LocalProcess.sketch(t, targets, rng=rng).refined(rng)
+
+
 def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
     rng = np.random.default_rng(seed)
     t = rng.uniform(-1, 1, (40, 3))
     y = np.sin(3 * t[:, 0]) + t[:, 1] ** 2 + t[:, 0] * t[:, 2]
-    return LocalProcess.fit(t, (y - y.mean()) / y.std(), rng=rng), t
+    return _process(t, (y - y.mean()) / y.std(), rng), t
 
 
 def test_gradient_of_the_local_likelihood_is_its_derivative():
@@ -56,7 +60,7 @@ def test_a_turned_valley_is_known_from_few_points_far_from_them_too():
 
     t, far = rng.uniform(-1, 1, (40, 5)), 1.4 * rng.uniform(-1, 1, (200, 5))
     centre, scale = valley(t).mean(), valley(t).std()
-    model = LocalProcess.fit(t, (valley(t) - centre) / scale, rng=rng)
+    model = _process(t, (valley(t) - centre) / scale, rng)
     error = model.latent(model.features(far))[0][0] - (valley(far) - centre) / scale
     assert np.sqrt(np.mean(error**2)) < 0.02
 
@@ -73,7 +77,7 @@ def test_among_low_points_a_steep_valley_is_known_though_others_lie_far_above():
     low = rng.permutation(anywhere[np.argsort(valley(anywhere))[:200]])
     t, others = np.concatenate([rng.uniform(-1, 1, (60, 5)), low[:60]]), low[60:]
     scale = TargetScale.fit(valley(t))
-    model = LocalProcess.fit(t, scale.to_model(valley(t)), rng=rng)
+    model = _process(t, scale.to_model(valley(t)), rng)
     found = model.latent(model.features(others))[0][0]
     assert np.corrcoef(found, valley(others))[0, 1] > 0.8
 
@@ -244,7 +248,7 @@ def test_what_is_left_out_is_foretold_as_if_it_had_not_been_known():
     rng = np.random.default_rng(0)
     t = rng.uniform(-1, 1, (30, 2))
     targets = np.sin(2 * t[:, 0]) + t[:, 1] ** 2 + 0.1 * rng.standard_normal(30)
-    process = LocalProcess.fit(t, targets, rng=rng)
+    process = _process(t, targets, rng)
     found = process.left_out_density() - 0.5 * np.log(2 * np.pi)
     covariance = process.covariance(t, t)[0] + np.diag(process.noise_of_rows(0))
     for i in (0, 11, 29):

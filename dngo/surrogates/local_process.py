@@ -94,26 +94,6 @@ class LocalProcess(GaussianProcess):
     logarithms: Array = field(default_factory=lambda: np.empty(0), repr=False)
 
     @classmethod
-    def fit(
-        cls,
-        t: Array,
-        targets: Array,
-        *,
-        rng: np.random.Generator,
-        share: float = 0.5,
-        relative_noise: Array | None = None,
-    ) -> LocalProcess:
-        """t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
-
-        relative_noise: (n,) what each row's is multiplied by; None: all are alike.
-        share: of the variance that the additive part starts with. The posterior of the
-        hyperparameters has several modes; fits from different starts to different rows, side by
-        side, stand in for an average over it.
-        """
-        sketch = cls.sketch(t, targets, rng=rng, share=share, relative_noise=relative_noise)
-        return sketch.refined(rng)
-
-    @classmethod
     def sketch(
         cls,
         t: Array,
@@ -123,7 +103,14 @@ class LocalProcess(GaussianProcess):
         share: float = 0.5,
         relative_noise: Array | None = None,
     ) -> LocalProcess:
-        """The same by the first stage of the fit alone, to few points: a fifth of the cost."""
+        """The first stage of a fit, to few points: a fifth of the cost. `refined` has the others.
+
+        t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
+        relative_noise: (n,) what each row's is multiplied by; None: all are alike.
+        share: of the variance that the additive part starts with. The posterior of the
+        hyperparameters has several modes; fits from different starts to different rows, side by
+        side, stand in for an average over it.
+        """
         d = t.shape[1]
         relative = np.ones(len(t)) if relative_noise is None else relative_noise
         log_length = 0.5 * np.log(d) + np.log(RULES.length)
@@ -345,7 +332,7 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     likeliest. It is fitted to the points as they are when whitened: low ones lie in a slab that is the
     thinner the steeper the function, and its axes are hardly told apart in the inputs. Nothing here is
     random: axes from the quadratic part of a process that was fitted to a few of the points were missed
-    in one batch of six, by chance (benchmarks/rules.md, the trust regions' model).
+    in one fit of six, by chance (benchmarks/rules.md, the likeliest quadratic).
     """
     n, d = t.shape
     if not 1 < d <= RULES.most_turned:

@@ -4,9 +4,10 @@ A trust region is searched by it, and a study's best point is chosen by it: amon
 little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
 guide (`benchmarks/recommended.py`; benchmarks/rules.md, noise).
 
-What varies along directions of its own is seen along these: a quadratic fitted to the points has axes,
-and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a plain
-one, and a turned valley has a length along it and one across.
+What varies along directions of its own is seen along these: the likeliest quadratic of the points has
+axes, and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a
+plain one, a turned valley has a length along it and one across, and a slab of low points, which a steep
+function leaves, is as thick as it is long.
 
 Outcomes that noise multiplies are seen by their logarithms, where they are likelier so and much of them
 is noise. Seen as they are, what is low by luck looks certain, and what is high tells nothing.
@@ -103,14 +104,14 @@ class Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
         shares: of the additive part at the start of the fits, one for each model. turn: whether axes
-        are looked for, at the cost of one more fit.
+        are looked for, at the cost of one more fit and two sketches.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
         points = _Points((x - middle) / reach, y, noise)
         (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
         scale, view = TargetScale.fit(y), View.plain(x.shape[1])
-        first = points.sketch(scale, share, start).refined(start)
+        first = points.fit(scale, share, start)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
         if first.noise_of_rows(0).mean() > RULES.noisy and not is_plain:
@@ -119,7 +120,7 @@ class Nearby:
         if quadratic is not None and (is_plain or first.noise[0] <= RULES.noisy):
             view, first = points.along_axes(scale, first, quadratic, share, start)
         seen = points.through(view)
-        models = (first, *(seen.sketch(scale, share, rng).refined(rng) for share, rng in others))
+        models = (first, *(seen.fit(scale, *other) for other in others))
         return cls(middle, reach, view, scale, models)
 
     @property
@@ -189,6 +190,9 @@ class _Points:
     def through(self, view: View) -> _Points:
         return replace(self, t=view.of(self.t))
 
+    def fit(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
+        return self.sketch(scale, share, rng).refined(rng)
+
     def sketch(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
         reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
         return LocalProcess.sketch(
@@ -204,8 +208,7 @@ class _Points:
     ) -> tuple[TargetScale, LocalProcess]:
         """The scale and the process of the outcomes' logarithms, or those given, whichever is likelier."""
         log_scale = LogScale.fit(self.y)
-        (rng,) = rng.spawn(1)
-        other = self.sketch(log_scale, share, rng).refined(rng)
+        other = self.fit(log_scale, share, *rng.spawn(1))
         gain = other.evidence_by_mean() - first.evidence_by_mean()
         gain += np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         # Two more numbers are fitted: half of log n for each (Schwarz 1978).
@@ -228,9 +231,7 @@ class _Points:
         """
         d = self.t.shape[1]
         views = [
-            View.along(axes, self.t)
-            for axes in (quadratic.axes, first.axes())
-            if axes is not None and np.isfinite(axes).all()
+            View.along(axes, self.t) for axes in (quadratic.axes, first.axes()) if axes is not None
         ]
         sketches = [self.through(view).sketch(scale, share, rng) for view in views]
         best = int(np.argmax([sketch.log_evidence for sketch in sketches]))

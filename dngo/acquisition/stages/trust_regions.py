@@ -72,9 +72,8 @@ class LocalSearch:
     # A smaller gain than a model's noise is none, or, where the noise is large, than so many deviations of
     # its targets.
     coarsest: float = 1e-3
-    finest: float = (
-        1e-9  # of the targets' deviation: of no smaller gain is anything made. Not measured.
-    )
+    # A gain of less is followed nowhere, in units of the targets' deviation. Not measured.
+    finest: float = 1e-9
     # Of the functions that promise no improvement, one in so many is followed all the same.
     kept_every: int = 4
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
@@ -320,8 +319,8 @@ class RegionModel:
     def depth(self, y: Array) -> float:
         """How far the best outcome lies below most: what a promised gain is measured by.
 
-        Of all outcomes of a study over many orders of magnitude, no later gain would count. Not so in
-        the other regions, which are only to be left where they promise something.
+        By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
+        Other regions are judged by that spread: they get a batch's picks where they promise much.
         """
         return float(np.quantile(y[self.rows], self.rules.low) - y[self.rows].min())
 

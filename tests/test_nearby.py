@@ -98,3 +98,27 @@ def test_at_its_own_rows_a_process_says_what_it_says_of_their_points():
         near = _fit(x, y)
         for found, expected in zip(near.at_rows(), near.targets(x), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int, monkeypatch):
+    """Both the high and the low ones, and what is left is known as well as without them."""
+    x, bowl, normal = _bowl(seed)
+    struck = np.arange(0, 120, 12)
+    y = bowl + 0.01 * normal
+    y[struck] += np.where(np.arange(10) % 2, 20.0, -20.0)
+    near = _fit(x, y)
+    assert set(struck) <= set(near.outliers) and len(near.outliers) < 16
+    fresh, truth, _ = _bowl(seed + 10)
+    assert np.abs(near.function(fresh)[0] - truth).mean() < 0.1
+    believed = near.function(x)[0]
+    assert bowl[np.argmin(believed)] < bowl[np.argmin(y)]
+    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, rounds=0))
+    assert np.abs(_fit(x, y).function(fresh)[0] - truth).mean() > 0.3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_outliers_there_are_none(seed: int):
+    x, bowl, normal = _bowl(seed)
+    for y in (bowl, bowl**4, bowl + 0.5 * normal, bowl * np.exp(normal)):
+        assert len(_fit(x, y).outliers) == 0

@@ -126,6 +126,12 @@ class LocalProcess(GaussianProcess):
             theta = _stage(t, targets, relative, theta, points, steps, rng)
         return self.of(t, targets, relative, theta)
 
+    def with_noise(self, noise: float, relative: Array) -> LocalProcess:
+        """The same with another variance of the noise, and others (n,) that each row's is multiplied by."""
+        theta = self.logarithms.copy()
+        theta[-2] = np.clip(np.log(max(noise, 1e-300)), *RULES.bounds[-2])
+        return self.of(self.x, self.targets, relative, theta)
+
     @classmethod
     def of(cls, t: Array, targets: Array, relative: Array, theta: Array) -> LocalProcess:
         """That of hyperparameters whose logarithms are theta, as `LocalLikelihood` has them."""
@@ -178,10 +184,18 @@ class LocalProcess(GaussianProcess):
 
         Rasmussen and Williams (2006), equations (5.10) to (5.12).
         """
+        missed, variance = self.left_out_errors()
+        return -0.5 * (np.log(variance) + missed**2 / variance)
+
+    def left_out_mean(self) -> Array:
+        """What each target is foretold to be by all others: (n,)."""
+        return self.targets - self.left_out_errors()[0]
+
+    def left_out_errors(self) -> tuple[Array, Array]:
+        """By how much each target is above what all others foretell, and the variance of that: two (n,)."""
         (reduction,), (readout,) = self.reduction, self.readout
-        precision = np.einsum("ij,ij->j", reduction, reduction)
-        missed = reduction.T @ readout
-        return 0.5 * (np.log(precision) - missed**2 / precision)
+        variance = 1.0 / np.einsum("ij,ij->j", reduction, reduction)
+        return variance * (reduction.T @ readout), variance
 
     def axes(self) -> Array | None:
         """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).

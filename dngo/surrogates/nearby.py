@@ -9,6 +9,9 @@ axes, and they take the place of the inputs where the outcomes are likelier so. 
 plain one, a turned valley has a length along it and one across, and a slab of low points, which a steep
 function leaves, is as thick as it is long.
 
+A few outcomes may be far off for no reason that the inputs tell: a run that did not converge, noise of
+heavy tails. Where there is noise, each of them has one of its own, if the others are likelier so by far.
+
 Outcomes that noise multiplies are seen by their logarithms, where they are likelier so and much of them
 is noise. Seen as they are, what is low by luck looks certain, and what is high tells nothing.
 """
@@ -37,6 +40,8 @@ class NearbyRules:
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
+    outlying: deviations by which an outlier is off what all others foretell. rounds: in which they
+    are looked for, at the cost of a Cholesky factor each, and of a part of a fit every so many.
     """
 
     points: int = 400
@@ -44,10 +49,14 @@ class NearbyRules:
     shares: tuple[float, ...] = (0.5, 0.95)
     noisy: float = 0.01
     multiplies: float = 0.2
+    outlying: float = 3.0
+    rounds: int = 12
+    refined_every: int = 3
 
 
 RULES = NearbyRules()
 
+NORMAL = 2.198  # variance of a normal, by the square of its median deviation
 EDGE = 1.5  # of what a process sees: beyond it nothing changes
 
 
@@ -81,7 +90,8 @@ class Nearby:
     """Processes fitted to points that lie together.
 
     middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. view: of these, what the processes
-    see. scale: of the objective. models: one for each start of the fit.
+    see. scale: of the objective. models: one for each start of the fit. outliers: rows whose outcomes are
+    not believed.
     """
 
     middle: Array
@@ -89,6 +99,7 @@ class Nearby:
     view: View
     scale: TargetScale
     models: tuple[LocalProcess, ...]
+    outliers: Rows
 
     @classmethod
     def fit(
@@ -108,20 +119,20 @@ class Nearby:
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
-        points = _Points((x - middle) / reach, y, noise)
+        points = _Points((x - middle) / reach, y, noise, np.ones(len(y)))
         (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
         scale, view = TargetScale.fit(y), View.plain(x.shape[1])
         first = points.fit(scale, share, start)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
         if first.noise_of_rows(0).mean() > RULES.noisy and not is_plain:
-            scale, first = points.by_logarithms(scale, first, share, start)
+            points, scale, first = points.as_noise_is(scale, first, share, start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= RULES.noisy):
             view, first = points.along_axes(scale, first, quadratic, share, start)
         seen = points.through(view)
         models = (first, *(seen.fit(scale, *other) for other in others))
-        return cls(middle, reach, view, scale, models)
+        return cls(middle, reach, view, scale, models, points.outliers)
 
     @property
     def by_logarithms(self) -> bool:
@@ -181,11 +192,20 @@ class Nearby:
 
 @dataclass(frozen=True)
 class _Points:
-    """What processes see: inputs t (n, d) in [-1, 1]; y and noise (n,) as `Nearby.fit` has them."""
+    """What processes see: inputs t (n, d) in [-1, 1]; y and noise (n,) as `Nearby.fit` has them.
+
+    own_noise: (n,) what each one's is multiplied by, 1 unless it is an outlier.
+    """
 
     t: Array
     y: Array
     noise: Array
+    own_noise: Array
+
+    @property
+    def outliers(self) -> Rows:
+        """Rows of the outliers."""
+        return np.flatnonzero(self.own_noise > 1)
 
     def through(self, view: View) -> _Points:
         return replace(self, t=view.of(self.t))
@@ -200,8 +220,48 @@ class _Points:
             scale.to_model(self.y),
             rng=rng,
             share=share,
-            relative_noise=None if reported is None else reported.relative,
+            relative_noise=self.own_noise * (1.0 if reported is None else reported.relative),
         )
+
+    def as_noise_is(
+        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
+    ) -> tuple[_Points, TargetScale, LocalProcess]:
+        """The points, their scale and their process as noise of heavy tails or one that multiplies has
+        them, or as they were.
+        """
+        points, found = self, first
+        if first.noise[0] > RULES.noisy:
+            points, found = self.with_outliers(first, *rng.spawn(1))
+        # What is far off where noise multiplies is none by the logarithms.
+        other_scale, other = self.by_logarithms(scale, found, share, rng)
+        return (points, scale, found) if other is found else (self, other_scale, other)
+
+    def with_outliers(
+        self, first: LocalProcess, rng: np.random.Generator
+    ) -> tuple[_Points, LocalProcess]:
+        """The points and their process with a noise of its own for each outlier, or as they were.
+
+        What a few outliers miss is noise of all points else, and what lies low among them is believed.
+        One hides behind another: they are looked for in rounds, by the noise of the middle one of all.
+        """
+        points, found = self, first
+        for round_ in range(1, RULES.rounds + 1):
+            missed, variance = found.left_out_errors()
+            far = np.abs(missed) > RULES.outlying * np.sqrt(variance)
+            if not far.any():
+                break
+            own = np.where(far, missed**2 / found.noise[0], 1.0)
+            points = replace(self, own_noise=np.maximum(own, points.own_noise))
+            usual = float(np.median(np.abs(missed[points.own_noise == 1.0])))
+            found = found.with_noise(NORMAL * usual**2, first.reported * points.own_noise)
+            if round_ % RULES.refined_every == 0:
+                found = found.refined(rng)
+        if not len(points.outliers):
+            return self, first
+        found = found.refined(rng)
+        # Half of log n for each one's noise (Schwarz 1978), and which of n points it is.
+        price = 1.5 * len(points.outliers) * np.log(len(self.y))
+        return (points, found) if found.log_evidence - price > first.log_evidence else (self, first)
 
     def by_logarithms(
         self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
@@ -274,5 +334,6 @@ def around_the_best(
             mean, deviation = near.function(x[rows])
             best = int(rows[np.argmin(mean + deviation)])
             if before >= 0 or best == centre:
-                return rows, mean, deviation
+                break
             centre, before = best, centre
+    return rows, mean, deviation

@@ -277,11 +277,12 @@ class RegionModel:
     def where_believed(self, history: History, block: int) -> RegionModel:
         """In the region that there would be, had every outcome been what the models take it for.
 
-        Where noise multiplies outcomes, the lowest is luck: nothing in its region is as low again, the
-        region shrinks, and the search stays where it is. A deviation is added to the mean, as the lowest
-        of many means is a lucky one, too. Under other noise this gained nothing (benchmarks/rules.md).
+        Where noise multiplies outcomes or has heavy tails, the lowest is luck: nothing in its region is as
+        low again, the region shrinks, and the search stays where it is. A deviation is added to the mean,
+        as the lowest of many means is a lucky one, too. Under even noise this gained nothing
+        (benchmarks/rules.md).
         """
-        if not self.near.by_logarithms:
+        if not self.near.by_logarithms and not len(self.near.outliers):
             return self
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
@@ -300,7 +301,8 @@ class RegionModel:
         count = max(least, rules.lowest_least, int(rules.lowest_share * n))
         if count > n // 2 or self.near.is_noisy:
             return self
-        order = np.argsort(y[self.rows], kind="stable")[:count]
+        order = np.argsort(y[self.rows], kind="stable")
+        order = order[~np.isin(order, self.near.outliers)][:count]
         rows = self.rows[order]
         (rng,) = rng.spawn(1)
         near = Nearby.fit(
@@ -322,7 +324,8 @@ class RegionModel:
         By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
         Other regions are judged by that spread: they get a batch's picks where they promise much.
         """
-        return float(np.quantile(y[self.rows], self.rules.low) - y[self.rows].min())
+        known = y[np.delete(self.rows, self.near.outliers)]
+        return float(np.quantile(known, self.rules.low) - known.min())
 
     def search(
         self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0

@@ -40,7 +40,7 @@ def main() -> None:
         run, noise = begin(problem, 0), np.random.default_rng([0, 1])
         for t in range(given.rounds):
             history = History(run.v, run.y, iteration=run.iteration)
-            v = TrustRegions().points(
+            v, _ = TrustRegions().points(
                 history,
                 problem.batch,
                 np.random.default_rng([0, 3, t]),

@@ -35,7 +35,7 @@ def study(problem: Problem, seed: int) -> Run:
         rng = np.random.default_rng([seed, 3, t])
         history = History(run.v, run.y, iteration=run.iteration)
         with one_thread():
-            v = stage.points(
+            v, _ = stage.points(
                 history,
                 size,
                 rng,

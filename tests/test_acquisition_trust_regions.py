@@ -369,7 +369,7 @@ def test_a_converged_region_gives_picks_back(width, most):
     v = np.concatenate([points(space, 30), 0.3 + width * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
     history = History(v, y)
-    picked = TrustRegions(search=LocalSearch(regions=1)).points(
+    picked, _ = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         40,
         np.random.default_rng(1),
@@ -393,7 +393,7 @@ def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
     v = v[np.r_[0 : len(spread), len(spread) + np.argsort(terms(near).sum(axis=1))]]
     history = History(v, terms(v).sum(axis=1), iteration=np.arange(len(v)) // 10)
     best = history.v[[np.argmin(history.y)]]
-    picked = TrustRegions(search=LocalSearch(regions=1)).points(
+    picked, _ = TrustRegions(search=LocalSearch(regions=1)).points(
         history,
         24,
         np.random.default_rng(1),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -72,6 +75,16 @@ class Spacing:
         """Take points v (n, k)."""
         self.taken.update(self.space.keys(v))
         self._near.append(self.space.unit(v))
+
+    @contextmanager
+    def closer(self, share: float) -> Iterator[None]:
+        """Picks may lie closer for a while, at such a share of the distance."""
+        least = self.least
+        self.least = share * least
+        try:
+            yield
+        finally:
+            self.least = least
 
     def free(self, v: Array) -> NDArray[np.bool_]:
         """Which of v (n, k) are not taken: (n,)."""

@@ -18,10 +18,11 @@ is noise. Seen as they are, what is low by luck looks certain, and what is high 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
@@ -40,8 +41,10 @@ class NearbyRules:
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
-    outlying: deviations by which an outlier is off what all others foretell. rounds: in which they
-    are looked for, at the cost of a Cholesky factor each, and of a part of a fit every so many.
+    foresight: what a model has to foretell of points left out, as a partial rank correlation, or it is of
+    no use; the same where points next to each other are alike, and by logarithms. outlying: deviations by
+    which an outlier is off what all others foretell. rounds: in which they are looked for, at the cost of
+    a Cholesky factor each, and of a part of a fit every so many.
     """
 
     points: int = 400
@@ -49,6 +52,9 @@ class NearbyRules:
     shares: tuple[float, ...] = (0.5, 0.95)
     noisy: float = 0.01
     multiplies: float = 0.2
+    foresight: float = 0.15
+    foresight_alike: float = 0.3
+    foresight_by_logarithms: float = 0.5
     outlying: float = 3.0
     rounds: int = 12
     refined_every: int = 3
@@ -99,7 +105,7 @@ class Nearby:
     view: View
     scale: TargetScale
     models: tuple[LocalProcess, ...]
-    outliers: Rows
+    outliers: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     @classmethod
     def fit(
@@ -182,6 +188,31 @@ class Nearby:
         """
         each = np.array([model.left_out_density() for model in self.models])
         return np.logaddexp.reduce(each) - np.log(len(each)) + self.scale.log_slope(y)
+
+    def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
+        """Whether so many points as a quadratic has weights have taught nothing.
+
+        u: (n, k) the points in the unit cube, centre: (1, k) the best one. Points near it are low, which
+        needs no model: what counts is what is foretold of each beside that. alike: whether points next to
+        each other are known to be.
+        """
+        d = len(self.middle)
+        least = RULES.foresight_alike if alike else RULES.foresight
+        least = RULES.foresight_by_logarithms if self.by_logarithms else least
+        enough = len(u) >= (d + 1) * (d + 2) // 2
+        return enough and self.foresight(cdist(centre, u)[0]) < least
+
+    def foresight(self, distance: Array) -> float:
+        """Rank correlation of the targets with what each is foretold to be by all others, given the points'
+        distance (n,) from the best one: a partial correlation, 0 where it is undefined.
+        """
+        first = self.models[0]
+        foretold = first.targets - first.left_out_errors()[0]
+        seen = np.column_stack([foretold, distance, first.targets])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            between = np.corrcoef(rankdata(seen, axis=0), rowvar=False)
+            rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
+            return float(np.nan_to_num((between[0, 2] - between[0, 1] * between[2, 1]) / rest))
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""

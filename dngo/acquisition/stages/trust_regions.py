@@ -15,6 +15,8 @@ from itertools import islice
 
 import numpy as np
 
+from dngo.acquisition.blind import RULES as BLIND
+from dngo.acquisition.blind import picks, probes, scatter, steps
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import boundary_picks, of_draws, penalty
 from dngo.acquisition.history import History
@@ -27,6 +29,7 @@ from dngo.acquisition.state import BatchState
 from dngo.space import Space
 from dngo.space.priors import believed
 from dngo.surrogates.apart import apart
+from dngo.surrogates.better_half import neighbours
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
@@ -136,7 +139,7 @@ class TrustRegions:
         count = self._number(state, number)
         if count == 0 or not state.has_outcome:
             return
-        v = self.points(
+        v, sources = self.points(
             state.history,
             count,
             state.streams["trust_regions"],
@@ -144,8 +147,8 @@ class TrustRegions:
             penalty=Penalty.of(state),
         )
         # Their acquisition is noted, though they were not picked by it.
-        for point, value in zip(v, state.make_pending(v), strict=True):
-            yield Pick(point, value, "local:thompson")
+        for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
+            yield Pick(point, value, f"local:{source}")
 
     def _number(self, state: BatchState, number: int) -> int:
         history, usual = state.history, state.settings.trust_region_share
@@ -166,28 +169,34 @@ class TrustRegions:
         *,
         spacing: Spacing,
         penalty: Penalty,
-    ) -> Array:
-        """At most `size` points: (m, k), fewer where the regions promise nothing.
+    ) -> tuple[Array, list[str]]:
+        """At most `size` points (m, k), fewer where the regions promise nothing; where each comes from.
 
         The points are added to `spacing`.
         """
         space, rules, search, y = spacing.space, self.rules, self.search, history.y
         block = max(size // 2, search.least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
+        unmodelled: list[tuple[Array, str]] = []
         picked: list[Array] = []
         if len(ok) < search.least_points or space.k == 0:
-            return np.empty((0, space.k))
+            return np.empty((0, space.k)), []
         u = space.unit(history.v)
         scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block, rules)
         for region in islice(found, search.regions):
             (rng,) = rng.spawn(1)
-            left = size - len(picked)
             local = RegionModel.fit(space, history, region, rng, search, is_first=not picked)
             if not picked:
                 local = local.where_believed(history, block)
+                if not unmodelled:
+                    unmodelled = local.without_model(history, size, rng, spacing, penalty)
+                    size -= len(unmodelled)
                 if penalty.wall is None:  # under constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
+            left = size - len(picked)
+            if left == 0:
+                break
             count, is_first = min(left, search.most_functions), not picked
             points, gains = local.search(count, rng, penalty, turn=len(y))
             # Functions that promise nothing here are most of them better spent elsewhere; beside a
@@ -207,21 +216,24 @@ class TrustRegions:
                 spacing.add(lowest[[row]])
             if len(picked) >= size:
                 break
-        return np.array(picked).reshape(-1, space.k)
+        named = [*unmodelled, *((point, "thompson") for point in picked)]
+        v = np.array([point for point, _ in named]).reshape(-1, space.k)
+        return v, [source for _, source in named]
 
 
 @dataclass(frozen=True)
 class RegionModel:
     """The models of a region, ready to be searched.
 
-    rows: (n,) of the evaluated points that the models were fitted to. v: (m, k) those in the region.
-    centre: (1, k) natural values. lowest: that of the lowest points in the same region, if it knows these
-    better. is_lowest: whether it is such a one.
+    rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
+    v: (m, k) those in the region. centre: (1, k) natural values. lowest: that of the lowest points in the
+    same region, if it knows these better. is_lowest: whether it is such a one.
     """
 
     space: Space
     region: Region
     rows: Rows
+    u: Array
     v: Array
     centre: Array
     near: Nearby
@@ -272,7 +284,7 @@ class RegionModel:
         """The same models, fitted to these rows, in this region."""
         u, v = space.unit(history.v), history.v
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
-        return cls(space, region, rows, v[rows[inside]], v[[region.centre]], near, rules)
+        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near, rules)
 
     def where_believed(self, history: History, block: int) -> RegionModel:
         """In the region that there would be, had every outcome been what the models take it for.
@@ -317,6 +329,38 @@ class RegionModel:
             return self
         lowest = self.around(self.space, history, self.region, rows, near, rules)
         return replace(self, lowest=replace(lowest, is_lowest=True))
+
+    def without_model(
+        self,
+        history: History,
+        size: int,
+        rng: np.random.Generator,
+        spacing: Spacing,
+        penalty: Penalty,
+    ) -> list[tuple[Array, str]]:
+        """Those of `size` picks that the models are not asked for, as they are of no use; where each comes
+        from."""
+        space, y = self.space, history.y
+        seen = "unlike" if self.near.by_logarithms else neighbours(self.u, y[self.rows])
+        centre = space.unit(self.centre)
+        if not self.near.is_blind(self.u, centre, alike=seen == "alike"):
+            return []
+
+        def of_draw(v: Array) -> Array:
+            return penalty(v, self.centre)
+
+        if seen == "unlike":
+            ok = np.isfinite(y)
+            draw = scatter(space, history.v[ok], y[ok], rng)
+            found = picks(draw, size, spacing=spacing, penalty=of_draw)
+            return [(v, "better_half") for v in found]
+        count, largest = size, self.region.half
+        if seen == "unknown":
+            count, largest = probes(size), BLIND.probing * largest
+        with spacing.closer(BLIND.spacing):
+            draw = steps(space, self.centre, largest, rng)
+            found = picks(draw, count, spacing=spacing, penalty=of_draw)
+        return [(v, "step") for v in found]
 
     def depth(self, y: Array) -> float:
         """How far the best outcome lies below most: what a promised gain is measured by.

@@ -116,7 +116,8 @@ class Modelled(Acquisition):
         ge=0,
         lt=1,
         description="Points of a batch, and those pending, stay this far apart: root mean square "
-        "over the parameters, each scaled to [0, 1]. Given up where nothing else is left.",
+        "over the parameters, each scaled to [0, 1]. Given up where nothing else is left; steps, where no "
+        "model knows the function, stay a hundredth of it apart.",
     )
     min_feasibility: float = Field(
         default=0.5,

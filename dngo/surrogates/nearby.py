@@ -42,7 +42,7 @@ class NearbyRules:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
     foresight: what a model has to foretell of points left out, as a partial rank correlation, or it is of
-    no use; the same where points next to each other are alike, and by logarithms. outlying: deviations by
+    no use; by logarithms; and where points next to each other are alike. outlying: deviations by
     which an outlier is off what all others foretell. rounds: in which they are looked for, at the cost of
     a Cholesky factor each, and of a part of a fit every so many.
     """
@@ -53,8 +53,8 @@ class NearbyRules:
     noisy: float = 0.01
     multiplies: float = 0.2
     foresight: float = 0.15
-    foresight_alike: float = 0.3
     foresight_by_logarithms: float = 0.5
+    foresight_alike: float = 0.3
     outlying: float = 3.0
     rounds: int = 12
     refined_every: int = 3
@@ -197,8 +197,8 @@ class Nearby:
         each other are known to be.
         """
         d = len(self.middle)
-        least = RULES.foresight_alike if alike else RULES.foresight
-        least = RULES.foresight_by_logarithms if self.by_logarithms else least
+        least = RULES.foresight_by_logarithms if self.by_logarithms else RULES.foresight
+        least = RULES.foresight_alike if alike else least
         enough = len(u) >= (d + 1) * (d + 2) // 2
         return enough and self.foresight(cdist(centre, u)[0]) < least
 

@@ -341,7 +341,7 @@ class RegionModel:
         """Those of `size` picks that the models are not asked for, as they are of no use; where each comes
         from."""
         space, y = self.space, history.y
-        seen = "unlike" if self.near.by_logarithms else neighbours(self.u, y[self.rows])
+        seen = neighbours(self.u, y[self.rows])
         centre = space.unit(self.centre)
         if not self.near.is_blind(self.u, centre, alike=seen == "alike"):
             return []

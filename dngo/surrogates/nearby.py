@@ -42,7 +42,7 @@ class NearbyRules:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
     foresight: what a model has to foretell of points left out, as a partial rank correlation, or it is of
-    no use; by logarithms; and where points next to each other are alike. outlying: deviations by
+    no use; and where points next to each other are alike. outlying: deviations by
     which an outlier is off what all others foretell. rounds: in which they are looked for, at the cost of
     a Cholesky factor each, and of a part of a fit every so many.
     """
@@ -53,7 +53,6 @@ class NearbyRules:
     noisy: float = 0.01
     multiplies: float = 0.2
     foresight: float = 0.15
-    foresight_by_logarithms: float = 0.5
     foresight_alike: float = 0.3
     outlying: float = 3.0
     rounds: int = 12
@@ -190,17 +189,17 @@ class Nearby:
         return np.logaddexp.reduce(each) - np.log(len(each)) + self.scale.log_slope(y)
 
     def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
-        """Whether so many points as a quadratic has weights have taught nothing.
+        """Whether so many points as a quadratic has weights have taught nothing, and noise is no reason.
 
         u: (n, k) the points in the unit cube, centre: (1, k) the best one. Points near it are low, which
         needs no model: what counts is what is foretold of each beside that. alike: whether points next to
         each other are known to be.
         """
         d = len(self.middle)
-        least = RULES.foresight_by_logarithms if self.by_logarithms else RULES.foresight
-        least = RULES.foresight_alike if alike else least
-        enough = len(u) >= (d + 1) * (d + 2) // 2
-        return enough and self.foresight(cdist(centre, u)[0]) < least
+        if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
+            return False
+        least = RULES.foresight_alike if alike else RULES.foresight
+        return self.foresight(cdist(centre, u)[0]) < least
 
     def foresight(self, distance: Array) -> float:
         """Rank correlation of the targets with what each is foretold to be by all others, given the points'

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from dngo.acquisition.blind import RULES as BLIND
-from dngo.acquisition.blind import picks, probes, scatter, steps
+from dngo.acquisition.blind import neighbours, probes, steps
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import boundary_picks, of_draws, penalty
 from dngo.acquisition.history import History
@@ -29,7 +29,6 @@ from dngo.acquisition.state import BatchState
 from dngo.space import Space
 from dngo.space.priors import believed
 from dngo.surrogates.apart import apart
-from dngo.surrogates.better_half import neighbours
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
@@ -177,7 +176,7 @@ class TrustRegions:
         space, rules, search, y = spacing.space, self.rules, self.search, history.y
         block = max(size // 2, search.least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
-        unmodelled: list[tuple[Array, str]] = []
+        stepped: list[Array] = []
         picked: list[Array] = []
         if len(ok) < search.least_points or space.k == 0:
             return np.empty((0, space.k)), []
@@ -189,9 +188,9 @@ class TrustRegions:
             local = RegionModel.fit(space, history, region, rng, search, is_first=not picked)
             if not picked:
                 local = local.where_believed(history, block)
-                if not unmodelled:
-                    unmodelled = local.without_model(history, size, rng, spacing, penalty)
-                    size -= len(unmodelled)
+                if not stepped:
+                    stepped = local.steps(y, size, rng, spacing, penalty)
+                    size -= len(stepped)
                 if penalty.wall is None:  # under constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
             left = size - len(picked)
@@ -216,9 +215,8 @@ class TrustRegions:
                 spacing.add(lowest[[row]])
             if len(picked) >= size:
                 break
-        named = [*unmodelled, *((point, "thompson") for point in picked)]
-        v = np.array([point for point, _ in named]).reshape(-1, space.k)
-        return v, [source for _, source in named]
+        v = np.array([*stepped, *picked]).reshape(-1, space.k)
+        return v, ["step"] * len(stepped) + ["thompson"] * len(picked)
 
 
 @dataclass(frozen=True)
@@ -330,37 +328,18 @@ class RegionModel:
         lowest = self.around(self.space, history, self.region, rows, near, rules)
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
-    def without_model(
-        self,
-        history: History,
-        size: int,
-        rng: np.random.Generator,
-        spacing: Spacing,
-        penalty: Penalty,
-    ) -> list[tuple[Array, str]]:
-        """Those of `size` picks that the models are not asked for, as they are of no use; where each comes
-        from."""
-        space, y = self.space, history.y
+    def steps(
+        self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
+    ) -> list[Array]:
+        """Those of `size` picks that are steps around the best point, as the models are of no use."""
         seen = neighbours(self.u, y[self.rows])
-        centre = space.unit(self.centre)
-        if not self.near.is_blind(self.u, centre, alike=seen == "alike"):
+        centre = self.space.unit(self.centre)
+        if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
             return []
-
-        def of_draw(v: Array) -> Array:
-            return penalty(v, self.centre)
-
-        if seen == "unlike":
-            ok = np.isfinite(y)
-            draw = scatter(space, history.v[ok], y[ok], rng)
-            found = picks(draw, size, spacing=spacing, penalty=of_draw)
-            return [(v, "better_half") for v in found]
         count, largest = size, self.region.half
         if seen == "unknown":
             count, largest = probes(size), BLIND.probing * largest
-        with spacing.closer(BLIND.spacing):
-            draw = steps(space, self.centre, largest, rng)
-            found = picks(draw, count, spacing=spacing, penalty=of_draw)
-        return [(v, "step") for v in found]
+        return steps(self.centre, largest, count, rng, spacing=spacing, penalty=penalty)
 
     def depth(self, y: Array) -> float:
         """How far the best outcome lies below most: what a promised gain is measured by.

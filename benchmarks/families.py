@@ -163,6 +163,29 @@ def straight(k: int, rng: np.random.Generator) -> Function:
     return lambda u: _stretched(4 * (u - centre)) ** 2 @ steepness
 
 
+def walled(k: int, rng: np.random.Generator) -> Function:
+    """Wells along each of its axes, each of which leans on the one before, in a box within a steep wall.
+
+    A penalty that is added to an objective is such a wall. Minimum 0 or above it.
+    """
+    centre, frequencies = rng.uniform(0.3, 0.7, k), rng.uniform(1.5, 3.5, (k, 3))
+    phases = rng.uniform(0, 2 * np.pi, (k, 3))
+
+    def wells(w: Array) -> Array:
+        return np.cos(np.pi * w[..., None] * frequencies + phases).sum(axis=-1)
+
+    lowest = wells(np.linspace(-1, 1, 2001)[:, None]).min(axis=0)
+
+    def value(u: Array) -> Array:
+        z = (u - centre) / 0.25
+        leaning = z.copy()
+        leaning[:, 1:] += 0.25 * z[:, :-1]
+        walls = (np.maximum(0, np.abs(z) - 1) ** 2).sum(axis=1)
+        return (wells(leaning) - lowest).mean(axis=1) + 1e3 * walls
+
+    return value
+
+
 FAMILIES = {
     "bowl": bowl,
     "waves": waves,
@@ -175,6 +198,7 @@ FAMILIES = {
     "dust": dust,
     "uneven": uneven,
     "straight": straight,
+    "walled": walled,
 }
 
 

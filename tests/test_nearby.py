@@ -28,7 +28,7 @@ def _fit(x: np.ndarray, y: np.ndarray, noise: np.ndarray = UNKNOWN) -> Nearby:
 
 def test_the_logarithmic_scale_has_an_inverse_and_a_slope():
     y = np.random.default_rng(0).lognormal(size=50) - 3.0
-    scale = LogScale.fit(y)
+    scale = LogScale.of(y)
     np.testing.assert_allclose(scale.to_objective(scale.to_model(y)), y, rtol=1e-12)
     step = 1e-6
     slope = (scale.to_model(y + step) - scale.to_model(y - step)) / (2 * step)
@@ -40,12 +40,12 @@ def test_the_logarithmic_scale_has_an_inverse_and_a_slope():
 def test_the_logarithmic_scale_heeds_no_unit_and_no_zero(factor: float, shift: float):
     y = np.random.default_rng(0).lognormal(size=50)
     moved = factor * y + shift
-    found = LogScale.fit(moved).to_model(moved)
-    np.testing.assert_allclose(found, LogScale.fit(y).to_model(y), rtol=1e-6, atol=1e-6)
+    found = LogScale.of(moved).to_model(moved)
+    np.testing.assert_allclose(found, LogScale.of(y).to_model(y), rtol=1e-6, atol=1e-6)
 
 
 def test_one_value_has_a_logarithmic_scale_too():
-    scale = LogScale.fit(np.full(7, 3.0))
+    scale = LogScale.of(np.full(7, 3.0))
     assert np.isfinite(scale.to_model(np.full(7, 3.0))).all()
 
 
@@ -76,7 +76,7 @@ def test_by_logarithms_the_function_is_known_better(monkeypatch):
         return float(np.mean(found))
 
     by_logarithms = ranks()
-    monkeypatch.setattr(LogScale, "fit", TargetScale.fit)
+    monkeypatch.setattr(LogScale, "of", TargetScale.fit)
     assert by_logarithms > ranks() + 0.05
 
 

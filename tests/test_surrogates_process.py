@@ -15,7 +15,7 @@ from scipy import stats
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
 from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates.data import TargetScale
+from dngo.surrogates.data import EarlierTask, TargetScale
 from dngo.surrogates.gaussian_process import RULES, Evidence, GaussianProcess, fit_process
 from dngo.surrogates.kernels import BLOCK, correlation, squared_distances, with_slope
 from dngo.surrogates.linear import FiniteBasis, Regression
@@ -268,14 +268,68 @@ def test_bent_scale_is_undone_and_knows_its_slope(power):
     np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-4)
 
 
+@pytest.mark.parametrize("floor", WARPING.floors)
+def test_heights_above_a_floor_are_undone_and_their_slope_is_known(floor):
+    y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 5e4, -90.0]
+    scale = TargetScale.fit(y, floor=floor)
+    assert scale.least == -90.0
+    assert np.mean(y <= scale.least + scale.depth) == pytest.approx(floor, abs=0.01)
+    more = np.r_[y, -100.0, -90.0 - 1e-9]
+    t = scale.to_model(more)
+    assert np.all(np.diff(t[np.argsort(more)]) > 0)
+    np.testing.assert_allclose(scale.to_objective(t), more, rtol=1e-7, atol=1e-7)
+    slope = (scale.to_model(y[1:] + 1e-5) - scale.to_model(y[1:] - 1e-5)) / 2e-5
+    np.testing.assert_allclose(np.exp(scale.log_slope(y[1:])), slope, rtol=1e-4)
+
+
+def test_a_floor_of_equal_values_has_no_depth():
+    y = np.r_[np.zeros(60), np.arange(40.0)]
+    assert TargetScale.fit(y, floor=0.5) == TargetScale.fit(y)
+
+
+def walled(x):
+    """Wells on a floor, and a wall around it."""
+    z = 4 * np.abs(x - 0.5)
+    return np.cos(9 * x).sum(axis=1) + 1e4 * (np.maximum(z - 1, 0) ** 2).sum(axis=1)
+
+
+def test_a_floor_between_walls_is_resolved_and_other_functions_have_none():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random((80, 2)), 0.25 + 0.5 * rng.random((80, 2))])
+    y = walled(x)
+    scale, found = choose_scale(x, y, GP, rng=np.random.default_rng(1))
+    assert found["floor"] <= 0.5 and np.isfinite(scale.depth)
+    low = np.sort(y)[:40]
+    apart = [np.ptp(s.to_model(low)) for s in (scale, TargetScale.fit(y))]
+    assert apart[0] > 0.5 > 0.05 > apart[1]
+    for smooth in (np.sin(3 * x[:, 0]) + x[:, 1], ((x - 0.3) ** 2).sum(axis=1)):
+        scale, found = choose_scale(x, smooth, GP, rng=np.random.default_rng(1))
+        assert "floor" not in found and np.isinf(scale.depth)
+
+
+def test_a_model_of_walls_and_a_floor_is_saved_and_its_tasks_are_seen_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random((40, 2)), 0.25 + 0.5 * rng.random((40, 2))])
+    earlier = (EarlierTask(x[:30], 3 * walled(x[:30]) + 7),)
+    model = fit_model(TrainingData(x=x, y=walled(x), earlier=earlier), GP, rng=rng)
+    assert np.isfinite(model.scale.depth)
+    with h5py.File(tmp_path / "surrogate.h5", "w") as file:
+        model.save(file.create_group("model"))
+    with h5py.File(tmp_path / "surrogate.h5", "r") as file:
+        assert Model.load(file["model"]).scale == model.scale
+
+
 def test_a_skewed_objective_is_bent_and_a_straight_one_is_not():
     rng = np.random.default_rng(0)
     x = rng.random((80, 2))
     smooth = np.sin(3 * x[:, 0]) + x[:, 1]
-    for y, low, high in ((np.exp(4 * smooth), -1.0, 0.5), (smooth, 1.0, 1.0)):
+    for y, low, high in ((np.log1p(3 * smooth**4), 1.5, 2.0), (smooth, 1.0, 1.0)):
         scale, found = choose_scale(x, y, GP, rng=np.random.default_rng(1))
-        assert low <= scale.power <= high
+        assert low <= scale.power <= high and np.isinf(scale.depth)
         assert found["power"] == scale.power
+    scale, found = choose_scale(x, np.exp(4 * smooth), GP, rng=np.random.default_rng(1))
+    assert found["power"] == scale.power
+    assert scale.is_bent
     off = GP.model_copy(update={"warp": False})
     assert choose_scale(x, np.exp(4 * smooth), off, rng=rng)[0].power == 1.0
 
@@ -285,7 +339,7 @@ def test_log_density_is_that_of_the_objective_and_predictions_stay_in_its_range(
     x = rng.random((60, 2))
     y = np.exp(4 * np.sin(3 * x[:, 0]) + 3 * x[:, 1]) + 4.0
     model = fit_model(TrainingData(x=x, y=y), GP, rng=rng)
-    assert model.scale.power < 1.0
+    assert model.scale.is_bent
     new = np.repeat(rng.random((1, 2)), 40_001, axis=0)
     grid = np.geomspace(1e-6, 1e5, 40_001) + scale_start(model)
     density, below = model.log_density(new, grid)

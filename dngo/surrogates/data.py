@@ -91,14 +91,16 @@ class TrainingData:
 class TargetScale:
     """A strictly increasing map (up to the cut-off) from the objective to the model's targets.
 
-    First the distance from the median in robust standard deviations, logarithmic beyond a few of
+    First the height above the least value, logarithmic beyond `depth`, for objectives whose walls are
+    thousands of times as high as what is to be found on the floor between them: infinite, it changes
+    nothing. Then the distance from the median in robust standard deviations, logarithmic beyond a few of
     them: one value of 1e12 must not flatten all the others. Then a power transform (Yeo and
     Johnson 2000), for objectives that are skewed: under 1 `power` spreads the low values and draws
-    the high ones together. Last, standardisation. With a power of 1 all of that is plain
+    the high ones together. Last, standardisation. With a power of 1 and no depth all of that is plain
     standardisation for everything that lies within a few robust standard deviations.
 
     lowest, highest: no expectation needs to look beyond these objective values: the highest seen,
-    and as far below the lowest seen as that is below the median.
+    and as far below the lowest seen as that is, on the scale of the heights, below the median.
     """
 
     centre: float
@@ -108,6 +110,8 @@ class TargetScale:
     power: float = 1.0
     lowest: float = -np.inf
     highest: float = np.inf
+    least: float = 0.0
+    depth: float = np.inf
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
@@ -119,8 +123,16 @@ class TargetScale:
         return cls(**{n[6:]: float(group.attrs[n]) for n in names if n in group.attrs})
 
     @classmethod
-    def fit(cls, y: Array, power: float = 1.0) -> TargetScale:
-        """From the finite objective values y: (n,), n >= 1."""
+    def fit(cls, y: Array, power: float = 1.0, floor: float | None = None) -> TargetScale:
+        """From the finite objective values y: (n,), n >= 1.
+
+        floor: the share of the values that are no farther above the least than the depth. None, or a share
+        of equal values: no depth.
+        """
+        least, highest = float(np.min(y)), float(np.max(y))
+        depth = np.inf if floor is None else float(np.quantile(y, floor)) - least
+        depth = depth if depth > 1e-12 * abs(least) else np.inf
+        y = _flatten(y, least, depth)
         centre = float(np.median(y))
         lower, upper = np.quantile(y, [0.25, 0.75])
         spread = float(upper / 1.349 - lower / 1.349)
@@ -132,13 +144,19 @@ class TargetScale:
         z = _bend(_compress((y - centre) / spread), power)
         scale = float(np.std(z))
         scale = scale if scale > 1e-9 else 1.0
-        lowest = float(np.min(y))
         with np.errstate(over="ignore"):
-            lowest -= centre - lowest
-        return cls(centre, spread, float(np.mean(z)), scale, power, lowest, float(np.max(y)))
+            lowest = least - (centre - least)
+        shift = float(np.mean(z))
+        return cls(centre, spread, shift, scale, power, lowest, highest, least, depth)
+
+    @property
+    def is_bent(self) -> bool:
+        """Whether it is more than standardisation, but for outliers."""
+        return self.power != 1.0 or bool(np.isfinite(self.depth))
 
     def to_model(self, y: Array) -> Array:
         """Objective values to model targets, elementwise."""
+        y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):
             z = _bend(_compress((y - self.centre) / self.spread), self.power)
         return (z - self.shift) / self.scale
@@ -146,11 +164,13 @@ class TargetScale:
     def to_objective(self, t: Array) -> Array:
         """Model targets to objective values, elementwise; inverse of `to_model` under the cut-off."""
         z = _unbend(t * self.scale + self.shift, self.power)
-        return _expand(z) * self.spread + self.centre
+        return _steepen(_expand(z) * self.spread + self.centre, self.least, self.depth)
 
     def log_slope(self, y: Array) -> Array:
         """Log derivative of `to_model`, elementwise: what a density of targets lacks to be one of
         objectives. Past the cut-off, where the map is flat, that of the cut-off."""
+        height = np.maximum(y - self.least, 0.0) / self.depth
+        y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):
             z = (y - self.centre) / self.spread
         z = np.minimum(z, RULES.upper_linear + np.expm1(RULES.upper_limit - RULES.upper_linear))
@@ -158,7 +178,7 @@ class TargetScale:
         c = _compress(z)
         bent = (self.power - 1.0) * np.sign(c) * np.log1p(np.abs(c))
         constant = np.log(self.spread) + np.log(self.scale)
-        return np.asarray(bent - np.log1p(beyond) - constant)
+        return np.asarray(bent - np.log1p(beyond) - constant - np.log1p(height))
 
 
 @dataclass(frozen=True)
@@ -177,12 +197,12 @@ class LogScale(TargetScale):
     BELOW: ClassVar[float] = 0.3
 
     @classmethod
-    def fit(cls, y: Array, power: float = 1.0) -> LogScale:
+    def of(cls, y: Array) -> LogScale:
         lowest = float(np.min(y))
         unit = float(np.median(y)) - lowest
         unit = unit if unit > 1e-12 * abs(lowest) else max(1.0, abs(lowest))
         floor = lowest - cls.BELOW * unit
-        inner = TargetScale.fit(np.log((y - floor) / unit), power)
+        inner = TargetScale.fit(np.log((y - floor) / unit))
         return cls(
             **{one.name: getattr(inner, one.name) for one in fields(inner)}, floor=floor, unit=unit
         )
@@ -200,6 +220,22 @@ class LogScale(TargetScale):
 
     def _height(self, y: Array) -> Array:
         return np.maximum((y - self.floor) / self.unit, 1e-300)
+
+
+def _flatten(y: Array, least: float, depth: float) -> Array:
+    if np.isinf(depth):
+        return y
+    height = np.maximum(y - least, 0.0) / depth
+    return np.where(y > least, least + depth * np.log1p(height), y)
+
+
+def _steepen(y: Array, least: float, depth: float) -> Array:
+    """The inverse of `_flatten`."""
+    if np.isinf(depth):
+        return y
+    # No height that is observed comes near the bound, which keeps exp from overflowing.
+    height = np.expm1(np.clip((y - least) / depth, 0.0, 600.0))
+    return np.where(y > least, least + depth * height, y)
 
 
 def _bend(z: Array, power: float) -> Array:

@@ -96,10 +96,11 @@ def _problem(
     own = EarlierTask(data.x[ok], data.y[ok])
     batch = None if data.batch is None else data.batch[ok]
     tasks = [own, *data.earlier]
-    # One power for all tasks, chosen where most is known.
+    # One power, and one share on the floor, for all tasks, chosen where most is known.
     most = max(tasks, key=lambda task: len(task.y))
     chosen, found = choose_scale(most.x, most.y, settings, rng=rng)
-    scales = [chosen if t is most else TargetScale.fit(t.y, chosen.power) for t in tasks]
+    power, floor = chosen.power, found.get("floor")
+    scales = [chosen if t is most else TargetScale.fit(t.y, power, floor) for t in tasks]
     x = np.concatenate([t.x for t in tasks])
     targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
     task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])

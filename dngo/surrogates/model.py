@@ -89,7 +89,7 @@ class Model:
 
     def _to_objective(self, mean: Array, deviation: Array) -> tuple[Array, Array]:
         """The moments of a normal on the model's scale, in units of the objective: two (n,)."""
-        if self.scale.power == 1.0:
+        if not self.scale.is_bent:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
         # The mixture as one normal. A tail far beyond what was seen is bent back to anything.

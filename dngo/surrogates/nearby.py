@@ -41,10 +41,11 @@ class NearbyRules:
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
-    foresight: what a model has to foretell of points left out, as a partial rank correlation, or it is of
-    no use; and where points next to each other are alike. outlying: deviations by
-    which an outlier is off what all others foretell. rounds: in which they are looked for, at the cost of
-    a Cholesky factor each, and of a part of a fit every so many.
+    foresight: a model that foretells points left out by a lower partial rank correlation is of no use.
+    foresight_alike: the same, where points next to each other are known to be alike. outlying: an outlier
+    is so many deviations off what all others foretell. rounds: so many times outliers are looked for, at
+    the cost of a Cholesky factor each. refined_every: after so many rounds the hyperparameters are fitted
+    anew.
     """
 
     points: int = 400
@@ -206,8 +207,7 @@ class Nearby:
         distance (n,) from the best one: a partial correlation, 0 where it is undefined.
         """
         first = self.models[0]
-        foretold = first.targets - first.left_out_errors()[0]
-        seen = np.column_stack([foretold, distance, first.targets])
+        seen = np.column_stack([first.left_out_mean(), distance, first.targets])
         with np.errstate(invalid="ignore", divide="ignore"):
             between = np.corrcoef(rankdata(seen, axis=0), rowvar=False)
             rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
@@ -297,7 +297,7 @@ class _Points:
         self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
     ) -> tuple[TargetScale, LocalProcess]:
         """The scale and the process of the outcomes' logarithms, or those given, whichever is likelier."""
-        log_scale, (rng,) = LogScale.fit(self.y), rng.spawn(1)
+        log_scale, (rng,) = LogScale.of(self.y), rng.spawn(1)
         slopes = np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         least = first.evidence_by_mean() - slopes
         other = self.sketch(log_scale, share, rng)

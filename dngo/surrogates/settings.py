@@ -119,8 +119,9 @@ class SurrogateKind(Section):
     kind: str
     warp: bool = Field(
         default=True,
-        description="Model a power transform of the objective, chosen by evidence, where it is "
-        "skewed; improvement is then counted on that scale.",
+        description="Model a power transform of the objective where it is skewed, or the logarithm of "
+        "its height where walls (penalties, say) are far higher than all that is to be found between "
+        "them, by evidence; improvement is then counted on that scale.",
     )
     highest_power: float | None = Field(
         default=None,

@@ -17,9 +17,15 @@ from dngo.types import Array
 
 @dataclass(frozen=True, kw_only=True)
 class WarpingRules:
-    """Which power transforms are compared, and by what. None was measured by itself."""
+    """Which scales are compared, and by what. None was measured by itself but for `floors`."""
 
     powers: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
+    # Shares of the observations that lie on the floor, whose depth is resolved (benchmarks/rules.md, walls
+    # and floors). None further is tried where one is so much less likely, in nats, than the best: most
+    # functions have no floor. price: in nats, that of the least likely power.
+    floors: tuple[float, ...] = (0.5, 0.25, 0.1, 0.03)
+    hopeless: float = 10.0
+    price: float = 2.0
     prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
     fewest: int = 8  # observations with which any power but 1 is thought of
     most: int = 120  # observations that the powers are judged by, each at the cost of a mode
@@ -48,19 +54,33 @@ def choose_scale(
     # The kinds without a process have these judged by the default one.
     kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
     rows = np.sort(rng.permutation(spread)[: RULES.most])
-    best, highest, start = plain, -np.inf, None
+    best, highest = plain, -np.inf
     modes: dict[float, Array] = {}
+
+    def evidence(scale: TargetScale, start: Array | None) -> tuple[Array, float]:
+        found = Evidence(Problem(x[rows], scale.to_model(y[rows])), kernel, ard)
+        mode, value = found.mode(start, PROCESS.steps if start is None else RULES.steps)
+        return mode, value + float(np.sum(scale.log_slope(y[rows])))
+
     # The plain scale first: each search starts from the mode of its neighbour.
     for power in sorted(RULES.powers, key=lambda p: abs(p - 1.0)):
         if power > (settings.highest_power or 1.0):
             continue
         scale = TargetScale.fit(y[spread], power)
-        evidence = Evidence(Problem(x[rows], scale.to_model(y[rows])), kernel, ard)
         near = min(modes, key=lambda p: abs(p - power), default=None)
-        start = None if near is None else modes[near]
-        modes[power], value = evidence.mode(start, PROCESS.steps if start is None else RULES.steps)
-        value += float(np.sum(scale.log_slope(y[rows])))
+        modes[power], value = evidence(scale, None if near is None else modes[near])
         value -= 0.5 * ((power - 1.0) / RULES.prior_deviation) ** 2
         if value > highest:
             best, highest = scale, value
-    return best, {"power": best.power}
+    start, found = modes[1.0], {"power": best.power}
+    for floor in RULES.floors:
+        scale = TargetScale.fit(y[spread], floor=floor)
+        if np.isinf(scale.depth):
+            break
+        start, value = evidence(scale, start)
+        value -= RULES.price
+        if value > highest:
+            best, highest, found = scale, value, {"power": 1.0, "floor": floor}
+        elif value < highest - RULES.hopeless:
+            break
+    return best, found

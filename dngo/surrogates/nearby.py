@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
@@ -42,10 +42,12 @@ class NearbyRules:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
     foresight: a model that foretells points left out by a lower partial rank correlation is of no use.
-    foresight_alike: the same, where points next to each other are known to be alike. outlying: an outlier
-    is so many deviations off what all others foretell. rounds: so many times outliers are looked for, at
-    the cost of a Cholesky factor each. refined_every: after so many rounds the hyperparameters are fitted
-    anew.
+    foresight_alike: the same, where points next to each other are known to be alike. low: the share of the
+    outcomes that is low. flat: these lie on a floor if they differ by such a share of the mean height above
+    the lowest. resolved: what a floor's own scale has to gain, in nats for each outcome.
+    outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
+    are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
+    hyperparameters are fitted anew.
     """
 
     points: int = 400
@@ -55,6 +57,9 @@ class NearbyRules:
     multiplies: float = 0.2
     foresight: float = 0.15
     foresight_alike: float = 0.3
+    low: float = 0.25
+    flat: float = 0.1
+    resolved: float = 0.1
     outlying: float = 3.0
     rounds: int = 12
     refined_every: int = 3
@@ -116,22 +121,25 @@ class Nearby:
         *,
         shares: tuple[float, ...],
         turn: bool = True,
+        floor: float | None = None,
         rng: np.random.Generator,
     ) -> Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
         shares: of the additive part at the start of the fits, one for each model. turn: whether axes
-        are looked for, at the cost of one more fit and two sketches.
+        are looked for, at the cost of one more fit and two sketches. floor: of the scale, whose depth has
+        such a share of the outcomes (`TargetScale.fit`); noise is then taken for what it seems.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
         points = _Points((x - middle) / reach, y, noise, np.ones(len(y)))
         (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
-        scale, view = TargetScale.fit(y), View.plain(x.shape[1])
+        scale, view = TargetScale.fit(y, floor=floor), View.plain(x.shape[1])
         first = points.fit(scale, share, start)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
-        if first.noise_of_rows(0).mean() > RULES.noisy and not is_plain:
+        is_even = first.noise_of_rows(0).mean() <= RULES.noisy or is_plain
+        if floor is None and not is_even:
             points, scale, first = points.as_noise_is(scale, first, share, start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= RULES.noisy):
@@ -139,6 +147,43 @@ class Nearby:
         seen = points.through(view)
         models = (first, *(seen.fit(scale, *other) for other in others))
         return cls(middle, reach, view, scale, models, points.outliers)
+
+    def resolved(
+        self,
+        x: Array,
+        y: Array,
+        noise: Array,
+        *,
+        share: float,
+        turn: bool,
+        rng: np.random.Generator,
+    ) -> Nearby:
+        """The same on a scale on which the lowest outcomes differ, where that foretells them better.
+
+        Where walls are a thousand times as high as what lies on the floor between them, a function that is
+        drawn dives hundreds below the floor. x, y, noise, share, turn: as for `fit`.
+        """
+        least, low = np.quantile(y, [0.0, RULES.low])
+        if self.by_logarithms or len(self.outliers):
+            return self
+        if not 0.0 < low - least < RULES.flat * (y.mean() - least):
+            return self
+        found = Nearby.fit(x, y, noise, shares=(share,), turn=turn, floor=RULES.low, rng=rng)
+        gain = found.lowest_foretold(y) - self.lowest_foretold(y)
+        return found if gain > RULES.resolved else self
+
+    def lowest_foretold(self, y: Array) -> float:
+        """Mean log score of the outcomes y (n,) that the processes were fitted to, each given the others.
+
+        For a low one its density, in units of the objective; for a high one the probability that it is
+        high (Diks, Panchenko and van Dijk 2011, the censored likelihood).
+        """
+        level = np.quantile(y, RULES.low)
+        model = self.models[0]
+        missed, variance = model.left_out_errors()
+        z = (self.scale.to_model(np.array(level)) - (model.targets - missed)) / np.sqrt(variance)
+        density = model.left_out_density() - 0.5 * np.log(2 * np.pi) + self.scale.log_slope(y)
+        return float(np.mean(np.where(y > level, norm.logsf(z), density)))
 
     @property
     def by_logarithms(self) -> bool:

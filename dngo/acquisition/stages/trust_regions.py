@@ -176,47 +176,36 @@ class TrustRegions:
         space, rules, search, y = spacing.space, self.rules, self.search, history.y
         block = max(size // 2, search.least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
-        stepped: list[Array] = []
         picked: list[Array] = []
+        sources: list[str] = []
         if len(ok) < search.least_points or space.k == 0:
             return np.empty((0, space.k)), []
         u = space.unit(history.v)
         scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block, rules)
         for region in islice(found, search.regions):
+            if len(picked) == size:
+                break
             (rng,) = rng.spawn(1)
-            local = RegionModel.fit(space, history, region, rng, search, is_first=not picked)
-            if not picked:
+            is_first = "thompson" not in sources
+            local = RegionModel.fit(space, history, region, rng, search, is_first=is_first)
+            if is_first:
                 local = local.where_believed(history, block)
-                if not stepped:
-                    stepped = local.steps(y, size, rng, spacing, penalty)
-                    size -= len(stepped)
+                if not picked:
+                    picked += local.steps(y, size, rng, spacing, penalty)
+                    sources += ["step"] * len(picked)
                 if penalty.wall is None:  # under constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
-            left = size - len(picked)
-            if left == 0:
-                break
-            count, is_first = min(left, search.most_functions), not picked
-            points, gains = local.search(count, rng, penalty, turn=len(y))
-            # Functions that promise nothing here are most of them better spent elsewhere; beside a
-            # point that is taken a function may have nothing to offer, either.
+            if local.lowest is None:
+                local = local.resolved(history, rng, is_first=is_first)
+            # Other regions have to be worth it beside all of the space.
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread
             least = max(rules.improved * depth, search.finest * spread)
-            spare = (len(y) + left) // search.kept_every - len(y) // search.kept_every
-            for lowest, gain in zip(points, gains, strict=True):
-                if gain[0] < least and spare == 0:
-                    continue
-                row = spacing.first(lowest)
-                if row is None or (gain[row] < least and spare == 0):
-                    continue
-                spare -= int(gain[row] < least)
-                picked.append(lowest[row])
-                spacing.add(lowest[[row]])
-            if len(picked) >= size:
-                break
-        v = np.array([*stepped, *picked]).reshape(-1, space.k)
-        return v, ["step"] * len(stepped) + ["thompson"] * len(picked)
+            followed = local.followed(size - len(picked), least, rng, spacing, penalty, turn=len(y))
+            picked += followed
+            sources += ["thompson"] * len(followed)
+        return np.array(picked).reshape(-1, space.k), sources
 
 
 @dataclass(frozen=True)
@@ -328,6 +317,21 @@ class RegionModel:
         lowest = self.around(self.space, history, self.region, rows, near, rules)
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
+    def resolved(
+        self, history: History, rng: np.random.Generator, *, is_first: bool
+    ) -> RegionModel:
+        """The same, by a model that tells low outcomes apart which high ones hide (`Nearby.resolved`)."""
+        (rng,) = rng.spawn(1)
+        near = self.near.resolved(
+            self.space.encode(history.v[self.rows]),
+            history.y[self.rows],
+            history.noise[self.rows],
+            share=self.rules.additive_shares[0],
+            turn=is_first,
+            rng=rng,
+        )
+        return replace(self, near=near)
+
     def steps(
         self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
     ) -> list[Array]:
@@ -340,6 +344,38 @@ class RegionModel:
         if seen == "unknown":
             count, largest = probes(size), BLIND.probing * largest
         return steps(self.centre, largest, count, rng, spacing=spacing, penalty=penalty)
+
+    def followed(
+        self,
+        number: int,
+        least: float,
+        rng: np.random.Generator,
+        spacing: Spacing,
+        penalty: Penalty,
+        *,
+        turn: int,
+    ) -> list[Array]:
+        """At most `number` points (k,), one of each drawn function that promises a gain of `least`.
+
+        Functions that promise nothing here are most of them better spent elsewhere; beside a point that is
+        taken a function may have nothing to offer, either. turn: points of the study before these.
+        """
+        picked: list[Array] = []
+        if number == 0:
+            return picked
+        rules = self.rules
+        points, gains = self.search(min(number, rules.most_functions), rng, penalty, turn=turn)
+        spare = (turn + number) // rules.kept_every - turn // rules.kept_every
+        for lowest, gain in zip(points, gains, strict=True):
+            if gain[0] < least and spare == 0:
+                continue
+            row = spacing.first(lowest)
+            if row is None or (gain[row] < least and spare == 0):
+                continue
+            spare -= int(gain[row] < least)
+            picked.append(lowest[row])
+            spacing.add(lowest[[row]])
+        return picked
 
     def depth(self, y: Array) -> float:
         """How far the best outcome lies below most: what a promised gain is measured by.

@@ -16,8 +16,9 @@ import numpy as np
 from batches import begin, find_problems, tell
 
 from dngo.acquisition import History
+from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing
-from dngo.acquisition.stages.trust_regions import Penalty, TrustRegions
+from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings

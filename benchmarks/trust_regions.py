@@ -21,8 +21,9 @@ from batches import Problem, Run, begin, find_problems, tell
 from scipy.stats import spearmanr
 
 from dngo.acquisition import History
+from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
-from dngo.acquisition.stages.trust_regions import Penalty, TrustRegions
+from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.numerics import one_thread
 

@@ -10,8 +10,9 @@ from spaces import cube, mixed
 
 from dngo.acquisition import History
 from dngo.acquisition.blind import neighbours, probes, steps
+from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
-from dngo.acquisition.stages.trust_regions import Penalty, TrustRegions
+from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates.nearby import Nearby
 
 Function = Callable[[np.ndarray, np.random.Generator], np.ndarray]

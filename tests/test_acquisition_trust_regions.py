@@ -14,11 +14,11 @@ from scipy.stats import norm
 from spaces import cube
 
 from dngo.acquisition import History
+from dngo.acquisition.region_model import LocalSearch, Penalty, RegionModel
 from dngo.acquisition.regions import RULES, Region, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
-from dngo.acquisition.stages import trust_regions
-from dngo.acquisition.stages.trust_regions import LocalSearch, Penalty, RegionModel, TrustRegions
+from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import (
@@ -459,8 +459,8 @@ def test_no_pick_has_to_be_likelier_feasible_than_the_centre_of_its_region():
         model=model, space=space, settings=settings, belief=lambda v: np.zeros(len(v))
     )
     v = np.array([[0.4, 0.5], [0.6, 0.5]])
-    doubted = trust_regions.Penalty.of(state)(v, np.array([[0.5, 0.5]]))
+    doubted = Penalty.of(state)(v, np.array([[0.5, 0.5]]))
     assert doubted[0] > 1e5 and doubted[1] == 0.0
     model.feasibility = lambda x: np.where(x[:, 0] < 0.5, 0.6, 0.9)
-    sure = trust_regions.Penalty.of(state)(v, np.array([[0.5, 0.5]]))
+    sure = Penalty.of(state)(v, np.array([[0.5, 0.5]]))
     assert sure[0] > 1e5 and sure[1] == 0.0

@@ -122,3 +122,44 @@ def test_without_outliers_there_are_none(seed: int):
     x, bowl, normal = _bowl(seed)
     for y in (bowl, bowl**4, bowl + 0.5 * normal, bowl * np.exp(normal)):
         assert len(_fit(x, y).outliers) == 0
+
+
+def _walled(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (200, 3), half of them on a floor, and wells' values there, a few, between walls of 1e4."""
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.random((100, 3)), rng.uniform(0.25, 0.75, (100, 3))])
+    return x, _wells(x) + 1e4 * (np.maximum(4 * np.abs(x - 0.5) - 1, 0) ** 2).sum(axis=1)
+
+
+def _wells(x: np.ndarray) -> np.ndarray:
+    return np.cos(9 * x).sum(axis=1)
+
+
+def _resolved(x: np.ndarray, y: np.ndarray, near: Nearby, noise: np.ndarray) -> Nearby:
+    return near.resolved(x, y, noise, share=0.5, turn=True, rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_walls_hide_is_told_apart_on_a_scale_of_its_own(seed: int):
+    x, y = _walled(seed)
+    noise = np.full(len(y), np.nan)
+    near = _fit(x, y, noise)
+    found = _resolved(x, y, near, noise)
+    assert found.lowest_foretold(y) > near.lowest_foretold(y) + nearby.RULES.resolved
+    new = np.random.default_rng(seed + 10).uniform(0.25, 0.75, (200, 3))
+    missed = [1 - spearmanr(model.function(new)[0], _wells(new))[0] for model in (near, found)]
+    assert missed[1] < 0.03 and missed[1] < 0.5 * missed[0]
+
+
+def test_without_walls_the_scale_stays_as_it_is():
+    x, bowl, normal = _bowl()
+    for y in (bowl, bowl + 0.5 * normal, bowl * np.exp(normal), np.zeros(120)):
+        near = _fit(x, y)
+        assert _resolved(x, y, near, UNKNOWN) is near
+
+
+def test_a_score_of_low_outcomes_heeds_no_unit():
+    x, y = _walled(0)
+    noise = np.full(len(y), np.nan)
+    scores = [_fit(x, a * y + b, noise).lowest_foretold(a * y + b) for a, b in ((1, 0), (1e3, 7))]
+    assert scores[0] - scores[1] == pytest.approx(0.25 * np.log(1e3), abs=0.01)

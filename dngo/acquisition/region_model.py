@@ -1,0 +1,397 @@
+"""The model of a trust region, and how it is searched.
+
+A Gaussian process of its own is fitted to the points nearest to the region's centre (`Nearby`), functions
+are drawn from its posterior, and each is minimised by a search of its own (Thompson sampling). Which of
+the models that these points could have is right is told by the points themselves, each left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dngo.acquisition.blind import RULES as BLIND
+from dngo.acquisition.blind import neighbours, probes, steps
+from dngo.acquisition.candidates import around
+from dngo.acquisition.feasibility import of_draws, penalty
+from dngo.acquisition.history import History
+from dngo.acquisition.minima import Box, Descent, Slopes, minima
+from dngo.acquisition.regions import Region
+from dngo.acquisition.regions import region as replayed
+from dngo.acquisition.spacing import Spacing, distances
+from dngo.acquisition.state import BatchState
+from dngo.space import Space
+from dngo.space.priors import believed
+from dngo.surrogates.draws import Draws, draw
+from dngo.surrogates.nearby import Nearby
+from dngo.types import Array, Rows
+
+UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """How a region is modelled, and how the functions drawn there are minimised."""
+
+    regions: int = 4  # in a batch, each at the cost of a fit
+    # Evaluations in a box after which it is reconsidered: half of the picks of a batch, as a quarter of
+    # them searches elsewhere, but so many for each parameter and so many in all, at least.
+    block_for_each: int = 2
+    block_least: int = 8
+    least_points: int = 6  # ok outcomes; fewer say nothing
+    most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
+    spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
+    # Of the additive part, where the fits start: one model for each, to rows of its own. Which share it
+    # is hardly matters: most fits end in the same mode (benchmarks/rules.md, the trust regions' model).
+    additive_shares: tuple[float, ...] = (0.5, 0.95)
+    # Points up to which there is a model for each share, in the first region alone: with more of them one
+    # model does as well (.88 +- .13 times as high in ten inputs, .89 with one model throughout), and with
+    # fewer it does not (1.39 times in five inputs).
+    averaged_up_to: int = 400
+    # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
+    # of them and one for each quadratic at least, have a model of their own, for half of the functions,
+    # where it foretells them better: by so many nats for each, left out one by one. Sectors in ten inputs
+    # end .25 times as high; .33 and .5 of the points do about as well (benchmarks/rules.md, walls and
+    # floors).
+    lowest_share: float = 0.2
+    lowest_least: int = 20  # points, or there is no such model; not measured
+    foretold: float = 0.5
+    most_functions: int = 128  # searched in one region
+    # One function in so many searches the whole space: what is a sum over the parameters, which the
+    # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
+    # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
+    wide_every: int = 4
+    # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
+    low: float = 0.25
+    # A smaller gain than a model's noise is none, or, where the noise is large, than so many deviations of
+    # its targets.
+    coarsest: float = 1e-3
+    # A gain of less is followed nowhere, in units of the targets' deviation. Not measured.
+    finest: float = 1e-9
+    # Of the functions that promise no improvement, one in so many is followed all the same.
+    kept_every: int = 4
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
+    # trust regions alone end 2.4 times as high, with half as much again 1.2 times (geometric means of 39
+    # runs in five inputs, `benchmarks/trust_regions.py`).
+    boldest: float = 1.0
+    shared: int = 1024  # candidates that all functions share; not measured
+    first_step: float = 0.3  # of each function's descent, in units of the box; not measured
+    descent: Descent = field(default_factory=Descent)
+    at_once: int = 64  # functions searched at once: memory
+
+    def least_block(self, space: Space) -> int:
+        """Evaluations in a box, at least, before it is reconsidered."""
+        return max(self.block_for_each * space.k, self.block_least)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What is added to drawn functions.
+
+    doubt: at points (n, k), what people believe of them, smooth: (n,). wall: at points (n, k), in the
+    region around a point (1, k), 0 or above any function: (n,).
+    """
+
+    doubt: Callable[[Array], Array] | None = None
+    wall: Callable[[Array, Array], Array] | None = None
+
+    @classmethod
+    def of(cls, state: BatchState) -> Penalty:
+        def doubt(v: Array) -> Array:
+            # A function drawn is lowered, by deviations of its targets, as an acquisition is multiplied.
+            return -state.belief(v)
+
+        def wall(v: Array, centre: Array) -> Array:
+            both = state.space.encode(np.concatenate([centre, v]))
+            feasibility = state.model.feasibility(both)
+            # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
+            least = min(of_draws(state.settings), float(feasibility[0]))
+            return penalty(feasibility[1:], least)
+
+        return cls(
+            doubt if believed(state.space) else None,
+            wall if state.model.heeds_constraints else None,
+        )
+
+    def __call__(self, v: Array, centre: Array) -> Array:
+        found = np.zeros(len(v)) if self.doubt is None else self.doubt(v)
+        return found if self.wall is None else found + self.wall(v, centre)
+
+
+@dataclass(frozen=True)
+class RegionModel:
+    """The models of a region, ready to be searched.
+
+    rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
+    v: (m, k) those in the region. centre: (1, k) natural values. lowest: that of the lowest points in the
+    same region, if it knows these better. is_lowest: whether it is such a one.
+    """
+
+    space: Space
+    region: Region
+    rows: Rows
+    u: Array
+    v: Array
+    centre: Array
+    near: Nearby
+    rules: LocalSearch
+    lowest: RegionModel | None = None
+    is_lowest: bool = False
+
+    @classmethod
+    def fit(
+        cls,
+        space: Space,
+        history: History,
+        region: Region,
+        rng: np.random.Generator,
+        rules: LocalSearch,
+        *,
+        is_first: bool,
+    ) -> RegionModel:
+        """is_first: whether it is the region of the best point. Others have one model, and turned axes are
+        not tried."""
+        u, y = space.unit(history.v), history.y
+        gap = distances(u, u[[region.centre]])[:, 0]
+        gap = np.where(np.isfinite(y), gap, np.inf)
+        count = min(rules.most_points, int(np.isfinite(y).sum()))
+        rows = np.argsort(gap, kind="stable")[:count]
+        averaged = is_first and count <= rules.averaged_up_to
+        v = history.v[rows]
+        near = Nearby.fit(
+            space.encode(v),
+            y[rows],
+            history.noise[rows],
+            shares=rules.additive_shares[: None if averaged else 1],
+            turn=is_first,
+            rng=rng,
+        )
+        return cls.around(space, history, region, rows, near, rules)
+
+    @classmethod
+    def around(
+        cls,
+        space: Space,
+        history: History,
+        region: Region,
+        rows: Rows,
+        near: Nearby,
+        rules: LocalSearch,
+    ) -> RegionModel:
+        """The same models, fitted to these rows, in this region."""
+        u, v = space.unit(history.v), history.v
+        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
+        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near, rules)
+
+    def where_believed(self, history: History, block: int) -> RegionModel:
+        """In the region that there would be, had every outcome been what the models take it for.
+
+        Where noise multiplies outcomes or has heavy tails, the lowest is luck: nothing in its region is as
+        low again, the region shrinks, and the search stays where it is. A deviation is added to the mean,
+        as the lowest of many means is a lucky one, too. Under even noise this gained nothing
+        (benchmarks/rules.md).
+        """
+        if not self.near.by_logarithms and not len(self.near.outliers):
+            return self
+        order = np.argsort(self.rows)
+        rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
+        u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
+        found, _, _ = replayed(u, believed, batch, block)
+        region = Region(int(rows[found.centre]), found.half)
+        return self.around(self.space, history, region, self.rows, self.near, self.rules)
+
+    def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
+        """The same, with a model of the lowest points where it foretells them better.
+
+        Under noise the lowest points are the luckiest, and have none.
+        """
+        rules, y, n = self.rules, history.y, len(self.rows)
+        least = (self.space.d + 1) * (self.space.d + 2) // 2
+        count = max(least, rules.lowest_least, int(rules.lowest_share * n))
+        if count > n // 2 or self.near.is_noisy:
+            return self
+        order = np.argsort(y[self.rows], kind="stable")
+        order = order[~np.isin(order, self.near.outliers)][:count]
+        rows = self.rows[order]
+        (rng,) = rng.spawn(1)
+        near = Nearby.fit(
+            self.space.encode(history.v[rows]),
+            y[rows],
+            history.noise[rows],
+            shares=rules.additive_shares[:1],
+            rng=rng,
+        )
+        gain = near.left_out(y[rows]) - self.near.left_out(y[self.rows])[order]
+        if near.is_noisy or gain.mean() < rules.foretold:
+            return self
+        lowest = self.around(self.space, history, self.region, rows, near, rules)
+        return replace(self, lowest=replace(lowest, is_lowest=True))
+
+    def resolved(
+        self, history: History, rng: np.random.Generator, *, is_first: bool
+    ) -> RegionModel:
+        """The same, by a model that tells low outcomes apart which high ones hide (`Nearby.resolved`)."""
+        (rng,) = rng.spawn(1)
+        near = self.near.resolved(
+            self.space.encode(history.v[self.rows]),
+            history.y[self.rows],
+            history.noise[self.rows],
+            share=self.rules.additive_shares[0],
+            turn=is_first,
+            rng=rng,
+        )
+        return replace(self, near=near)
+
+    def steps(
+        self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
+    ) -> list[Array]:
+        """Those of `size` picks that are steps around the best point, as the models are of no use."""
+        seen = neighbours(self.u, y[self.rows])
+        centre = self.space.unit(self.centre)
+        if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
+            return []
+        count, largest = size, self.region.half
+        if seen == "unknown":
+            count, largest = probes(size), BLIND.probing * largest
+        return steps(self.centre, largest, count, rng, spacing=spacing, penalty=penalty)
+
+    def followed(
+        self,
+        number: int,
+        least: float,
+        rng: np.random.Generator,
+        spacing: Spacing,
+        penalty: Penalty,
+        *,
+        turn: int,
+    ) -> list[Array]:
+        """At most `number` points (k,), one of each drawn function that promises a gain of `least`.
+
+        Functions that promise nothing here are most of them better spent elsewhere; beside a point that is
+        taken a function may have nothing to offer, either. turn: points of the study before these.
+        """
+        picked: list[Array] = []
+        if number == 0:
+            return picked
+        rules = self.rules
+        points, gains = self.search(min(number, rules.most_functions), rng, penalty, turn=turn)
+        spare = (turn + number) // rules.kept_every - turn // rules.kept_every
+        for lowest, gain in zip(points, gains, strict=True):
+            if gain[0] < least and spare == 0:
+                continue
+            row = spacing.first(lowest)
+            if row is None or (gain[row] < least and spare == 0):
+                continue
+            spare -= int(gain[row] < least)
+            picked.append(lowest[row])
+            spacing.add(lowest[[row]])
+        return picked
+
+    def depth(self, y: Array) -> float:
+        """How far the best outcome lies below most: what a promised gain is measured by.
+
+        By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
+        Other regions are judged by that spread: they get a batch's picks where they promise much.
+        """
+        known = y[np.delete(self.rows, self.near.outliers)]
+        return float(np.quantile(known, self.rules.low) - known.min())
+
+    def search(
+        self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0
+    ) -> tuple[Array, Array]:
+        """Good points of `count` drawn functions, in the region or some in the whole space.
+
+        penalty: added to the functions. turn: points before these, so that every other function is of the
+        lowest points' model where batches are single points, too. Returns v (count, m, k), best
+        first for each, and their gains on the best point known, (count, m), in units of the
+        objective.
+        """
+        low = 0 if self.lowest is None else (turn + count) // 2 - turn // 2
+        wide, half = (count - low) // self.rules.wide_every, self.region.half
+        found = [
+            model._search_box(side, number, rng, penalty)
+            for model, side, number in (
+                (self, half, count - low - wide),
+                (self, 1.0, wide),
+                (self.lowest, half, low),
+            )
+            if model is not None and number > 0
+        ]
+        points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
+        # Where few promise enough to be followed, these are of all kinds.
+        order = rng.permutation(count)
+        return points[order], gains[order]
+
+    def _search_box(
+        self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
+    ) -> tuple[Array, Array]:
+        """The same in the box of this half side around the centre."""
+        space, rules = self.space, self.rules
+        box = Box.around(space, self.centre, half)
+        number = rules.shared // 2
+        wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
+        near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
+        shared = np.concatenate([wide, box.clip(near), self.v])
+        t = self.near.inputs(space.encode(shared))
+        extra = penalty(shared, self.centre) + self._unknown(t)
+        points, gains = [], []
+
+        def step(v: Array, largest: float) -> Array:
+            moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+            return box.clip(moved)
+
+        boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
+        for i, model in enumerate(self.near.models):
+            mine = boldness[i :: len(self.near.models)]
+            for at in range(0, len(mine), rules.at_once):
+                draws = draw([model], mine[at : at + rules.at_once], rng)
+                values = draws(t) + extra  # (functions, shared)
+                found, value = minima(
+                    shared,
+                    values,
+                    self._own(draws, penalty),
+                    step,
+                    box=box,
+                    largest=rules.first_step * half,
+                    rules=rules.descent,
+                    slopes=self._slopes(draws, penalty),
+                )
+                points.append(found)
+                # What it adds to the best point known, both by the function drawn: an observed
+                # value may be lower by luck alone. Below the model's resolution it is nothing.
+                known = values[:, -len(self.v) :].min(axis=1)[:, None]
+                told = known - value > min(float(np.sqrt(model.noise[0])), rules.coarsest)
+                gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
+                gains.append(np.where(told, gain, 0.0))
+        return np.concatenate(points), np.concatenate(gains)
+
+    def _unknown(self, t: Array) -> Array:
+        """A wall around the lowest points, as their model knows nothing beyond: t (n, d) -> (n,)."""
+        if not self.is_lowest:
+            return np.zeros(len(t))
+        known = np.square(self.near.models[0].x).sum(axis=1).max()
+        return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
+
+    def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
+        # A wall has no slope. What people believe has one that is not written out, and known constraints
+        # turn a step aside: there differences see what a slope would not.
+        if penalty.doubt is not None or self.space.conditions:
+            return None
+
+        def slopes(v: Array) -> Array:
+            x = self.space.encode(v)
+            return self.near.slopes(x, draws.slopes(self.near.inputs(x)))
+
+        return Slopes(slopes, self.near.metric(self.space.continuous_inputs))
+
+    def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
+        def own(v: Array) -> Array:
+            flat = v.reshape(-1, v.shape[2])
+            t = self.near.inputs(self.space.encode(flat))
+            values = draws.own(t.reshape(*v.shape[:2], -1))
+            extra = penalty(flat, self.centre) + self._unknown(t)
+            return values + extra.reshape(v.shape[:2])
+
+        return own

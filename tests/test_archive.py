@@ -280,7 +280,7 @@ def test_every_altered_value_shows(tmp_path: Path, config: Config, surrogate: Pa
                 if isinstance(value, bytes):
                     data[index] = value + b"x"
                 elif data.dtype.kind == "f":
-                    data[index] = 1.0 if np.isnan(value) else np.nextafter(value, np.inf)
+                    data[index] = np.nextafter(value, np.inf) if np.isfinite(value) else 1.0
                 else:
                     data[index] = value ^ 1
         try:

@@ -172,7 +172,7 @@ def _altered(value):
     if isinstance(value, np.ndarray):
         return np.append(value, value[-1:] if value.size else [1])
     if isinstance(value, np.floating):
-        return 1.0 if np.isnan(value) else np.nextafter(value, np.inf)
+        return np.nextafter(value, np.inf) if np.isfinite(value) else 1.0
     if isinstance(value, np.bool_):
         return not value
     return value + 1 if value < 127 else value - 1

@@ -350,6 +350,51 @@ def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypa
     assert sorted(asked) == [(False, 1), (False, 3), (True, 5)]
 
 
+def test_three_models_of_a_region_take_turns(monkeypatch):
+    model = _lowest(lambda v: ((v - 0.4) ** 2).sum(axis=1))
+    other = replace(model, lowest=None)
+    model = replace(model, lowest=other, floor=replace(other, centre=model.centre + 1e-9))
+    kinds = {id(model): "all", id(model.lowest): "lowest", id(model.floor): "floor"}
+    asked: list[tuple[str, int]] = []
+
+    def searched(self, half, count, rng, penalty):
+        asked.append((kinds[id(self)], count))
+        return np.zeros((count, 1, 3)), np.zeros((count, 1))
+
+    monkeypatch.setattr(RegionModel, "_search_box", searched)
+    for turn in range(6):
+        model.search(1, np.random.default_rng(0), Penalty(), turn=turn)
+    assert [kind for kind, _ in asked] == ["all", "floor", "lowest"] * 2
+    for count in range(1, 40):
+        asked.clear()
+        assert len(model.search(count, np.random.default_rng(0), Penalty(), turn=5)[0]) == count
+        for kind in ("all", "floor", "lowest"):
+            assert abs(sum(n for k, n in asked if k == kind) - count / 3) < 2
+
+
+def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
+    def walled(v):
+        walls = np.maximum(4 * np.abs(v - 0.5) - 1, 0)
+        return np.cos(9 * v).sum(axis=-1) + 1e4 * (walls**2).sum(axis=-1)
+
+    found, promised = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        v = np.concatenate([rng.random((100, 6)), rng.uniform(0.25, 0.75, (100, 6))])
+        history = History(v, walled(v))
+        best = int(np.argmin(history.y))
+        region = Region(best, 0.2)
+        plain = RegionModel.fit(cube(6), history, region, rng, LocalSearch(), is_first=True)
+        model = plain.with_floor(history, rng, is_first=True)
+        assert model.near is not plain.near and model.floor is None
+        for one in (plain, model):
+            points, gains = one.search(16, np.random.default_rng(seed), Penalty())
+            found.append(np.median(walled(points[:, 0])))
+            promised.append(np.median(gains[:, 0]))
+    assert all(np.array(found[1::2]) < found[::2]), found
+    assert all(np.array(promised[1::2]) < 0.5 * np.array(promised[::2])), promised
+
+
 def test_local_picks_are_more_where_they_have_paid():
     rng = np.random.default_rng(0)
     batch = np.repeat(np.arange(5), 20)

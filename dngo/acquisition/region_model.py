@@ -126,7 +126,8 @@ class RegionModel:
 
     rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
     v: (m, k) those in the region. centre: (1, k) natural values. lowest: that of the lowest points in the
-    same region, if it knows these better. is_lowest: whether it is such a one.
+    same region, if it knows these better. floor: beside that, one that tells these apart where high ones
+    hide them. is_lowest: whether it is one of the lowest points.
     """
 
     space: Space
@@ -138,6 +139,7 @@ class RegionModel:
     near: Nearby
     rules: LocalSearch
     lowest: RegionModel | None = None
+    floor: RegionModel | None = None
     is_lowest: bool = False
 
     @classmethod
@@ -229,10 +231,13 @@ class RegionModel:
         lowest = self.around(self.space, history, self.region, rows, near, rules)
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
-    def resolved(
+    def with_floor(
         self, history: History, rng: np.random.Generator, *, is_first: bool
     ) -> RegionModel:
-        """The same, by a model that tells low outcomes apart which high ones hide (`Nearby.resolved`)."""
+        """The same, with a model that tells low outcomes apart which high ones hide (`Nearby.resolved`).
+
+        It takes the place of that of all points, unless there is one of the lowest points beside that.
+        """
         (rng,) = rng.spawn(1)
         near = self.near.resolved(
             self.space.encode(history.v[self.rows]),
@@ -242,7 +247,10 @@ class RegionModel:
             turn=is_first,
             rng=rng,
         )
-        return replace(self, near=near)
+        if near is self.near:
+            return self
+        found = replace(self, near=near, lowest=None)
+        return found if self.lowest is None else replace(self, floor=found)
 
     def steps(
         self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
@@ -303,19 +311,22 @@ class RegionModel:
     ) -> tuple[Array, Array]:
         """Good points of `count` drawn functions, in the region or some in the whole space.
 
-        penalty: added to the functions. turn: points before these, so that every other function is of the
-        lowest points' model where batches are single points, too. Returns v (count, m, k), best
-        first for each, and their gains on the best point known, (count, m), in units of the
-        objective.
+        Each of the models has as many of them. penalty: added to the functions. turn: points before these,
+        so that the models take turns where batches are single points, too. Returns v (count, m, k), best
+        first for each, and their gains on the best point known, (count, m), in units of the objective.
         """
-        low = 0 if self.lowest is None else (turn + count) // 2 - turn // 2
+        kinds = 1 + (self.lowest is not None) + (self.floor is not None)
+        first, second = ((turn + i + count) // kinds - (turn + i) // kinds for i in (0, 1))
+        low = 0 if self.lowest is None else first
         wide, half = (count - low) // self.rules.wide_every, self.region.half
+        flat = 0 if self.floor is None else max(second - wide, 0)
         found = [
             model._search_box(side, number, rng, penalty)
             for model, side, number in (
-                (self, half, count - low - wide),
-                (self, 1.0, wide),
+                (self, half, count - low - wide - flat),
+                (self.floor or self, 1.0, wide),
                 (self.lowest, half, low),
+                (self.floor, half, flat),
             )
             if model is not None and number > 0
         ]

@@ -95,8 +95,7 @@ class TrustRegions:
                     sources += ["step"] * len(picked)
                 if penalty.wall is None:  # under constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
-            if local.lowest is None:
-                local = local.resolved(history, rng, is_first=is_first)
+            local = local.with_floor(history, rng, is_first=is_first)
             # Other regions have to be worth it beside all of the space.
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread

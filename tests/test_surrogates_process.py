@@ -293,6 +293,15 @@ def walled(x):
     return np.cos(9 * x).sum(axis=1) + 1e4 * (np.maximum(z - 1, 0) ** 2).sum(axis=1)
 
 
+@pytest.mark.parametrize("floor", [None, 0.25, 0.5])
+def test_heights_that_no_number_holds_have_no_depth(floor):
+    y = np.array([-1.5e308, 1.5e308, *np.arange(1.0, 9.0)])
+    scale = TargetScale.fit(y, floor=floor)
+    assert np.isinf(scale.depth)
+    assert np.isfinite(scale.to_model(y)).all()
+    assert np.isfinite(scale.log_slope(y)).all()
+
+
 def test_a_floor_between_walls_is_resolved_and_other_functions_have_none():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.random((80, 2)), 0.25 + 0.5 * rng.random((80, 2))])

@@ -126,12 +126,14 @@ class TargetScale:
     def fit(cls, y: Array, power: float = 1.0, floor: float | None = None) -> TargetScale:
         """From the finite objective values y: (n,), n >= 1.
 
-        floor: the share of the values that are no farther above the least than the depth. None, or a share
-        of equal values: no depth.
+        floor: the share of the values that are no farther above the least than the depth. None, a share of
+        equal values, or heights beyond what a number can hold: no depth.
         """
         least, highest = float(np.min(y)), float(np.max(y))
-        depth = np.inf if floor is None else float(np.quantile(y, floor)) - least
-        depth = depth if depth > 1e-12 * abs(least) else np.inf
+        depth = np.inf
+        if floor is not None and np.isfinite(highest - least):
+            depth = float(np.quantile(y, floor)) - least
+            depth = depth if depth > 1e-12 * abs(least) else np.inf
         y = _flatten(y, least, depth)
         centre = float(np.median(y))
         lower, upper = np.quantile(y, [0.25, 0.75])
@@ -169,7 +171,7 @@ class TargetScale:
     def log_slope(self, y: Array) -> Array:
         """Log derivative of `to_model`, elementwise: what a density of targets lacks to be one of
         objectives. Past the cut-off, where the map is flat, that of the cut-off."""
-        height = np.maximum(y - self.least, 0.0) / self.depth
+        height = _height(y, self.least, self.depth)
         y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):
             z = (y - self.centre) / self.spread
@@ -222,11 +224,15 @@ class LogScale(TargetScale):
         return np.maximum((y - self.floor) / self.unit, 1e-300)
 
 
+def _height(y: Array, least: float, depth: float) -> Array:
+    """That of the values above the least, in depths: 0 where there is no depth."""
+    return np.zeros_like(y) if np.isinf(depth) else np.maximum(y - least, 0.0) / depth
+
+
 def _flatten(y: Array, least: float, depth: float) -> Array:
     if np.isinf(depth):
         return y
-    height = np.maximum(y - least, 0.0) / depth
-    return np.where(y > least, least + depth * np.log1p(height), y)
+    return np.where(y > least, least + depth * np.log1p(_height(y, least, depth)), y)
 
 
 def _steepen(y: Array, least: float, depth: float) -> Array:

@@ -77,9 +77,15 @@ def expected_constraints(
 
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
-    table = archive.read_table(path, thresholds=config.thresholds)
+    return scores_of(path, archive.read_table(path, thresholds=config.thresholds), sign(config))
+
+
+def scores_of(path: Path, table: archive.Table, direction: float) -> list[Score]:
+    """The same of an archive whose rows are known. direction: 1 where the objective is minimised, or -1."""
+    from dngo.surrogates.numerics import bounded
+
     ok = table.status == "ok"
-    y = sign(config) * table.objective
+    y = bounded(direction * table.objective)
     scores: list[Score] = []
     with archive.reading(path) as file:
         for t in np.unique(table.iteration):

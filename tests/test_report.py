@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import synthetic
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 from toy import Toy
 
 from dngo import archive
+from dngo.archive import foresight
 from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
@@ -190,10 +194,29 @@ def test_a_best_point_on_a_bound_is_named(view: View) -> None:
     assert "on the bound" not in findings(view)
 
 
-def test_a_model_no_better_than_a_constant_is_told(view: View) -> None:
-    wrong = {**view.numbers, "mean": view.numbers["mean"] + 50.0}
-    assert "no better than the mean" in findings(replace(view, numbers=wrong))
+def test_a_model_no_better_than_a_constant_is_told(view: View, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.h5"
+    shutil.copy(view.path, wrong)
+    for t in range(1, 4):
+        found = archive.foreseen(wrong, t)
+        found["density", "all"] -= 50.0
+        with h5py.File(wrong, "r+") as file:
+            foresight.write(file[f"iterations/{t}/surrogate"], found)
+    assert "no better than the mean" in findings(replace(view, path=wrong))
     assert "no better than the mean" not in findings(view)
+
+
+def test_an_axis_leaves_walls_out_and_shows_what_is_between(view: View) -> None:
+    """A penalty of the largest number, for a third of all, is counted and not drawn."""
+    y = np.where(
+        np.arange(len(view)) % 3 == 0, view.sign * sys.float_info.max, view.table.objective
+    )
+    walled, plain = scale(altered(view, objective=y)), scale(view)
+    assert walled.walled and not plain.walled
+    assert walled.above + walled.below >= len(view) // 3
+    best = view.table.objective[view.ok]
+    assert walled.low < np.median(best) < walled.high
+    assert np.isfinite([walled.low, walled.high]).all()
 
 
 def test_a_batch_of_near_duplicates_is_told(view: View) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dngo.acquisition.settings import Repeats
 from dngo.space import Space
+from dngo.surrogates.numerics import bounded
 from dngo.types import Array
 
 
@@ -20,6 +21,7 @@ class History:
     have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
     was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
     noise: (n,) standard deviation of each value of y as reported, NaN unknown; empty: of none.
+    Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
     Raises ValueError where lengths differ.
     """
 
@@ -40,6 +42,8 @@ class History:
             object.__setattr__(self, "iteration", np.arange(len(v)))
         if len(self.noise) == 0:
             object.__setattr__(self, "noise", np.full(len(v), np.nan))
+        object.__setattr__(self, "y", bounded(np.asarray(self.y, dtype=float)))
+        object.__setattr__(self, "noise", bounded(self.noise))
         for column in (self.y, self.iteration, self.noise, *self.constraints.values()):
             if len(column) != len(v):
                 raise ValueError(f"{len(v)} points, and a column of {len(column)}")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import norm
 
 from dngo import archive
 from dngo.evaluation.fingerprint import differences
 from dngo.report.data import View
 from dngo.report.live import count_messages, promised
+from dngo.scores import scores_of
 
 Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
@@ -157,26 +157,17 @@ def edge(view: View) -> Iterator[Check]:
 
 def informative(view: View) -> Iterator[Check]:
     """The model predicts its own proposals no better than a constant does."""
-    mean, std = view.numbers["mean"], view.numbers["std"]
-    iterations = np.unique(view.table.iteration)
-    recent = view.table.iteration > iterations[max(0, len(iterations) - 6)]
-    judged = view.ok & recent & np.isfinite(mean) & (std > 0)
-    if judged.sum() < 10 or len(iterations) < 3:
+    scores = [s for s in scores_of(view.path, view.table, view.sign) if s.part == "all"]
+    recent = [s for s in scores if np.isfinite(s.constant)][-5:]
+    outcomes = [s.outcomes for s in recent]
+    if sum(outcomes) < 10 or len(np.unique(view.table.iteration)) < 3:
         return
-    gain = []
-    for t in np.unique(view.table.iteration[judged]):
-        rows = judged & (view.table.iteration == t)
-        seen = view.table.objective[view.ok & (view.table.iteration < t)]
-        if len(seen) < 3 or np.std(seen) == 0:
-            continue
-        y = view.table.objective[rows]
-        constant = norm.logpdf(y, np.mean(seen), np.std(seen))
-        gain += list(norm.logpdf(y, mean[rows], std[rows]) - constant)
-    if len(gain) >= 10 and np.mean(gain) < 0:
+    gain = np.average([s.log_density - s.constant for s in recent], weights=outcomes)
+    if gain < 0:
         yield Check(
             "warn",
             "Over its last batches the model predicted no better than the mean of what was known "
-            f"({np.mean(gain):.2f} nats an outcome).",
+            f"({gain:.3g} nats an outcome).",
             "Is the objective noisy (report `noise`, or the mean of several runs), or does it depend "
             "on something that is not a parameter? Try another surrogate.",
             "calibration",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
 
+from dngo.surrogates.numerics import bounded
 from dngo.thresholds import Threshold
 from dngo.types import Array
 
@@ -31,10 +32,13 @@ RULES = TailRules()
 @dataclass(frozen=True)
 class EarlierTask:
     """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite; or
-    the number of a constraint, in its own units."""
+    the number of a constraint, in its own units. Beyond `numerics.LARGEST` it counts as that."""
 
     x: Array
     y: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", bounded(self.y))
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class TrainingData:
     earlier: related studies, each a task of its own that the objective may resemble.
     numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
     earlier_numbers: name -> what related studies know of it.
+    Values of y, noise and numbers beyond `numerics.LARGEST` count as that.
     """
 
     x: Array
@@ -75,6 +80,10 @@ class TrainingData:
                 raise ValueError(f"{name} must have shape ({n},), not {column.shape}")
         if not np.isfinite(self.x).all():
             raise ValueError("x must be finite")
+        object.__setattr__(self, "y", bounded(self.y))
+        object.__setattr__(self, "numbers", {k: bounded(v) for k, v in self.numbers.items()})
+        if self.noise is not None:
+            object.__setattr__(self, "noise", bounded(self.noise))
 
     def of_number(self, name: str) -> TrainingData | None:
         """The number of a constraint in the objective's place; None if none is known."""
@@ -225,8 +234,12 @@ class LogScale(TargetScale):
 
 
 def _height(y: Array, least: float, depth: float) -> Array:
-    """That of the values above the least, in depths: 0 where there is no depth."""
-    return np.zeros_like(y) if np.isinf(depth) else np.maximum(y - least, 0.0) / depth
+    """That of the values above the least, in depths, cut off where its logarithm is the upper limit; 0
+    where there is no depth."""
+    if np.isinf(depth):
+        return np.zeros_like(y)
+    with np.errstate(over="ignore"):
+        return np.minimum(np.maximum(y - least, 0.0) / depth, np.expm1(RULES.upper_limit))
 
 
 def _flatten(y: Array, least: float, depth: float) -> Array:

@@ -26,7 +26,7 @@ from scipy.stats import norm, rankdata
 
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
-from dngo.surrogates.numerics import one_thread
+from dngo.surrogates.numerics import bounded, one_thread
 from dngo.surrogates.problem import ReportedNoise
 from dngo.types import Array, Rows
 
@@ -400,7 +400,7 @@ def around_the_best(
     """
     if len(y) < rules.least or u.shape[1] == 0:
         return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
-    centre, before = int(np.argmin(y)), -1
+    y, centre, before = bounded(y), int(np.argmin(y)), -1
     with one_thread():
         while True:
             rows = np.argsort(cdist(u[[centre]], u)[0], kind="stable")[: rules.points]

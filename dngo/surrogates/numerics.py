@@ -11,6 +11,10 @@ from threadpoolctl import ThreadpoolController
 
 from dngo.types import Array
 
+# A value beyond it, as sys.float_info.max for a run that failed, is modelled as if it were this one:
+# sums and squares of many such values are numbers.
+LARGEST = 1e100
+
 
 def one_thread():
     """Context in which BLAS runs on one thread.
@@ -27,6 +31,11 @@ def _libraries(with_torch: bool) -> ThreadpoolController:
     # Looking for them reads the whole of the process's memory map, a millisecond: once, and once
     # more when PyTorch has brought its own.
     return ThreadpoolController()
+
+
+def bounded(y: Array) -> Array:
+    """Values of any shape within LARGEST either way; NaN stays NaN."""
+    return np.clip(y, -LARGEST, LARGEST)
 
 
 def with_task(x: Array, inputs: int) -> Array:

@@ -220,10 +220,13 @@ def surfaces(view: View) -> Figure | None:
     if not pairs:
         return None
     grids = [pair(view, a, b) for a, b in pairs]
-    log = scale(view).log and all(np.nanmin(g[2]) > 0 for g in grids)
+    axis = scale(view)
+    log = axis.log and all(np.nanmin(g[2]) > 0 for g in grids)
     shown = [np.log10(g[2]) if log else g[2] for g in grids]
     ends = [0, 0.95] if view.sign > 0 else [0.05, 1]
     low, high = np.nanquantile(np.concatenate([z.ravel() for z in shown]), ends)
+    if axis.walled:
+        low, high = axis.clip(np.array([low, high]))
     figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.1)
     for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
         zip(pairs, grids, shown, strict=True), start=1

@@ -84,7 +84,8 @@ def subplots(rows: int, cols: int, *, height: int, **options: Any) -> go.Figure:
 
 def small(values: np.ndarray) -> np.ndarray:
     """Single precision shows all that a screen can, in half the bytes."""
-    return np.asarray(values, dtype=np.float32)
+    most = np.finfo(np.float32).max
+    return np.clip(values, -most, most).astype(np.float32)
 
 
 def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
@@ -135,6 +136,8 @@ class Scale:
     """An axis for the objective that shows the good end in full.
 
     low, high: what is shown.  log: logarithmic.  above, below: how many values lie outside.
+    walled: whether these are so far outside, as penalties are, that nothing else could be told
+    apart beside them.
     """
 
     low: float
@@ -142,6 +145,7 @@ class Scale:
     log: bool
     below: int
     above: int
+    walled: bool = False
 
     def axis(self, **more: Any) -> dict[str, Any]:
         """The settings of a Plotly axis."""
@@ -160,25 +164,38 @@ class Scale:
 
 
 def scale(view: View) -> Scale:
-    """Logarithmic where values differ by an order of magnitude, else without the worst tenth."""
+    """Logarithmic where values differ by an order of magnitude, else without the worst tenth and walls."""
     values = view.table.objective[view.ok | view.infeasible]
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return Scale(0.0, 1.0, False, 0, 0)
     good = view.table.objective[view.ok] if view.ok.any() else values
     low, high = float(np.min(good)), float(np.max(good))
+    worst, walled = _worst(view, view.sign * good)
     log = low > 0 and high > 10 * low
+    if walled and log:  # a logarithm shows a dozen decades
+        walled = high > 1e12 * low
+    if walled or not log:
+        low, high = (low, worst) if view.sign > 0 else (-worst, high)
+        log = low > 0 and high > 10 * low
     if log:
         margin = (high / low) ** 0.06
         low, high = low / margin, high * margin
     else:
-        if view.sign > 0:
-            high = float(np.quantile(good, 0.9)) if len(good) > 10 else high
-        else:
-            low = float(np.quantile(good, 0.1)) if len(good) > 10 else low
         margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
         low, high = low - margin, high + margin
-    return Scale(low, high, log, int(np.sum(values < low)), int(np.sum(values > high)))
+    below, above = int(np.sum(values < low)), int(np.sum(values > high))
+    return Scale(low, high, log, below, above, walled)
+
+
+def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
+    """The worst that an axis shows of values that are minimised, (n,), and whether that is due to walls."""
+    best = float(np.min(good))
+    worst = float(np.quantile(good, 0.9)) if len(good) > 10 else float(np.max(good))
+    first = view.sign * view.table.objective[view.ok & (view.table.iteration == 0)]
+    low = float(np.quantile(first, 0.25)) - best if len(first) else 0.0
+    walled = 0.0 < 100.0 * low < worst - best
+    return (best + 4.0 * low if walled else worst), walled
 
 
 def counting(count: int, title: str) -> dict[str, Any]:

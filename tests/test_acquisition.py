@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -306,3 +309,25 @@ def test_a_single_pick_is_the_top_of_its_hill():
         fantasies.features(space.encode(np.concatenate([batch.v, near])))
     )
     assert max(values) <= top * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("penalty", [1e6, 1e30, sys.float_info.max])
+def test_penalties_of_any_height_leave_the_floor_to_be_searched(penalty):
+    """Whatever number stands for a run that failed, most of a batch goes where there is none."""
+
+    def function(v):
+        return np.where(np.abs(v - 0.5).max(axis=1) > 0.35, penalty, np.cos(9 * v).sum(axis=1))
+
+    space = cube(2)
+    v = design(space, 40, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
+    y = function(v)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit_model(TrainingData(x=space.encode(v), y=y), SHORT, rng=np.random.default_rng(1))
+        picks = propose_batch(
+            model, space, History(v, y), size=24, settings=SMALL, rng=np.random.default_rng(2)
+        )
+        mean, deviation = model.predict(space.encode(v))
+    assert np.isfinite(mean).all() and np.isfinite(deviation).all()
+    assert np.mean(function(picks.v) < 10) > 0.7
+    assert function(picks.v).min() < y.min()

@@ -44,6 +44,10 @@ class RegionRules:
     # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
     nothing_known: float = 10.0
     most_share: float = 0.95  # of a batch: something is left that looks elsewhere
+    # Points of a batch that the usual share is of. Further ones are all the regions', as to look elsewhere
+    # takes a number of points and not a share: .81 times as high in 72 runs with batches of 400, lower in
+    # 18 and higher in 11 (standard error .15 of the logarithm; benchmarks/rules.md, large batches).
+    shared: int = 200
 
 
 RULES = RegionRules()
@@ -115,6 +119,11 @@ def regions(
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])
         yield Region(int(rows[found.centre]), half)
+
+
+def usual_share(share: float, size: int, rules: RegionRules = RULES) -> float:
+    """What regions have of a batch of so many points at first: the share, of a large one more."""
+    return 1 - (1 - share) * min(1.0, rules.shared / size) if 0 < share < 1 else share
 
 
 def share(

@@ -15,7 +15,7 @@ from spaces import cube
 
 from dngo.acquisition import History
 from dngo.acquisition.region_model import LocalSearch, Penalty, RegionModel
-from dngo.acquisition.regions import RULES, Region, region, regions, share, usual_share
+from dngo.acquisition.regions import RULES, Region, first_share, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
@@ -395,10 +395,10 @@ def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
     assert all(np.array(promised[1::2]) < 0.5 * np.array(promised[::2])), promised
 
 
-def test_a_large_batch_looks_elsewhere_with_as_many_points_as_one_of_two_hundred():
-    elsewhere = [size * (1 - usual_share(0.6, size)) for size in (1, 50, 100, 200, 400, 1000)]
+def test_a_large_first_batch_looks_elsewhere_with_as_many_points_as_one_of_two_hundred():
+    elsewhere = [size * (1 - first_share(0.6, size)) for size in (1, 50, 100, 200, 400, 1000)]
     assert elsewhere == pytest.approx([0.4, 20, 40, 80, 80, 80])
-    assert [usual_share(p, 1000) for p in (0.0, 1.0)] == [0.0, 1.0]
+    assert [first_share(p, 1000) for p in (0.0, 1.0)] == [0.0, 1.0]
 
 
 def test_local_picks_are_more_where_they_have_paid():

@@ -44,9 +44,9 @@ class RegionRules:
     # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
     nothing_known: float = 10.0
     most_share: float = 0.95  # of a batch: something is left that looks elsewhere
-    # Points of a batch that the usual share is of. Further ones are all the regions', as to look elsewhere
-    # takes a number of points and not a share: .81 times as high in 72 runs with batches of 400, lower in
-    # 18 and higher in 11 (standard error .15 of the logarithm; benchmarks/rules.md, large batches).
+    # Points of a first batch that the usual share is of. Further ones are all the regions', as to look
+    # elsewhere takes a number of points and not a share: .92 times as high in 48 batches of 400 after 1,000
+    # points, lower in 11 and higher in 4 (standard error .06 of the logarithm).
     shared: int = 200
 
 
@@ -121,9 +121,9 @@ def regions(
         yield Region(int(rows[found.centre]), half)
 
 
-def usual_share(share: float, size: int, rules: RegionRules = RULES) -> float:
-    """What regions have of a batch of so many points at first: the share, of a large one more."""
-    return 1 - (1 - share) * min(1.0, rules.shared / size) if 0 < share < 1 else share
+def first_share(usual: float, size: int, rules: RegionRules = RULES) -> float:
+    """What regions have of the first batch after a design, of so many points: of a large one more."""
+    return 1 - (1 - usual) * min(1.0, rules.shared / size) if 0 < usual < 1 else usual
 
 
 def share(

@@ -85,7 +85,7 @@ class Modelled(Acquisition):
         description="Share of a batch that goes to trust regions around the best points: there a "
         "Gaussian process is fitted to the nearest points, and each pick minimises a function "
         "drawn from it. Between 0 and 1 it is where a study starts: what points near the best one "
-        "and elsewhere have gained changes it, and of a batch of more than 200 points it is the share "
+        "and elsewhere have gained changes it. Of a first batch of more than 200 points it is the share "
         "of 200, and the others are all theirs. A region whose functions promise nothing any more "
         "gives way to the next, and at last to the search of the whole space. "
         "These picks ignore what they cost: with `per` the default is 0.",

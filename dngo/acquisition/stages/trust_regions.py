@@ -17,7 +17,7 @@ from dngo.acquisition.feasibility import boundary_picks
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.region_model import LocalSearch, Penalty, RegionModel
-from dngo.acquisition.regions import RULES, RegionRules, regions, share, usual_share
+from dngo.acquisition.regions import RULES, RegionRules, first_share, regions, share
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.state import BatchState
 from dngo.surrogates.apart import apart
@@ -50,7 +50,9 @@ class TrustRegions:
 
     def _number(self, state: BatchState, number: int) -> int:
         history = state.history
-        usual = usual_share(state.settings.trust_region_share, state.size, self.rules)
+        usual = state.settings.trust_region_share
+        if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
+            usual = first_share(usual, state.size, self.rules)
         u = state.space.unit(history.v)
         block = max(state.size, self.search.least_block(state.space))
         part = share(u, history.y, history.iteration, block, usual, self.rules)

@@ -41,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except KeyboardInterrupt:
+        print(f"{arguments.command}: ended by Ctrl-C", file=sys.stderr)
+        return 130
     except OSError as error:
         print(f"{error.filename or arguments.command}: {error.strerror or error}", file=sys.stderr)
         return 1

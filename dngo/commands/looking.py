@@ -56,16 +56,26 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    import signal
+
     from dngo.report.serve import Server
+
+    def ended(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
 
     study = study_of(arguments)
     try:
         server = Server(study, arguments.port)
     except (OSError, OverflowError) as error:
         raise UserError(f"port {arguments.port}: {error}; try --port 0") from None
-    print(f"{server.address} shows study {study.config.study}; Ctrl-C ends it", flush=True)
-    with server, contextlib.suppress(KeyboardInterrupt):
-        server.serve_forever()
+    signal.signal(signal.SIGTERM, ended)
+    try:
+        with server:
+            print(f"Study {study.config.study}: open {server.address}", flush=True)
+            print("Whoever has this address sees the study; Ctrl-C ends it", flush=True)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        print("Ended; the address leads nowhere now", flush=True)
     return 0
 
 

@@ -1,13 +1,24 @@
-"""`dngo serve`: the report in a browser, refreshed while the study runs; this machine only."""
+"""`dngo serve`: the report in a browser, refreshed while the study runs; for whoever has its address.
+
+The loopback address keeps other machines away, and not the other users of this one. So each address has
+a token that is made when the server starts, and that nobody can guess. It stays in the address: a cookie
+would be sent to any other server on this machine, whoever runs it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
+import secrets
+import socket
+import sys
 import threading
+import time
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from dngo.audit import audit, page
 from dngo.errors import UserError
@@ -17,25 +28,91 @@ from dngo.report.text import format_status
 from dngo.study import Study
 
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
+REQUEST = 10.0  # seconds that a request may take to arrive
+ANSWER = 300.0  # seconds that its answer may take, over a slow line
+CONNECTIONS = 32  # at a time
+REFUSED = (
+    "wrong or missing token: open the address that `dngo serve` has printed, with its ?token=\n"
+)
+
+
+@dataclass
+class _Connection:
+    """One that is open. deadline: when it is ended, by the monotonic clock; proved: its token is right."""
+
+    deadline: float
+    proved: bool = False
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the report of one study on the loopback address.
+    """Serves the report of one study on the loopback address, to whoever knows the token.
 
-    Three things are answered, none of them a file: `/`, `/status.json`, `/audit/ID`.
+    Three things are answered, none of them a file: `/`, `/status.json`, `/audit/ID`. A connection is ended
+    after `REQUEST` seconds without a whole request; where `CONNECTIONS` are open, a new one takes the place
+    of the oldest that has shown no token.
     """
 
     daemon_threads = True
 
     def __init__(self, study: Study, port: int):
+        self._open: dict[socket.socket, _Connection] = {}
+        self._guard = threading.Lock()
         super().__init__((HOST, port), _Handler)
         self.study = study
-        self._lock = threading.Lock()
+        self.token = secrets.token_urlsafe(24)
+        self._making = threading.Lock()
         self._page: tuple[str, str] | None = None  # version, document
 
     @property
     def address(self) -> str:
-        return f"http://{HOST}:{self.server_port}/"
+        """Where the report is, to be opened as it stands."""
+        return self.url("/")
+
+    def url(self, path: str) -> str:
+        """The address of a path, with the token."""
+        return f"http://{HOST}:{self.server_port}{path}?token={self.token}"
+
+    # ---- connections ----------------------------------------------------------------------------
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Have a thread answer a connection, if there is room for one more."""
+        with self._guard:
+            if len(self._open) >= CONNECTIONS:
+                oldest = next((s for s, known in self._open.items() if not known.proved), request)
+                self._open.pop(oldest, None)
+                _cut(oldest)
+                if oldest is request:
+                    return self.close_request(request)
+            self._open[request] = _Connection(time.monotonic() + REQUEST)
+        return super().process_request(request, client_address)
+
+    def proved(self, request: Any) -> None:
+        """A connection has shown the token: it has more time."""
+        with self._guard:
+            if request in self._open:
+                self._open[request] = _Connection(time.monotonic() + ANSWER, proved=True)
+
+    def service_actions(self) -> None:
+        """Twice a second: end the connections whose time is over."""
+        now = time.monotonic()
+        with self._guard:
+            for request in [s for s, known in self._open.items() if known.deadline < now]:
+                del self._open[request]
+                _cut(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection has been answered."""
+        with self._guard:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing is said of a browser that has gone on."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+    # ---- what is shown --------------------------------------------------------------------------
 
     def version(self) -> str:
         """The digest of the archive, empty while there is none."""
@@ -44,7 +121,7 @@ class Server(ThreadingHTTPServer):
 
     def document(self) -> str:
         """The report, made anew once the archive has changed."""
-        with self._lock:  # two browsers do not make it twice
+        with self._making:  # two browsers do not make it twice
             version = self.version()
             if self._page is None or self._page[0] != version:
                 self._page = (version, self._make())
@@ -65,19 +142,31 @@ class Server(ThreadingHTTPServer):
         return {"version": self.version(), "text": format_status(status(self.study))}
 
 
+def _cut(request: socket.socket) -> None:
+    """End a connection at once; the thread that reads or writes it sees its end."""
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
+    server_version, sys_version = "dngo", ""
 
     def do_GET(self) -> None:
         # A page of another site must not read the study through a name that leads to this machine.
-        name = self.headers.get("Host", "").rsplit(":", 1)[0]
-        if name not in (HOST, "localhost"):
-            return self._answer(403, "text/plain", "only for this machine\n")
-        proposal = re.fullmatch(r"/audit/(\d+-\d+)", self.path)
+        names = [name.rsplit(":", 1)[0].lower() for name in self.headers.get_all("Host", [])]
+        if len(names) != 1 or names[0] not in NAMES:
+            return self._answer(403, "text/plain", f"only for {' and '.join(NAMES)}\n")
+        path, _, query = self.path.partition("?")
+        given = parse_qs(query).get("token", [""])[0]
+        if not secrets.compare_digest(given.encode(), self.server.token.encode()):
+            return self._answer(403, "text/plain", REFUSED)
+        self.server.proved(self.connection)
+        proposal = re.fullmatch(r"/audit/(\d+-\d+)", path)
         try:
-            if self.path == "/":
+            if path == "/":
                 self._answer(200, "text/html", self.server.document())
-            elif self.path == "/status.json":
+            elif path == "/status.json":
                 self._answer(200, "application/json", json.dumps(self.server.status()))
             elif proposal:
                 text = page(audit(self.server.study.archive, proposal[1]))
@@ -95,9 +184,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")  # the address holds the token
+        self.send_header("X-Frame-Options", "DENY")
         self.end_headers()
-        with contextlib.suppress(ConnectionError):  # the browser has gone on
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""

@@ -130,7 +130,7 @@ async function show(row) {
   page.textContent = `dngo audit ${archive} --proposal ${id}`;
   detail.hidden = false;
   if (location.protocol.startsWith("http")) {
-    const answer = await fetch("/audit/" + encodeURIComponent(id));
+    const answer = await fetch("/audit/" + encodeURIComponent(id) + location.search);
     if (answer.ok) page.textContent = await answer.text();
   }
 }
@@ -143,7 +143,7 @@ document.querySelectorAll("tr[data-row]").forEach((line) => {
   line.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
 });
 
-// ---- while the study runs (`dngo serve`) -----------------------------------------------------
+// ---- while the study runs (`dngo serve`; the address of the page holds its token) --------------
 
 if (location.protocol.startsWith("http")) {
   const version = document.querySelector("meta[name=dngo-version]").content;
@@ -153,7 +153,7 @@ if (location.protocol.startsWith("http")) {
     window.addEventListener(kind, () => { touched = Date.now(); }, { passive: true }));
   const ask = async () => {
     try {
-      const found = await (await fetch("/status.json")).json();
+      const found = await (await fetch("/status.json" + location.search)).json();
       live.hidden = false;
       live.textContent = found.text;
       // Not under the hands of somebody who is looking at something.

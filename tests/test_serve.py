@@ -1,0 +1,191 @@
+"""`dngo serve`: who is answered and who is not, over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dngo.report import serve
+from dngo.report.serve import Server
+from dngo.study import Study
+
+
+@pytest.fixture
+def server(small: Study) -> Iterator[Server]:
+    server = Server(small, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def ask(server: Server, path: str, host: str = "", method: str = "GET") -> tuple[int, str]:
+    """Status and text of the answer to a request with exactly this path."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    with contextlib.closing(connection):
+        connection.putrequest(method, path, skip_host=True)
+        connection.putheader("Host", host or f"127.0.0.1:{server.server_port}")
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def connect(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_port), timeout=30)
+
+
+def test_the_address_with_its_token_shows_the_study(server: Server) -> None:
+    token = f"?token={server.token}"
+    assert "Health" in ask(server, f"/{token}")[1]
+    status = json.loads(ask(server, f"/status.json{token}")[1])
+    assert status["version"] and "Evaluations  80" in status["text"]
+    assert "Why it was proposed" in ask(server, f"/audit/1-3{token}")[1]
+    assert ask(server, f"/audit/99-0{token}")[0] == 404
+    # Through `ssh -L 9000:localhost:8000` the browser knows it by another port.
+    assert ask(server, f"/{token}", host="localhost:9000")[0] == 200
+
+
+PATHS = ("/", "/status.json", "/audit/1-3", "/../archive.h5", "/nothing")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_the_token_nothing_is_told(server: Server, path: str) -> None:
+    wrong = ("", "?token=", "?token=x", f"?token={server.token}x", f"?token={server.token[:-1]}")
+    for query in (*wrong, f"?Token={server.token}", "?token=%C3%A9", f"?{server.token}"):
+        code, text = ask(server, path + query)
+        assert code == 403, query
+        assert text.count("\n") == 1 and "open the address that `dngo serve` has printed" in text
+        assert "synthetic" not in text and server.token not in text
+
+
+def test_tokens_are_long_and_never_the_same(small: Study) -> None:
+    servers = [Server(small, 0) for _ in range(2)]
+    for server in servers:
+        server.server_close()
+    assert servers[0].token != servers[1].token
+    assert all(len(server.token) >= 32 for server in servers)
+
+
+def test_no_file_is_given_away(server: Server) -> None:
+    names = ("../archive.h5", "..%2farchive.h5", "archive.h5", "%2e%2e/etc/passwd", "audit/../x")
+    for path in (*names, "/etc/passwd", "audit/1-3/../../archive.h5", "\\..\\archive.h5"):
+        assert ask(server, f"/{path}?token={server.token}") == (404, "no such page\n"), path
+
+
+@pytest.mark.parametrize("host", ["example.org", "127.0.0.1.example.org", "localhost.", "x@y", "["])
+def test_another_name_of_this_machine_is_refused(server: Server, host: str) -> None:
+    code, text = ask(server, f"/?token={server.token}", host=host)
+    assert code == 403 and "only for 127.0.0.1" in text
+
+
+def test_two_names_or_none_are_refused(server: Server) -> None:
+    for lines in ("", "Host: 127.0.0.1\r\nHost: example.org\r\n"):
+        with connect(server) as client:
+            request = f"GET /?token={server.token} HTTP/1.1\r\n{lines}\r\n"
+            client.sendall(request.encode())
+            assert b" 403 " in client.recv(100)
+
+
+def test_it_listens_for_this_machine_alone(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def ends_within(client: socket.socket, seconds: float) -> bool:
+    client.settimeout(seconds)
+    with contextlib.suppress(ConnectionError):
+        while client.recv(1 << 16):
+            pass
+    return True
+
+
+def test_slow_and_silent_connections_are_ended(server: Server, monkeypatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST", 1.0)
+    silent, slow = connect(server), connect(server)
+    with silent, slow:
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            for letter in b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 1000:
+                slow.sendall(bytes([letter]))
+                time.sleep(0.05)
+        assert time.monotonic() - began < 10
+        assert ends_within(silent, 5) and ends_within(slow, 5)
+    assert ask(server, f"/?token={server.token}")[0] == 200
+
+
+def test_an_answer_that_nobody_takes_is_ended(server: Server, monkeypatch) -> None:
+    size = len(server.document())  # what takes its time is to send it
+    monkeypatch.setattr(serve, "ANSWER", 1.0)
+    server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)  # of its connections
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.server_port))
+        request = f"GET /?token={server.token} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        client.sendall(request.encode())
+        got = len(client.recv(100))
+        deadline = time.monotonic() + 20
+        while server._open:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        with contextlib.suppress(ConnectionError):
+            while piece := client.recv(1 << 16):
+                got += len(piece)
+    assert got < size
+
+
+def test_a_crowd_of_connections_keeps_nobody_out(server: Server) -> None:
+    crowd = [connect(server) for _ in range(3 * serve.CONNECTIONS)]
+    try:
+        began = time.monotonic()
+        assert ask(server, f"/status.json?token={server.token}")[0] == 200
+        assert time.monotonic() - began < serve.REQUEST / 2
+        assert len(server._open) <= serve.CONNECTIONS
+        threads = [t for t in threading.enumerate() if "process_request_thread" in t.name]
+        assert len(threads) <= serve.CONNECTIONS + 2
+    finally:
+        for client in crowd:
+            client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once_whoever_is_connected(
+    small: Study, tmp_path: Path, number: int
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(small.config.resolved())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dngo", "serve", str(config), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first, second = process.stdout.readline(), process.stdout.readline()
+    found = re.search(r"(http://127\.0\.0\.1:(\d+)/\?token=\S+)$", first)
+    assert found and "Ctrl-C" in second
+    with socket.create_connection(("127.0.0.1", int(found[2]))) as half:
+        half.sendall(b"GET / HT")
+        busy = socket.create_connection(("127.0.0.1", int(found[2])))
+        with busy:
+            query = found[1].rpartition("/")[2]
+            busy.sendall(f"GET /{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            time.sleep(0.5)  # the page is being made
+            began = time.monotonic()
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began < 2
+    assert process.returncode == 0
+    assert output == "Ended; the address leads nowhere now\n" and errors == ""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dngo.storage.text import number_in
+
 _FORM = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
 
 
@@ -22,11 +24,8 @@ class Threshold:
     def parse(cls, text: str) -> Threshold:
         """Of "<= 350" or ">= 0.2"; raises ValueError that says what would be right."""
         found = _FORM.fullmatch(text)
-        try:
-            bound = float(found[2]) if found else math.nan
-        except ValueError:
-            bound = math.nan
-        if found is None or not math.isfinite(bound):
+        bound = number_in(found[2]) if found else None
+        if found is None or bound is None or not math.isfinite(bound):
             raise ValueError(f"a bound is written '<= 350' or '>= 0.2', and is {text[:60]!r}")
         return cls(found[1], bound)
 

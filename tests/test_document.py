@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dngo.batch import Outcome, read_outcomes, write_outcomes
 from dngo.evaluation.document import Verdict, adoptable, judge, judge_file
-from dngo.storage.text import fault, join_pairs, one_line, storable
+from dngo.storage.text import fault, join_pairs, number_in, one_line, shown, storable
 
 EXAMPLES = int(os.environ.get("DNGO_FUZZ_EXAMPLES", "300"))
 text = st.text(st.characters(exclude_categories=()), max_size=20)  # halves of pairs and NUL, too
@@ -117,6 +117,29 @@ def test_text_is_made_storable_and_else_left_alone(given_text: str) -> None:
     assert kept == given_text or fault(given_text) or join_pairs(given_text) == kept
     assert one_line(given_text, 9).isprintable() and len(one_line(given_text, 9)) <= 9
     assert storable(json.loads(json.dumps("🙂"))) == join_pairs("\ud83d\ude42") == "🙂"
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(st.floats() | st.integers(-(2**53), 2**53) | text)
+def test_a_number_is_what_every_program_would_read(given_value: float | str) -> None:
+    if not isinstance(given_value, str):
+        for form in (
+            str(given_value),
+            f" {given_value}\r",
+            f"{given_value:+}",
+            f"{given_value:.17E}",
+        ):
+            assert repr(number_in(form)) == repr(float(given_value))
+    elif (found := number_in(given_value)) is not None:
+        assert given_value.isascii() and "_" not in given_value and repr(float(given_value)) == repr(found)  # fmt: skip
+    for wrong in ("2024_10", "\u0662\u0665", "0,25", "0x1p3", "1e", ".", "", "1 2", "tensor(1.)"):
+        assert number_in(wrong) is None
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(documents)
+def test_whatever_a_message_quotes_is_one_short_line(value: Any) -> None:
+    assert shown(value, 20).isprintable() and len(shown(value, 20)) < 50 and not fault(shown(value))
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device", "loop", "large", "empty"])

@@ -62,6 +62,7 @@ def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
         ({"temperature": "< 350"}, "constraints.temperature: a bound is written '<= 350'"),
         ({"temperature": "<= hot"}, "a bound is written"),
         ({"temperature": ">= inf"}, "a bound is written"),
+        ({"temperature": "<= 1_000"}, "a bound is written"),
         (["a", {"a": "<= 1"}], "constraints: a is listed twice"),
         ([3], "each is a name, or a name with a bound, and not 3"),
     ],

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.I | re.A
+)
 
 LOST = "\ufffd"  # stands for a character that cannot be kept, as in every decoder
 
@@ -34,6 +39,29 @@ def one_line(text: str, limit: int) -> str:
     """Text from outside as one line of a message: nothing in it moves the cursor of a terminal."""
     line = " ".join(storable(text[: 4 * limit]).split())
     return "".join(c if c.isprintable() else LOST for c in line)[:limit]
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text is, NaN and infinity included; None where it is anything else.
+
+    As every program writes numbers. Python alone would also read `1_000` and the digits of other scripts.
+    """
+    stripped = text.strip()
+    return float(stripped) if _NUMBER.fullmatch(stripped) else None
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """A value as a message quotes it: one line of bounded length, control characters made visible."""
+    text: Any = value
+    if isinstance(value, str | bytes):
+        text = value[: limit + 1]
+    elif isinstance(value, int) and value.bit_length() > 256:  # Python does not write all of them
+        return "an integer of more than 77 digits"
+    try:
+        text = " ".join(repr(text).split())
+    except Exception:  # of a class that somebody wrote
+        text = f"<{type(value).__name__}>"
+    return storable(text) if len(text) <= limit + 2 else f"{storable(text[:limit])}..."
 
 
 def storable_tree(value: Any, depth: int) -> Any:

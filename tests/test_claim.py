@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import refusing
 
 from dngo.storage import claim as module
 from dngo.storage.claim import Claim
@@ -171,3 +173,59 @@ def test_a_claim_is_held_although_its_scratch_file_cannot_be_removed(
         assert claim.acquire()
     claim.release()
     assert Claim(tmp_path / "claim").acquire()
+
+
+CONTEND = """
+import sys, time
+from pathlib import Path
+from dngo.storage.claim import Claim
+claim = Claim(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+won = claim.acquire()
+print(int(won), flush=True)
+sys.stdin.readline()
+if won:
+    claim.release()
+"""
+
+
+@pytest.mark.skipif(not refusing.works(), reason="no filter of system calls here")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
+def test_a_file_system_without_hard_links_has_one_owner_too(tmp_path: Path, number: int) -> None:
+    words = [*refusing.words(number, "link", "linkat"), sys.executable, "-c", CONTEND]
+    path = tmp_path / "c"
+    for dead in (False, True):
+        if dead:
+            path.write_text(json.dumps({**host(), "pid": 2**22 + 1, "ticks": 1, "token": "t"}))
+        heirs = [
+            subprocess.Popen(
+                [*words, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(4)
+        ]
+        for go, expected in ("", {"ready"}), ("go\n", {"0", "1"}):
+            for heir in heirs:
+                assert heir.stdin is not None
+                heir.stdin.write(go)
+                heir.stdin.flush()
+            told = [heir.stdout.readline().strip() for heir in heirs if heir.stdout]
+            assert set(told) == expected
+        assert told.count("1") == 1
+        assert json.loads(path.read_text())["pid"] == heirs[told.index("1")].pid
+        for heir in heirs:
+            heir.communicate("\n", timeout=20)
+        assert not path.exists()
+    assert [p.name for p in tmp_path.iterdir()] == [".takeover"]
+
+
+def test_an_owner_that_died_before_it_wrote_its_name_is_succeeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without links a claim is there before it says whose it is."""
+    monkeypatch.setattr(module, "SILENCE", 0.5)
+    (tmp_path / "c").touch()
+    claim = Claim(tmp_path / "c")
+    assert not claim.acquire()
+    time.sleep(0.6)
+    assert claim.acquire()

@@ -1,7 +1,7 @@
 """One owner at a time, across processes, hosts and crashes.
 
 A claim is a small file that names its owner. It is made with `link`, which is atomic on local and
-network file systems alike; it is released by its owner, or taken over once the owner is known dead:
+network file systems alike, or with O_EXCL where a file system has no links; it is released by its owner, or taken over once the owner is known dead:
 on the same host when its process is gone, elsewhere when its heartbeat has stood still for a minute
 of the observer's own clock (the clocks of two hosts are never compared).
 """
@@ -9,6 +9,7 @@ of the observer's own clock (the clocks of two hosts are never compared).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -24,6 +25,8 @@ from dngo.storage.processes import host, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another host is dead
+# What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
+NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class Claim:
@@ -116,19 +119,40 @@ class Claim:
         job = os.environ.get("SLURM_JOB_ID")
         if job:
             owner["job"] = job
-        temporary = self.path.with_name(f".{self.path.name}.{self.token}")
         try:
-            temporary.write_text(json.dumps(owner))
-            os.link(temporary, self.path)
+            self._write(json.dumps(owner))
         except FileExistsError:
             return False
+        _Heart.add(self.path)
+        return True
+
+    def _write(self, owner: str) -> None:
+        """Make the claim, whole; raises FileExistsError if there is one, OSError."""
+        temporary = self.path.with_name(f".{self.path.name}.{self.token}")
+        try:
+            temporary.write_text(owner)
+            os.link(temporary, self.path)
+        except OSError as error:
+            if error.errno not in NO_LINKS or not temporary.exists():
+                raise
+            self._write_alone(owner)
         finally:
             # A disk that refuses this must not hide that the claim was made: its owner would wait
             # for itself.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-        _Heart.add(self.path)
-        return True
+
+    def _write_alone(self, owner: str) -> None:
+        """Make the claim where there are no links: for a moment it is there, and names nobody.
+
+        Whoever finds it so waits, as for an owner on another host.
+        """
+        with open(self.path, "xb", buffering=0) as stream:
+            try:
+                stream.write(owner.encode())
+            except OSError:
+                self.path.unlink()
+                raise
 
     def _alive(self, owner: dict[str, Any]) -> bool:
         here = host()

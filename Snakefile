@@ -42,3 +42,5 @@ onsuccess:
 
 onerror:
     dag.end(success=False)
+    workflow.logger_manager.logfile_hint()
+    sys.exit(1)  # all is said; Snakemake would add that a job did not complete

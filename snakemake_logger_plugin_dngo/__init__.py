@@ -9,10 +9,14 @@ without this plugin. Snakemake's log file always has all of it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
+import os
 import re
+import shutil
 import sys
+import tempfile
 from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -47,11 +51,13 @@ class LogHandler(LogHandlerBase):
     """
 
     course: Any = None
+    last: str = ""  # what was shown: some messages come again with every job that ends
 
     def __post_init__(self) -> None:
         # Imported here, for this module is imported while snakemake.logging itself is.
         from snakemake.logging import ColorizingTextHandler
 
+        _provide_cache()
         common = self.common_settings
         self.stream = sys.stdout if getattr(common, "stdout", False) else sys.stderr
         self.own = ColorizingTextHandler(nocolor=common.nocolor, stream=self.stream)
@@ -109,6 +115,9 @@ class LogHandler(LogHandlerBase):
         return event not in CHATTER and not PHRASES.match(str(record.msg))
 
     def _show(self, record: logging.LogRecord) -> None:
+        said, self.last = self.last, str(record.msg)
+        if said == self.last and record.levelno == logging.INFO and self.course is not None:
+            return
         self.own.setFormatter(self.formatter)
         self.own.emit(record)
 
@@ -118,3 +127,22 @@ class LogHandler(LogHandlerBase):
             if self.course is not None:
                 self.course.close()
         super().close()
+
+
+def _provide_cache() -> None:
+    """Give Snakemake a folder for the sources that it keeps, where the user's home has no room for one.
+
+    It makes that folder before it reads anything, and jobs on a cluster may have no home at all.
+    """
+    from snakemake.common import get_appdirs
+
+    try:
+        place = os.path.join(get_appdirs().user_cache_dir, "snakemake", "source-cache")
+        os.makedirs(place, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place):
+            pass
+    except OSError:
+        with contextlib.suppress(OSError):
+            folder = tempfile.mkdtemp(prefix="snakemake-cache-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            os.environ["XDG_CACHE_HOME"] = folder

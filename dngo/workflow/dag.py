@@ -265,8 +265,16 @@ class Dag:
     def begin(self) -> None:
         """Called when a run starts: one Snakemake at a time works on a study.
 
-        Raises UserError that names the other one. A run that was killed leaves nothing to unlock.
+        A mistake of the user's, as a second run, is one line, and ends this process: Snakemake would
+        add where in its own code that was noticed. A run that was killed leaves nothing to unlock.
         """
+        try:
+            self._begin()
+        except UserError as error:
+            logger.error(str(error))
+            sys.exit(1)
+
+    def _begin(self) -> None:
         try:
             self.study.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.study.folder):

@@ -1,0 +1,80 @@
+"""What a run says last is its own line: no frames of a Snakefile, no error of Snakemake's after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from toy import Toy
+
+JARGON = re.compile(r"WorkflowError|UserError|Traceback|^ *File |line \d+, in ", re.M)
+
+
+def started(study: Toy, **environment: str) -> subprocess.Popen[str]:
+    """A run, once it evaluates."""
+    process = subprocess.Popen(
+        study.command("--cores", "2"),
+        cwd=study.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+    deadline = time.monotonic() + 60
+    while not list(study.results.glob("work/0/*/.started.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:
+    study = toy(sleep=20.0)
+    run = started(study)
+    try:
+        second = study.start("--cores", "1")
+        told, _ = second.communicate(timeout=60)
+        assert second.returncode == 1
+        assert not JARGON.search(told), told
+        assert re.fullmatch(
+            rf"the study in results/toy is held by process {run.pid} on \S+; wait for it, or stop it",
+            told.splitlines()[-1],
+        )
+        os.killpg(run.pid, signal.SIGINT)
+        os.kill(run.pid, signal.SIGTERM)
+        told, _ = run.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode == 1
+    assert not JARGON.search(told), told
+    good = told[told.index("Study toy stopped early") :].splitlines()
+    assert "the same command again" in good[0]
+    assert all(line.startswith("Complete log") for line in good[1:]), told
+
+
+def test_a_kill_alone_says_each_thing_once(toy) -> None:
+    study = toy(sleep=1.0)
+    run = started(study)
+    os.kill(run.pid, signal.SIGTERM)
+    told, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert not JARGON.search(told), told
+    assert len(set(told.splitlines())) == len(told.splitlines()), told
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/proc/home"])
+def test_a_home_that_cannot_be_made_is_not_needed(toy, home: str, tmp_path: Path) -> None:
+    study = toy(iterations=0)
+    environment = {"HOME": home, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": ""}
+    run = started(study, **environment)
+    told, _ = run.communicate(timeout=60)
+    assert run.returncode == 0 and not JARGON.search(told), told
+    assert len(study.evaluations()) == 8
+    assert not list(tmp_path.glob("snakemake-cache-*")), "it leaves none behind"

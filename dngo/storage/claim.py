@@ -1,9 +1,10 @@
 """One owner at a time, across processes, hosts and crashes.
 
 A claim is a small file that names its owner. It is made with `link`, which is atomic on local and
-network file systems alike, or with O_EXCL where a file system has no links; it is released by its owner, or taken over once the owner is known dead:
-on the same host when its process is gone, elsewhere when its heartbeat has stood still for a minute
-of the observer's own clock (the clocks of two hosts are never compared).
+network file systems alike, or with O_EXCL where a file system has no links. It is released by its
+owner, or taken over once the owner is known dead: on the same host when its process is gone, elsewhere
+when its heartbeat has stood still for a minute of the observer's own clock (the clocks of two hosts are
+never compared).
 """
 
 from __future__ import annotations

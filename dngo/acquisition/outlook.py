@@ -16,7 +16,6 @@ from dngo.acquisition.history import History
 from dngo.acquisition.minima import Box, Descent, minima
 from dngo.space import Space
 from dngo.surrogates.draws import draw
-from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
 from dngo.types import Array
@@ -151,23 +150,14 @@ class _Gains:
 def boldness(model: Model, checked: int) -> float:
     """What deviations are multiplied by when functions are drawn: 1, or less where they are too wide.
 
-    An exact process says what it expects of each point from all others (Rasmussen and Williams 2006,
-    equation 5.12). Near its minimum an objective is often smoother than its model, which has one
-    smoothness for all of the space: the best points then lie nearer to what is expected of them than
+    An exact process says what it expects of each point from all others. Near its minimum an objective
+    is often smoother than its model, which has one smoothness for all of the space: the best points then
+    lie nearer to what is expected of them than
     they should, and functions as wide as the model imagine minima that are not there. Best points that
     lie farther are no reason to widen: they are the best for lying lower than expected.
     """
-    square, total = 0.0, 0.0
-    for component in model.objective:
-        of = 1.0
-        if isinstance(component, GaussianProcess) and not component.is_sparse:
-            rows = np.argsort(component.targets, kind="stable")[:checked]
-            factor = component.reduction[:, :, rows]
-            pull = np.einsum("hnk,hn->hk", factor, component.readout)
-            # Of residuals pull / precision with deviations 1 / sqrt(precision).
-            of = min(1.0, float(np.mean(pull**2 / np.square(factor).sum(axis=1))))
-        square += component.weight * of
-        total += component.weight
+    total = sum(c.weight for c in model.objective)
+    square = sum(c.weight * c.exaggeration(checked) for c in model.objective)
     return float(np.sqrt(square / total))
 
 

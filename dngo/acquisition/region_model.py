@@ -388,7 +388,7 @@ class RegionModel:
     def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
         # A wall has no slope. What people believe has one that is not written out, and known constraints
         # turn a step aside: there differences see what a slope would not.
-        if penalty.doubt is not None or self.space.conditions:
+        if penalty.doubt is not None or self.space.conditions or not draws.has_slopes:
             return None
 
         def slopes(v: Array) -> Array:

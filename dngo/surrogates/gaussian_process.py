@@ -18,9 +18,11 @@ import numpy as np
 from scipy.linalg import lapack
 
 from dngo.surrogates.apart import apart
+from dngo.surrogates.component import Component
 from dngo.surrogates.evidence import RULES, Evidence
 from dngo.surrogates.kernels import correlation, squared_distances, with_slope
 from dngo.surrogates.numerics import with_task
+from dngo.surrogates.paths import Paths
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
@@ -37,7 +39,7 @@ FACTORS = ("reduction", "readout")  # of a sparse one
 
 @stored_as("gaussian_process")
 @dataclass(frozen=True)
-class GaussianProcess:
+class GaussianProcess(Component):
     """One component of a posterior over functions: a Gaussian process, H times over.
 
     x: (n, d) unit cube, targets: (n,): what it is conditioned on; no targets if sparse.
@@ -154,10 +156,19 @@ class GaussianProcess:
         (xa, va), (xb, vb) = self.split(a), self.split(b)
         return self.covariance(xa, xb) - va @ vb.transpose(0, 2, 1)
 
-    def predict(self, z: Array) -> tuple[Array, Array]:
-        """Predictive mean and variance, noise included: z (n, .) -> two (n, H)."""
-        mean, variance = self.latent(z)
-        return mean.T, (variance + self.noise[:, None]).T
+    def draw(self, h: int, boldness: Array, rng: np.random.Generator) -> Paths:
+        return Paths.draw(self, h, boldness, rng)
+
+    def exaggeration(self, count: int) -> float:
+        """By the residuals of the lowest targets, each left out (Rasmussen and Williams 2006, equation
+        5.12); 1 for a sparse process."""
+        if self.is_sparse:
+            return 1.0
+        rows = np.argsort(self.targets, kind="stable")[:count]
+        factor = self.reduction[:, :, rows]
+        pull = np.einsum("hnk,hn->hk", factor, self.readout)
+        # Of residuals pull / precision with deviations 1 / sqrt(precision).
+        return min(1.0, float(np.mean(pull**2 / np.square(factor).sum(axis=1))))
 
     def left_out(self, fold: Rows) -> tuple[Array, Array]:
         """What each fold's rows are predicted to be from the other folds: two (n, H).

@@ -9,6 +9,8 @@ from dngo.types import Array
 # Numbers at once: more do not stay in a processor's cache, and memory asked for and given back for them
 # in between took three times as long as the arithmetic.
 BLOCK = 16_384
+# Each kernel, and what squared distances are multiplied by in it.
+KERNELS = {"matern52": 5.0, "matern32": 3.0, "squared_exponential": 0.5}
 
 
 def squared_distances(a: Array, b: Array) -> Array:
@@ -36,10 +38,19 @@ def by_lengthscale(scaled: Array, weight: Array) -> Array:
     return 2.0 * (own - np.sum(scaled * (weight @ scaled), axis=0))
 
 
+def _factor(kernel: str) -> float:
+    if kernel not in KERNELS:
+        raise ValueError(f"there is no kernel {kernel!r}; they are {', '.join(KERNELS)}")
+    return KERNELS[kernel]
+
+
 def correlation(kernel: str, a: Array, b: Array) -> Array:
-    """Between scaled points a (..., n, d) and b (..., m, d): (..., n, m), 1 at a distance of 0."""
+    """Between scaled points a (..., n, d) and b (..., m, d): (..., n, m), 1 at a distance of 0.
+
+    Raises ValueError for a kernel that is none of `KERNELS`.
+    """
     found = np.empty((*a.shape[:-1], b.shape[-2]))
-    left, right = _factors(a, b, {"squared_exponential": 0.5, "matern32": 3.0}.get(kernel, 5.0))
+    left, right = _factors(a, b, _factor(kernel))
     rows = max(1, BLOCK * a.shape[-2] // max(found.size, 1))
     for start in range(0, a.shape[-2], rows):
         some = (..., slice(start, start + rows), slice(None))
@@ -64,7 +75,8 @@ def correlation(kernel: str, a: Array, b: Array) -> Array:
 
 def with_slope(kernel: str, squares: Array) -> tuple[Array, Array]:
     """At squared scaled distances, elementwise: the correlation, 1 at 0, and its slope, -2 times the
-    derivative by the squared distance, which shares the exponential."""
+    derivative by the squared distance, which shares the exponential. Raises as `correlation` does."""
+    _factor(kernel)
     if kernel == "squared_exponential":
         decay = np.exp(-0.5 * squares)
         return decay, decay

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
 
-from dngo.surrogates import sampled  # noqa: F401  registers the types that it stores
+from dngo.surrogates import gaussian_process, sampled  # noqa: F401  registers what they store
 from dngo.surrogates.classifier import Classifier
+from dngo.surrogates.component import Component
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.gaussian_process import GaussianProcess
-from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import chunks
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.storage import FORMAT, read, write
@@ -22,7 +21,6 @@ from dngo.types import Array
 if TYPE_CHECKING:
     import h5py
 
-Component = FiniteBasis | GaussianProcess
 CHUNK = 1024  # points whose costs or numbers are predicted at once
 
 # Gauss-Hermite quadrature over a normal.

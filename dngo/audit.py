@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from dngo import archive
 from dngo.archive import transfer
-from dngo.batch import TOLD, Batch, Outcome
+from dngo.batch import TOLD, Batch, Outcome, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.space import Space
@@ -327,9 +327,9 @@ def _derived_by(data: dict[str, Any]) -> list[str]:
 
 def _find(path: Path, table: archive.Table, proposal: str) -> int:
     try:
-        t, slot = (int(part) for part in proposal.split("-"))
-    except ValueError:
-        raise UserError(f"{proposal!r} is not a proposal; they are called 7-123") from None
+        t, slot = numbers_of(proposal)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     rows = np.flatnonzero((table.iteration == t) & (table.slot == slot))
     if len(rows) == 0:
         last = int(table.iteration.max()) if len(table) else -1

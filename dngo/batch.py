@@ -234,6 +234,14 @@ class Batch:
         return batch
 
 
+def numbers_of(name: str) -> tuple[int, int]:
+    """Iteration and slot of a proposal that is called like 7-12; raises ValueError for another name."""
+    if not re.fullmatch("[0-9]{1,18}-[0-9]{1,18}", name):
+        raise ValueError(f"{name[:60]!r} is not a proposal; they are called 7-12")
+    iteration, slot = name.split("-")
+    return int(iteration), int(slot)
+
+
 def way(status: str, message: str) -> tuple[str, str]:
     """In which way an evaluation ended: messages that differ only in their numbers are one."""
     return status, re.sub(r"\d+(\.\d+)?", "#", last_line(message))

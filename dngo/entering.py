@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import provenance
-from dngo.batch import Outcome, Proposal, write_outcomes
+from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, read, sha256
 from dngo.exchange.outcomes import evaluation_of
@@ -210,7 +210,7 @@ def _in_flight(study: Study, known: tuple[str, str] | None) -> Proposal | None:
     """The proposal of a point that is pending."""
     if known is None or known[1] != "pending":
         return None
-    t, slot = map(int, known[0].split("-"))
+    t, slot = numbers_of(known[0])
     return study.batch(t).proposals[slot]
 
 
@@ -259,7 +259,7 @@ def skip(study: Study, name: str, reason: str) -> None:
 def _find(study: Study, name: str) -> Proposal:
     """A proposal in flight by its id; raises UserError if there is none."""
     try:
-        t, slot = map(int, name.split("-"))
+        t, slot = numbers_of(name)
     except ValueError:
         raise UserError(
             f"{name!r} is neither a proposal, as 7-12, nor a point that waits"

@@ -129,9 +129,10 @@ def test_a_number_is_what_every_program_would_read(given_value: float | str) -> 
             f"{given_value:+}",
             f"{given_value:.17E}",
         ):
-            assert repr(number_in(form)) == repr(float(given_value))
+            found = number_in(form)
+            assert found is not None and repr(float(found)) == repr(float(given_value))
     elif (found := number_in(given_value)) is not None:
-        assert given_value.isascii() and "_" not in given_value and repr(float(given_value)) == repr(found)  # fmt: skip
+        assert given_value.isascii() and "_" not in given_value and repr(float(given_value)) == repr(float(found))  # fmt: skip
     for wrong in ("2024_10", "\u0662\u0665", "0,25", "0x1p3", "1e", ".", "", "1 2", "tensor(1.)"):
         assert number_in(wrong) is None
 

@@ -10,6 +10,7 @@ import numpy as np
 from dngo.exchange.rows import Row
 from dngo.space import Column, Space
 from dngo.space.parameters import text
+from dngo.storage.text import number_in
 
 
 def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[int, str]]:
@@ -60,8 +61,8 @@ def _same(choice: Any, value: Any) -> bool:
     if isinstance(choice, str):
         return choice == value
     try:
-        return choice == float(value)
-    except (TypeError, ValueError):
+        return bool(choice == _exact("", value))
+    except ValueError:
         return False
 
 
@@ -73,8 +74,21 @@ def _check_fixed(name: str, fixed: Any, value: Any) -> None:
 def number(name: str, value: Any) -> float:
     """A cell as a number; raises ValueError if it is none."""
     try:
-        if not isinstance(value, bool):
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{name}: {value!r} is not a number")
+        return float(_exact(name, value))
+    except OverflowError:
+        raise ValueError(f"{name}: is an integer beyond all numbers that can be kept") from None
+
+
+def _exact(name: str, value: Any) -> int | float:
+    """A cell as a number, a whole one with all of its digits; raises ValueError if it is none."""
+    found = value.item() if isinstance(value, np.generic) else value
+    try:
+        if isinstance(found, str):
+            found = number_in(found)
+        elif not isinstance(found, bool | int | float):
+            found = float(found)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or isinstance(found, bool):
+        raise ValueError(f"{name}: {value!r} is not a number")
+    return found

@@ -13,6 +13,7 @@ from typing import Any
 
 from dngo.config import validate
 from dngo.errors import UserError
+from dngo.storage.text import number_in
 
 Prompt = Callable[..., str]  # (question, default=...) to an answer, as `rich.prompt.Prompt.ask`
 EXAMPLE = ("x 0 1", "y 0 1")
@@ -100,13 +101,11 @@ def parameter(line: str) -> tuple[str, dict[str, Any]]:
         return name, {"type": "categorical", "choices": words[0].strip(",").split(",")}
     numbers = words[:2]
     if len(numbers) == 2 and words[2:] in ([], ["log"]):
-        for kind, read in (("int", int), ("float", float)):
-            try:
-                low, high = (read(n) for n in numbers)
-            except ValueError:
-                continue
+        low, high = (number_in(n) for n in numbers)
+        if low is not None and high is not None:
+            whole = isinstance(low, int) and isinstance(high, int)
             # 0 1 is what people write for a share.
-            found = "float" if (low, high) == (0, 1) else kind
+            found = "int" if whole and (low, high) != (0, 1) else "float"
             log = {"log": True} if words[2:] else {}
             return name, {"type": found, "low": low, "high": high, **log}
     raise UserError(f"parameter {line.strip()!r}: is not {GRAMMAR}")

@@ -1,10 +1,14 @@
-"""Text that every format of ours can hold: HDF5 takes no NUL, and UTF-8 no half of a surrogate pair."""
+"""Text from outside: the number that it is, and what every format of ours can hold of it.
+
+HDF5 takes no NUL, and UTF-8 no half of a surrogate pair.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+_WHOLE = re.compile("[+-]?[0-9]{1,300}")
 _NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.I | re.A
 )
@@ -41,13 +45,16 @@ def one_line(text: str, limit: int) -> str:
     return "".join(c if c.isprintable() else LOST for c in line)[:limit]
 
 
-def number_in(text: str) -> float | None:
+def number_in(text: str) -> int | float | None:
     """The number that a text is, NaN and infinity included; None where it is anything else.
 
-    As every program writes numbers. Python alone would also read `1_000` and the digits of other scripts.
+    As every program writes numbers; a whole one keeps all of its digits. Python alone would also read
+    `1_000` and the digits of other scripts.
     """
-    stripped = text.strip()
-    return float(stripped) if _NUMBER.fullmatch(stripped) else None
+    word = text.strip()
+    if _WHOLE.fullmatch(word):
+        return int(word)
+    return float(word) if _NUMBER.fullmatch(word) else None
 
 
 def shown(value: Any, limit: int = 60) -> str:

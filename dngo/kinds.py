@@ -1,31 +1,36 @@
 """A section of the configuration that is one of several kinds, each with exactly the keys that act.
 
 ``acquisition: {kind: lcb, kappa: 1}`` is an object of the class whose `kind` is lcb, and so is
-``acquisition: lcb``, with its defaults. Other packages add kinds by entry points.
+``acquisition: lcb``, with its defaults. All kinds come in through entry points (`dngo.plugins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from importlib.metadata import entry_points
+from functools import cached_property, reduce
 from operator import or_
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, SerializeAsAny, WrapValidator
 from pydantic_core import PydanticKnownError
 
+from dngo.plugins import Registry
+
 
 class Kinds:
     """The classes that a section may be of.
 
-    classes: models whose field `kind` has its only value as default; the first is the default.
-    group: the entry points by which other packages add such classes, each named as its kind.
+    group: of the entry points, each named as its kind, that lead to models whose field `kind` has that
+    name as default. default: the kind that is meant where none is named.
     """
 
-    def __init__(self, *classes: type[BaseModel], group: str) -> None:
-        self.classes = {str(c.model_fields["kind"].default): c for c in classes}
-        self.default, self.group = next(iter(self.classes)), group
+    def __init__(self, *, group: str, default: str) -> None:
+        self.registry, self.default = Registry(group), default
+
+    @cached_property
+    def classes(self) -> dict[str, type[BaseModel]]:
+        """This package's own, by kind; they are imported when first asked for."""
+        return {kind: self.registry.find(kind) for kind in self.registry.own}
 
     def __call__(self, given: Any = None, /, **keywords: Any) -> Any:
         """Settings of a kind, of a mapping or of keywords; raises pydantic's ValidationError."""
@@ -34,15 +39,11 @@ class Kinds:
 
     def find(self, kind: str) -> type[BaseModel]:
         """The class of a kind, of this package or of another; raises ValueError."""
-        if kind in self.classes:
-            return self.classes[kind]
-        for point in entry_points(group=self.group, name=kind):
-            return point.load()
-        raise ValueError(f"kind must be one of {', '.join(self.names())}, not {kind}")
-
-    def names(self) -> list[str]:
-        """Every kind there is, those of other packages last."""
-        return [*self.classes, *sorted(entry_points(group=self.group).names)]
+        try:
+            found: type[BaseModel] = self.registry.find(kind)
+        except LookupError as error:
+            raise ValueError(f"kind {error}") from None
+        return found
 
     @property
     def field(self) -> Any:
@@ -60,7 +61,7 @@ class Kinds:
             return given
         document = self._document(given)
         kind = document["kind"]
-        if kind in self.classes or kind not in self.names():
+        if kind in self.classes or kind not in self.registry.names():
             return known(document)
         return self.find(kind).model_validate(document)
 

@@ -395,7 +395,7 @@ def test_mistakes_are_one_line(tmp_path: Path, text: str, words: list[str]) -> N
 
 
 def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dngo.acquisition.settings.find_spec", lambda name: None)
+    monkeypatch.setattr("dngo.rivals.settings.find_spec", lambda name: None)
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "acquisition: optuna\n")
     with pytest.raises(UserError, match=r"^\S+:4: .* pip install 'dngo\[exchange\]'$"):

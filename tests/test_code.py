@@ -24,10 +24,11 @@ LAYERS = [
     "archive waiting",
     "batch",
     "config",
+    "papers rivals",
     "acquisition",
     "surrogates",
     "space",
-    "errors kinds provenance storage thresholds types",
+    "errors kinds plugins provenance storage thresholds types",
 ]
 # The same within the room of the study.
 STUDY_LAYERS = [

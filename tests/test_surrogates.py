@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import Problem, ReportedNoise
-from dngo.surrogates.regression import fit_regression
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
@@ -209,7 +209,7 @@ def test_fit_survives(y, calibration, kind):
 def test_duplicates_that_disagree_are_noise():
     x = np.repeat(np.random.default_rng(0).random((10, 2)), 2, axis=0)
     y = np.tile([-1.0, 1.0], 10)
-    for c in fit_regression(Problem(x, y), BASIS, rng=np.random.default_rng(0)).components:
+    for c in fit_adaptive_basis(Problem(x, y), BASIS, rng=np.random.default_rng(0)).components:
         mean, variance = c.predict(c.features(x))
         assert np.abs(mean).max() < 0.5
         assert variance.min() > 0.3

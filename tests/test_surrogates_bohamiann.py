@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from dngo.acquisition.fantasies import Fantasies
+from dngo.papers.bohamiann import RULES, Posterior
+from dngo.papers.sghmc import Sampler
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
-from dngo.surrogates.bohamiann import RULES, Posterior
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import NetworkSettings, SurrogateSettings
-from dngo.surrogates.sghmc import Sampler
 
 QUICK = SurrogateSettings(
     kind="bohamiann",

@@ -12,12 +12,12 @@ from test_transfer import advance, configured
 from dngo import archive
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.papers.least_squares import head
 from dngo.replay import replay
 from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.least_squares import head
 from dngo.surrogates.network import Network
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.training import train_networks

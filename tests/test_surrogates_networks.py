@@ -7,6 +7,7 @@ import pytest
 import torch
 from test_surrogates import CLASSIFIER
 
+from dngo.papers.evidence import torch_features
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
@@ -32,7 +33,7 @@ def test_features_are_those_that_were_trained(activation):
     weights, biases = (
         [torch.as_tensor(p) for p in part] for part in (network.weights, network.biases)
     )
-    found = training.torch_features(torch.as_tensor(x), weights, biases, activation)
+    found = torch_features(torch.as_tensor(x), weights, biases, activation)
     np.testing.assert_allclose(found.numpy(), network.features(x), rtol=1e-12, atol=1e-12)
 
 

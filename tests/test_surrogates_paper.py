@@ -10,24 +10,22 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from dngo.acquisition.fantasies import Fantasies
-from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates.linear import Regression
-from dngo.surrogates.network import Network
-from dngo.surrogates.problem import Problem
-from dngo.surrogates.quadratic import (
+from dngo.papers.evidence import climb_evidence, log_evidence, torch_features
+from dngo.papers.in_sample import fit_adaptive_basis
+from dngo.papers.quadratic import (
     QuadraticStatistics,
     coefficients,
     log_horseshoe,
     quadratic_features,
 )
-from dngo.surrogates.regression import fit_regression
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.linear import Regression
+from dngo.surrogates.network import Network
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import SurrogateSettings, TrainedNetworkSettings
 from dngo.surrogates.training import (
     backpropagate,
-    log_evidence,
-    torch_features,
     train_networks,
-    train_on_evidence,
 )
 
 PAPER = SurrogateSettings(
@@ -99,7 +97,7 @@ def test_training_on_the_evidence_raises_it():
     x = rng.random((40, 2))
     y = np.sin(6 * x[:, 0]) + 0.1 * rng.standard_normal(40)
     start = _network(2, (10, 10), "tanh")
-    trained = train_on_evidence(start, x, y, TrainedNetworkSettings(steps=200))
+    trained = climb_evidence(start, x, y, TrainedNetworkSettings(steps=200))
 
     def best(network: Network) -> float:
         head = Regression.fit(network.features(x), y)
@@ -166,7 +164,7 @@ def test_the_quadratic_prior_finds_the_bowl():
     rng = np.random.default_rng(0)
     x = rng.random((60, 2))
     y = 8 * (x[:, 0] - 0.3) ** 2 + 8 * (x[:, 1] - 0.7) ** 2 - 1.0
-    fit = fit_regression(Problem(x, (y - y.mean()) / y.std()), PAPER, rng=rng)
+    fit = fit_adaptive_basis(Problem(x, (y - y.mean()) / y.std()), PAPER, rng=rng)
     components = fit.components
     theta = components[0].mean[:, -5:]
     assert np.all(theta[:, 3:] > 0)  # convex in every sample

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -27,15 +26,17 @@ FIRST = (
 IMPROVEMENT = _AT + "improvement:Improvement"
 EXPLORATION = _AT + "exploration:Exploration"
 DRAWS = _AT + "draws:ThompsonDraws"
+RANDOM = _AT + "baselines:Random"
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
 class Acquisition(BaseModel):
     """What every kind has: the stages of a batch, each "module:class", in order.
 
-    Another package adds a kind by an entry point of the group `dngo.acquisition`, of the kind's name,
-    that leads to a subclass: of `Modelled` if it asks a surrogate, else of this with `is_baseline`.
-    Its stages do what `dngo.acquisition.Stage` says. tests/test_acquisition_plugin.py is an example.
+    A package, this one as well, adds a kind by an entry point of the group `dngo.acquisition`, of the
+    kind's name, that leads to a subclass: of `Modelled` if it asks a surrogate, else of this with
+    `is_baseline`. Its stages do what `dngo.acquisition.Stage` says. tests/test_acquisition_plugin.py
+    is an example.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -281,7 +282,7 @@ class Random(Acquisition, json_schema_extra=NAMED):
 
     @property
     def stage_names(self) -> tuple[str, ...]:
-        return (_AT + "baselines:Random",)
+        return (RANDOM,)
 
 
 class Sobol(Acquisition, json_schema_extra=NAMED):
@@ -295,33 +296,8 @@ class Sobol(Acquisition, json_schema_extra=NAMED):
         return (_AT + "baselines:Sobol",)
 
 
-class Optuna(Acquisition, json_schema_extra=NAMED):
-    """A baseline: a sampler of the package Optuna proposes."""
-
-    is_baseline = True
-    kind: Literal["optuna"] = "optuna"
-    sampler: Literal["tpe", "gp", "cmaes", "nsgaii", "qmc", "random"] = Field(
-        default="tpe", description="tpe, gp, cmaes, nsgaii, qmc or random."
-    )
-
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (_AT + "optuna:Optuna", _AT + "baselines:Random")
-
-    @property
-    def missing_package(self) -> str:
-        for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
-            if find_spec(name) is None:
-                return (
-                    f"{self.sampler} needs the Python package {name}: pip install 'dngo[exchange]'"
-                )
-        return ""
-
-
 # How a kind of acquisition is built: `AcquisitionSettings(kind="lcb", kappa=1.0)`.
-AcquisitionSettings = Kinds(
-    Mcei, Pi, Lcb, Thompson, Random, Sobol, Optuna, group="dngo.acquisition"
-)
+AcquisitionSettings = Kinds(group="dngo.acquisition", default="mcei")
 
 
 def upgrade(document: dict[str, Any]) -> dict[str, Any]:

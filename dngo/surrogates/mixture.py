@@ -11,7 +11,7 @@ from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.regression import fit_regression, folds
-from dngo.surrogates.settings import AdaptiveBasis, Auto, ExactProcess
+from dngo.surrogates.settings import Auto, ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
 
@@ -59,12 +59,7 @@ def fit_mixture(
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")
     fold = folds(n, ensemble, streams[2])
-    adaptive = AdaptiveBasis(
-        training=settings.training,
-        hyperparameter_samples=settings.hyperparameter_samples,
-        networks=settings.networks,
-    )
-    bases = fit_regression(problem, adaptive, rng=streams[0], progress=progress, fold=fold)
+    bases = fit_regression(problem, settings, rng=streams[0], progress=progress, fold=fold)
     trial = bases.trial
     if not few and (not judged or n > RULES.most_for_process or settings.inducing == 0):
         return Fit(bases.components, bases.diagnostics, trial)

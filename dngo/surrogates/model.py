@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
 
-from dngo.surrogates import gaussian_process, sampled  # noqa: F401  registers what they store
 from dngo.surrogates.classifier import Classifier
 from dngo.surrogates.component import Component
 from dngo.surrogates.data import TargetScale

@@ -2,15 +2,16 @@
 
 Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near
 zero: the evidence (8) then chooses a noise near zero, and the model is certain of what it has
-not seen. So by default network k leaves out fold k, and the hyperparameters are sampled from
-the predictive likelihood of what each network has left out. The paper's recipe, one network and
-the evidence of its own training data, is `calibration: in_sample` with one network.
+not seen. So network k leaves out fold k, and the hyperparameters are sampled from the predictive
+likelihood of what each network has left out. The paper's recipe, one network and the evidence of its
+own training data, is in `dngo.papers.in_sample`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,12 +19,8 @@ from scipy.special import logsumexp
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import NOISE, Fit, Problem, ReportedNoise, Trial
-from dngo.surrogates.quadratic import RULES as QUADRATIC
-from dngo.surrogates.quadratic import QuadraticStatistics, coefficients, quadratic_features
-from dngo.surrogates.quadratic import log_prior as log_hyperprior
-from dngo.surrogates.settings import AdaptiveBasis
+from dngo.surrogates.settings import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
-from dngo.surrogates.training import train_networks, train_on_evidence
 from dngo.types import Array, Progress, Rows
 
 
@@ -55,38 +52,41 @@ def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
     return rng.permutation(np.arange(n) % networks)
 
 
+class Bases(Protocol):
+    """What of its settings a kind says of its bases."""
+
+    @property
+    def training(self) -> str: ...
+
+    @property
+    def hyperparameter_samples(self) -> int: ...
+
+    @property
+    def networks(self) -> EnsembleSettings: ...
+
+
 def fit_regression(
     problem: Problem,
-    settings: AdaptiveBasis,
+    settings: Bases,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
     fold: Rows | None = None,
 ) -> Fit[FiniteBasis]:
     """A component for each network. fold: (n,) the network that leaves each row out; drawn if None."""
-    x, targets, ensemble = problem.x, problem.targets, settings.networks.ensemble
+    x, ensemble = problem.x, settings.networks.ensemble
     folding, training_rng, sampling, choosing = rng.spawn(4)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
-    if settings.calibration == "out_of_fold":
-        training = [np.flatnonzero(fold != k) for k in range(ensemble)]
-    else:
-        training = [np.arange(len(x))] * ensemble
-    networks = train_networks(
+    training = [np.flatnonzero(fold != k) for k in range(ensemble)]
+    networks = TRAININGS.find(settings.training)(
         x,
-        targets,
+        problem.targets,
         training,
         settings.networks,
         loss="squared",
         rng=training_rng,
         progress=progress,
     )
-    if settings.training == "evidence":
-        networks = [
-            train_on_evidence(network, x[rows], targets[rows], settings.networks)
-            for network, rows in zip(networks, training, strict=True)
-        ]
-    if settings.calibration == "in_sample":
-        return _in_sample(x, targets, networks, settings, sampling)
     left_out = _LeftOut.fit(problem, networks, fold, choosing)
     return _out_of_fold(problem, left_out, networks, settings, sampling)
 
@@ -95,11 +95,11 @@ def _out_of_fold(
     problem: Problem,
     left_out: _LeftOut,
     networks: list[Network],
-    settings: AdaptiveBasis,
+    settings: Bases,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and an inflation from what each network has left out."""
-    chain = _chain(left_out.log_posterior, np.zeros(3), settings, rng)
+    chain = sample_chain(left_out.log_posterior, np.zeros(3), settings, rng)
     log_ridge, log_inflation, log_noise = chain.T
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
@@ -129,10 +129,10 @@ def _out_of_fold(
     return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain)))
 
 
-def _chain(
+def sample_chain(
     log_posterior: Callable[[Array], float],
     start: Array,
-    settings: AdaptiveBasis,
+    settings: Bases,
     rng: np.random.Generator,
 ) -> Array:
     """Samples (H, p) of the logarithms of the hyperparameters."""
@@ -164,59 +164,6 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     own = np.mean([variance for _, variance in found], axis=0)
     excess = (2.0 - 1.0 / k) * np.mean(between / own)
     return float(max(1.0 - excess, RULES.least_agreement))
-
-
-def _in_sample(
-    x: Array,
-    targets: Array,
-    networks: list[Network],
-    settings: AdaptiveBasis,
-    rng: np.random.Generator,
-) -> Fit[FiniteBasis]:
-    """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
-    components, chains = [], []
-    quadratic = settings.prior_mean == "quadratic"
-    q = quadratic_features(x)[:, : None if quadratic else 0]
-    # Where the chain starts: no curvature to speak of, in the middle of the cube.
-    hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
-        : None if quadratic else 0
-    ]
-    for network in networks:
-        statistics = QuadraticStatistics.fit(network.features(x), q, targets)
-
-        def log_posterior(log: Array, statistics: QuadraticStatistics = statistics) -> float:
-            prior = _log_prior(log[:2]) + (log_hyperprior(log[2:]) if quadratic else 0.0)
-            if not np.isfinite(prior):
-                return -np.inf
-            head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
-            return prior + head.log_evidence(np.exp(log[0]), np.exp(log[1]))
-
-        chain = _chain(log_posterior, np.concatenate([np.zeros(2), hyper]), settings, rng)
-        alpha, beta = np.exp(chain[:, :2]).T
-        means, variances = [], []
-        for h, log in enumerate(chain):
-            theta = coefficients(log[2:]) if quadratic else log[2:]
-            mean, variance = statistics.given(theta).posterior(alpha[[h]], beta[[h]])
-            means.append(np.concatenate([mean[0], theta]))
-            variances.append(np.concatenate([variance[0], np.zeros_like(theta)]))
-        components.append(
-            FiniteBasis(
-                network,
-                statistics.head.rotation,
-                np.array(means),
-                np.array(variances),
-                1 / beta,
-                quadratic=quadratic,
-            )
-        )
-        chains.append(chain)
-    log_alpha, log_beta = np.mean(np.concatenate(chains), axis=0)[:2]
-    found = {"log_alpha": float(log_alpha), "log_beta": float(log_beta)}
-    mixing = [chain_diagnostics(chain) for chain in chains]
-    if mixing[0]:
-        found["lag1"] = max(m["lag1"] for m in mixing)
-        found["effective_samples"] = min(m["effective_samples"] for m in mixing)
-    return Fit(tuple(components), found)
 
 
 @dataclass
@@ -264,7 +211,7 @@ class _LeftOut:
         log_ridge, log_inflation, log_noise = log
         fit = float(np.sum(self._log_density(log)))
         # alpha = ridge / noise, beta = 1 / noise
-        prior = _log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
+        prior = log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
         if self.noise is not None:
             away = (log_noise - np.log(self.noise.level)) / NOISE.deviation
             prior -= 0.5 * float(away**2)
@@ -300,7 +247,7 @@ def _inside(log: Array) -> bool:
     return bool(np.all(np.abs(log) < RULES.log_limit))
 
 
-def _log_prior(log: Array) -> float:
+def log_prior(log: Array) -> float:
     if not _inside(log):
         return -np.inf
     return -0.5 * float(np.sum(log**2)) / RULES.prior_deviation**2

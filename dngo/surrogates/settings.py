@@ -1,8 +1,10 @@
 """The sections `surrogate:` and `classifier:` of the configuration. Imports nothing heavy.
 
 A surrogate is one of several kinds, and each class here has exactly the keys that act under its kind,
-and the way to fit it. Another package adds a kind by an entry point of the group `dngo.surrogates`,
-named as the kind is, that refers to a subclass of `SurrogateKind`.
+and the way to fit it. A package, this one as well, adds a kind by an entry point of the group
+`dngo.surrogates`, named as the kind is, that refers to a subclass of `SurrogateKind`; and a way to train
+the networks of adaptive bases by one of the group `dngo.trainings`, that refers to a function which is
+called as `dngo.surrogates.training.train_networks` is.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticKnownError
 
 from dngo.kinds import Kinds
+from dngo.plugins import Registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,11 +179,23 @@ class _Process(SurrogateKind):
     )
 
 
+TRAININGS = Registry("dngo.trainings")
+
+
+def _known_training(name: str) -> str:
+    if name not in TRAININGS.names():
+        expected = " or ".join(repr(one) for one in TRAININGS.names())
+        raise PydanticKnownError("literal_error", {"expected": expected})
+    return name
+
+
 Training = Annotated[
-    Literal["map", "evidence"],
+    str,
+    AfterValidator(_known_training),
     Field(
         description="What the networks are trained for: map, a point estimate of all weights; "
         "evidence, the marginal likelihood (8) of the last layer (section 3.1.2), slower.",
+        json_schema_extra={"enum": [*TRAININGS.own]},
     ),
 ]
 Calibration = Literal["out_of_fold", "in_sample"]
@@ -208,89 +224,12 @@ class Auto(_Process):
     networks: EnsembleSettings = EnsembleSettings()
 
 
-class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
-    """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
-    a cost linear in the observations."""
-
-    fitted_by: ClassVar[str] = "dngo.surrogates.regression:fit_regression"
-    recalls: ClassVar[bool] = False
-    kind: Literal["adaptive_basis"] = "adaptive_basis"
-    calibration: Calibration = Field(
-        default="out_of_fold",
-        description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
-        "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
-        "in_sample: the paper's recipe, the evidence (8) of the points the networks were trained "
-        "on; overconfident, kept for comparison.",
-    )
-    training: Training = "map"
-    prior_mean: Literal["constant", "quadratic"] = Field(
-        default="constant",
-        description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
-        "centre and widths, equation (9); for calibration in_sample only.",
-    )
-    hyperparameter_samples: int = Field(
-        default=10,
-        ge=1,
-        le=1000,
-        description="Slice samples of alpha and beta that every prediction is averaged over.",
-    )
-    networks: EnsembleSettings = EnsembleSettings()
-
-    @model_validator(mode="after")
-    def _quadratic_needs_in_sample(self) -> AdaptiveBasis:
-        if self.prior_mean == "quadratic" and self.calibration != "in_sample":
-            raise ValueError("prior_mean: quadratic needs calibration: in_sample")
-        return self
-
-
 class ExactProcess(_Process, json_schema_extra=NAMED):
     """An exact Gaussian process (Snoek, Larochelle and Adams 2012), better with few observations, of a
     cost cubic in them."""
 
     fitted_by: ClassVar[str] = "dngo.surrogates.gaussian_process:fit_process"
     kind: Literal["gp"] = "gp"
-
-
-class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
-    """A neural network whose weights are sampled by Hamiltonian Monte Carlo (Springenberg et al.
-    2016)."""
-
-    embeds_tasks: ClassVar[bool] = True
-    fitted_by: ClassVar[str] = "dngo.surrogates.bohamiann:fit_bohamiann"
-    recalls: ClassVar[bool] = False
-    kind: Literal["bohamiann"] = "bohamiann"
-    posterior_samples: int = Field(
-        default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."
-    )
-    chains: int = Field(
-        default=10,
-        ge=1,
-        le=1000,
-        description="Chains of the sampler, side by side; they share the burn-in's scales.",
-    )
-    burn_in: int = Field(
-        default=2000, ge=0, description="Steps of each chain before the first network is kept."
-    )
-    thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
-    heteroscedastic: bool = Field(
-        default=False,
-        description="Let the noise depend on the parameters, as the network's second output.",
-    )
-    networks: NetworkSettings = NetworkSettings()
-
-
-class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
-    """Ordinary least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015)."""
-
-    fitted_by: ClassVar[str] = "dngo.surrogates.least_squares:fit_least_squares"
-    kind: Literal["least_squares"] = "least_squares"
-    relearn_every: int = Field(
-        default=1,
-        ge=1,
-        description="The network is trained anew after so many iterations; the regression on its "
-        "last layer takes in the new observations of every iteration.",
-    )
-    networks: TrainedNetworkSettings = TrainedNetworkSettings()
 
 
 class ClassifierSettings(Section):
@@ -309,10 +248,8 @@ class ClassifierSettings(Section):
     networks: EnsembleSettings = EnsembleSettings()
 
 
-# How a kind is built: `SurrogateSettings(kind="gp", ard=False)`; the first is the default.
-SurrogateSettings = Kinds(
-    Auto, AdaptiveBasis, ExactProcess, Bohamiann, LeastSquares, group="dngo.surrogates"
-)
+# How a kind is built: `SurrogateSettings(kind="gp", ard=False)`.
+SurrogateSettings = Kinds(group="dngo.surrogates", default="auto")
 
 
 # ---- what archives of earlier versions hold -----------------------------------------------------

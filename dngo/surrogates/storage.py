@@ -1,29 +1,29 @@
 """How the parts of a surrogate stand in HDF5: each class writes and reads itself, under a name.
 
 A part is an object with `save(group)` and a class method `load(group)`. Its name stands in the file,
-and the class of a name is found here, or among the entry points `dngo.components` of installed
-packages: a file can name no code that was not installed on purpose.
+and the class of a name is found among the entry points `dngo.components` of this package and of those that
+are installed: a file can name no code that was not installed on purpose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from dngo.plugins import Registry
 
 if TYPE_CHECKING:
     import h5py
 
 FORMAT = 3  # 2: Gaussian processes and weights among the components; 3: types by name
 T = TypeVar("T", bound=type)
-_CLASSES: dict[str, Any] = {}
+COMPONENTS = Registry("dngo.components")
 
 
 def stored_as(name: str) -> Callable[[T], T]:
-    """Decorator of a class with `save` and `load`: the name of its type in files."""
+    """Decorator of a class with `save` and `load`: the name of its type in files, as of its entry point."""
 
     def register(part: T) -> T:
-        _CLASSES[name] = part
         part.stored_as = name  # type: ignore[attr-defined]
         return part
 
@@ -42,10 +42,11 @@ def read(group: h5py.Group, name: str | None = None) -> Any:
     Raises ValueError where the type is not known, or a package that adds it is not installed.
     """
     name = str(group.attrs["type"] if name is None else name)
-    if name in _CLASSES:
-        return _CLASSES[name].load(group)
-    for point in entry_points(group="dngo.components", name=name):
-        return point.load().load(group)
-    raise ValueError(
-        f"{group.name}: no part of a surrogate is called {name!r}; known: {[*_CLASSES]}"
-    )
+    try:
+        part = COMPONENTS.find(name)
+    except LookupError:
+        known = ", ".join(COMPONENTS.names())
+        raise ValueError(
+            f"{group.name}: no part of a surrogate is called {name!r}; known: {known}"
+        ) from None
+    return part.load(group)

@@ -39,8 +39,6 @@ class TrainingRules:
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
     at_once: int = 200  # steps whose minibatches are sent to the device together: its latency
-    # Of log alpha and log beta: noise-free data would drive beta to infinity.
-    log_limit: float = 12.0
 
 
 RULES = TrainingRules()
@@ -142,8 +140,8 @@ def _descend(
         flat = torch.tensor(np.concatenate([p.ravel() for p in start]), device=device)
         parts = [p.shape for p in start]
         decayed = sum(p.size for p in start[: len(start) // 2])
-        parameters, gradient = _views(flat, parts), torch.zeros_like(flat)
-        gradients = _views(gradient, parts)
+        parameters, gradient = views(flat, parts), torch.zeros_like(flat)
+        gradients = views(gradient, parts)
         optimizer = Optimizer(flat, decayed, settings)
         for first in range(0, steps, RULES.at_once):
             some = min(RULES.at_once, steps - first)
@@ -179,7 +177,7 @@ def backpropagate(
     """
     layers = len(parameters) // 2
     weights, biases = parameters[:layers], parameters[layers:]
-    hidden = _hidden(x, weights[:-1], biases[:-1], activation)
+    hidden = hidden_layers(x, weights[:-1], biases[:-1], activation)
     output = torch.baddbmm(biases[-1], hidden[-1], weights[-1])[..., 0]
     predicted = output if loss == "squared" else torch.sigmoid(output)
     error = ((predicted - targets) / targets.shape[1])[..., None]
@@ -200,7 +198,7 @@ def backpropagate(
             error.addcmul_(error * h, h, value=-1)  # the derivative of tanh is 1 - tanh^2
 
 
-def _views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+def views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
     """All parameters as parts of one vector, so that a step is one of few operations."""
     sizes = [int(np.prod(shape)) for shape in shapes]
     return [part.view(tuple(shape)) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
@@ -246,7 +244,7 @@ class Optimizer:
         self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 
-def _hidden(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> Tensors:
+def hidden_layers(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> Tensors:
     """x (k, n, d) in [-1, 1]^d, then the hidden layers of k networks, (k, n, width) each."""
     hidden = [x]
     for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
@@ -260,67 +258,3 @@ def _hidden(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str)
 def affine_tanh(b: torch.Tensor, h: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """tanh(h w + b), as 2 sigmoid(2 (h w + b)) - 1: torch's own tanh takes four times as long."""
     return torch.sigmoid(torch.baddbmm(b, h, w, alpha=2, beta=2)) * 2 - 1
-
-
-# ---- on the marginal likelihood -----------------------------------------------------------------
-
-
-def train_on_evidence(
-    network: Network, x: Array, targets: Array, settings: TrainedNetworkSettings
-) -> Network:
-    """All of a basis's weights, and alpha and beta, by Adam up the evidence (8), section 3.1.2.
-
-    The alternative to the point estimate of all weights that the paper names and decides against.
-    It costs a D x D factorisation at each step, and does not cure overconfidence: a basis that is
-    free to fit makes the evidence as large as it likes.
-
-    x: (n, d) unit cube, targets: (n,) standardised. Starts from `network`; full batches, as the
-    evidence is not a sum over observations; in float64.
-    """
-    if len(x) == 0:
-        return network
-    with deterministic(settings.device) as device:
-        start = [*network.weights, *network.biases, np.array([0.0, 2.0])]
-        parts = [p.shape for p in start]
-        flat = torch.tensor(np.concatenate([p.ravel() for p in start]), device=device)
-        decayed = sum(w.size for w in network.weights)
-        optimizer = Optimizer(flat, decayed, settings.model_copy(update={"optimizer": "adam"}))
-        inputs, y = (torch.as_tensor(a, device=device) for a in (x, targets))
-        layers = len(network.weights)
-        for step in range(settings.steps):
-            *leaves, logs = _views(flat.requires_grad_(), parts)
-            phi = torch_features(inputs, leaves[:layers], leaves[layers:], network.activation)
-            error = -log_evidence(phi, y, logs[0], logs[1]) / len(x)
-            optimizer.step(torch.autograd.grad(error, flat)[0], step / settings.steps)
-            with torch.no_grad():
-                flat[-2:].clamp_(-RULES.log_limit, RULES.log_limit)
-        *leaves, _ = _views(flat.detach(), parts)
-        weights, biases = leaves[:layers], leaves[layers:]
-        return Network(
-            tuple(w.detach().cpu().numpy() for w in weights),
-            tuple(b.detach().cpu().numpy() for b in biases),
-            network.activation,
-        )
-
-
-def torch_features(
-    x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str
-) -> torch.Tensor:
-    """`Network.features` in torch: x (n, d) unit cube -> (n, width + 1)."""
-    w, b = [w[None] for w in weights], [b[None, None] for b in biases]
-    hidden = _hidden(2.0 * x[None] - 1.0, w, b, activation)[-1][0]
-    return torch.cat([hidden, torch.ones_like(hidden[:, :1])], dim=1)
-
-
-def log_evidence(
-    phi: torch.Tensor, y: torch.Tensor, log_alpha: torch.Tensor, log_beta: torch.Tensor
-) -> torch.Tensor:
-    """log p(y | phi, alpha, beta), equation (8): phi (n, D), y (n,)."""
-    n, size = phi.shape
-    alpha, beta = log_alpha.exp(), log_beta.exp()
-    eye = torch.eye(size, dtype=phi.dtype, device=phi.device)
-    factor = torch.linalg.cholesky(beta * phi.T @ phi + alpha * eye)
-    mean = beta * torch.cholesky_solve((phi.T @ y)[:, None], factor)[:, 0]
-    misfit = beta * (y - phi @ mean).square().sum() + alpha * mean.square().sum()
-    fit = size * log_alpha + n * (log_beta - np.log(2 * np.pi)) - misfit
-    return 0.5 * fit - factor.diagonal().log().sum()

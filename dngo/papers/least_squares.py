@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dngo.papers.settings import LeastSquares
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Past, Problem
-from dngo.surrogates.settings import LeastSquares
 from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from dngo.papers.sampled import SampledBasis, SampledNetworks
+from dngo.papers.settings import Bohamiann
+from dngo.papers.sghmc import Sampler
 from dngo.surrogates.network import inputs_of
 from dngo.surrogates.problem import Fit, Problem
-from dngo.surrogates.sampled import SampledBasis, SampledNetworks
-from dngo.surrogates.settings import Bohamiann
-from dngo.surrogates.sghmc import Sampler
 from dngo.surrogates.training import affine_tanh, deterministic
 from dngo.types import Progress
 

@@ -1,0 +1,98 @@
+"""Adaptive basis regression as published: one evidence (8) of the points that the networks are trained on.
+
+Snoek et al. 2015, section 3: alpha, beta and the quadratic prior mean (9) are integrated over by slice
+sampling of the marginal likelihood of the training data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dngo.papers.quadratic import RULES as QUADRATIC
+from dngo.papers.quadratic import QuadraticStatistics, coefficients, quadratic_features
+from dngo.papers.quadratic import log_prior as log_hyperprior
+from dngo.papers.settings import AdaptiveBasis
+from dngo.surrogates.linear import FiniteBasis
+from dngo.surrogates.network import Network
+from dngo.surrogates.problem import Fit, Problem
+from dngo.surrogates.regression import fit_regression, log_prior, sample_chain
+from dngo.surrogates.settings import TRAININGS
+from dngo.surrogates.slice_sampling import chain_diagnostics
+from dngo.types import Array, Progress
+
+
+def fit_adaptive_basis(
+    problem: Problem,
+    settings: AdaptiveBasis,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Fit[FiniteBasis]:
+    """A component for each network, calibrated as the settings say."""
+    if settings.calibration == "out_of_fold":
+        return fit_regression(problem, settings, rng=rng, progress=progress)
+    x, targets = problem.x, problem.targets
+    _, training, sampling, _ = rng.spawn(4)
+    networks = TRAININGS.find(settings.training)(
+        x,
+        targets,
+        [np.arange(len(x))] * settings.networks.ensemble,
+        settings.networks,
+        loss="squared",
+        rng=training,
+        progress=progress,
+    )
+    return _in_sample(x, targets, networks, settings, sampling)
+
+
+def _in_sample(
+    x: Array,
+    targets: Array,
+    networks: list[Network],
+    settings: AdaptiveBasis,
+    rng: np.random.Generator,
+) -> Fit[FiniteBasis]:
+    """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
+    components, chains = [], []
+    quadratic = settings.prior_mean == "quadratic"
+    q = quadratic_features(x)[:, : None if quadratic else 0]
+    # Where the chain starts: no curvature to speak of, in the middle of the cube.
+    hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
+        : None if quadratic else 0
+    ]
+    for network in networks:
+        statistics = QuadraticStatistics.fit(network.features(x), q, targets)
+
+        def log_posterior(log: Array, statistics: QuadraticStatistics = statistics) -> float:
+            prior = log_prior(log[:2]) + (log_hyperprior(log[2:]) if quadratic else 0.0)
+            if not np.isfinite(prior):
+                return -np.inf
+            head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
+            return prior + head.log_evidence(np.exp(log[0]), np.exp(log[1]))
+
+        chain = sample_chain(log_posterior, np.concatenate([np.zeros(2), hyper]), settings, rng)
+        alpha, beta = np.exp(chain[:, :2]).T
+        means, variances = [], []
+        for h, log in enumerate(chain):
+            theta = coefficients(log[2:]) if quadratic else log[2:]
+            mean, variance = statistics.given(theta).posterior(alpha[[h]], beta[[h]])
+            means.append(np.concatenate([mean[0], theta]))
+            variances.append(np.concatenate([variance[0], np.zeros_like(theta)]))
+        components.append(
+            FiniteBasis(
+                network,
+                statistics.head.rotation,
+                np.array(means),
+                np.array(variances),
+                1 / beta,
+                quadratic=quadratic,
+            )
+        )
+        chains.append(chain)
+    log_alpha, log_beta = np.mean(np.concatenate(chains), axis=0)[:2]
+    found = {"log_alpha": float(log_alpha), "log_beta": float(log_beta)}
+    mixing = [chain_diagnostics(chain) for chain in chains]
+    if mixing[0]:
+        found["lag1"] = max(m["lag1"] for m in mixing)
+        found["effective_samples"] = min(m["effective_samples"] for m in mixing)
+    return Fit(tuple(components), found)

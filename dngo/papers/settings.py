@@ -1,0 +1,94 @@
+"""The kinds of surrogates that stand in this room. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from dngo.surrogates.settings import (
+    NAMED,
+    Calibration,
+    EnsembleSettings,
+    NetworkSettings,
+    SurrogateKind,
+    TrainedNetworkSettings,
+    Training,
+)
+
+
+class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
+    """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
+    a cost linear in the observations."""
+
+    fitted_by: ClassVar[str] = "dngo.papers.in_sample:fit_adaptive_basis"
+    recalls: ClassVar[bool] = False
+    kind: Literal["adaptive_basis"] = "adaptive_basis"
+    calibration: Calibration = Field(
+        default="out_of_fold",
+        description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
+        "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
+        "in_sample: the paper's recipe, the evidence (8) of the points the networks were trained "
+        "on; overconfident, kept for comparison.",
+    )
+    training: Training = "map"
+    prior_mean: Literal["constant", "quadratic"] = Field(
+        default="constant",
+        description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
+        "centre and widths, equation (9); for calibration in_sample only.",
+    )
+    hyperparameter_samples: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Slice samples of alpha and beta that every prediction is averaged over.",
+    )
+    networks: EnsembleSettings = EnsembleSettings()
+
+    @model_validator(mode="after")
+    def _quadratic_needs_in_sample(self) -> AdaptiveBasis:
+        if self.prior_mean == "quadratic" and self.calibration != "in_sample":
+            raise ValueError("prior_mean: quadratic needs calibration: in_sample")
+        return self
+
+
+class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
+    """A neural network whose weights are sampled by Hamiltonian Monte Carlo (Springenberg et al.
+    2016)."""
+
+    embeds_tasks: ClassVar[bool] = True
+    fitted_by: ClassVar[str] = "dngo.papers.bohamiann:fit_bohamiann"
+    recalls: ClassVar[bool] = False
+    kind: Literal["bohamiann"] = "bohamiann"
+    posterior_samples: int = Field(
+        default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."
+    )
+    chains: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Chains of the sampler, side by side; they share the burn-in's scales.",
+    )
+    burn_in: int = Field(
+        default=2000, ge=0, description="Steps of each chain before the first network is kept."
+    )
+    thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
+    heteroscedastic: bool = Field(
+        default=False,
+        description="Let the noise depend on the parameters, as the network's second output.",
+    )
+    networks: NetworkSettings = NetworkSettings()
+
+
+class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
+    """Ordinary least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015)."""
+
+    fitted_by: ClassVar[str] = "dngo.papers.least_squares:fit_least_squares"
+    kind: Literal["least_squares"] = "least_squares"
+    relearn_every: int = Field(
+        default=1,
+        ge=1,
+        description="The network is trained anew after so many iterations; the regression on its "
+        "last layer takes in the new observations of every iteration.",
+    )
+    networks: TrainedNetworkSettings = TrainedNetworkSettings()

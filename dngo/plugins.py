@@ -1,0 +1,76 @@
+"""What is chosen by name, and may come from another package: kinds of surrogates and acquisitions, ways to
+train bases, parts of a surrogate in a file.
+
+Other packages add to a group by entry points. What stands in rooms of this package that no default needs
+comes in through the same door: `OWN` has the form of entry points, so that it is there without an
+installation, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+_SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
+_ACQUISITION, _RIVALS = "dngo.acquisition.settings:", "dngo.rivals.settings:"
+
+# group -> name -> module:object, of each group in the order in which a person should meet them.
+OWN: Mapping[str, Mapping[str, str]] = {
+    "dngo.surrogates": {
+        "auto": _SURROGATES + "Auto",
+        "adaptive_basis": _PAPERS + "settings:AdaptiveBasis",
+        "gp": _SURROGATES + "ExactProcess",
+        "bohamiann": _PAPERS + "settings:Bohamiann",
+        "least_squares": _PAPERS + "settings:LeastSquares",
+    },
+    "dngo.acquisition": {
+        "mcei": _ACQUISITION + "Mcei",
+        "pi": _ACQUISITION + "Pi",
+        "lcb": _ACQUISITION + "Lcb",
+        "thompson": _ACQUISITION + "Thompson",
+        "random": _ACQUISITION + "Random",
+        "sobol": _ACQUISITION + "Sobol",
+        "optuna": _RIVALS + "Optuna",
+    },
+    "dngo.trainings": {
+        "map": "dngo.surrogates.training:train_networks",
+        "evidence": _PAPERS + "evidence:train_on_evidence",
+    },
+    "dngo.components": {
+        "finite_basis": "dngo.surrogates.linear:FiniteBasis",
+        "gaussian_process": "dngo.surrogates.gaussian_process:GaussianProcess",
+        "network": "dngo.surrogates.network:Network",
+        "logistic": "dngo.surrogates.classifier:Laplace",
+        "step": "dngo.surrogates.classifier:Step",
+        "sampled_basis": _PAPERS + "sampled:SampledBasis",
+        "sampled_networks": _PAPERS + "sampled:SampledNetworks",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The objects of one group, by name. A name of this package means its own object."""
+
+    group: str
+
+    @cached_property
+    def own(self) -> dict[str, EntryPoint]:
+        """This package's."""
+        found = OWN.get(self.group, {})
+        return {name: EntryPoint(name, value, self.group) for name, value in found.items()}
+
+    def names(self) -> list[str]:
+        """Every name there is, those of other packages last."""
+        return [*self.own, *sorted(entry_points(group=self.group).names - self.own.keys())]
+
+    def find(self, name: str) -> Any:
+        """The object of a name, imported now; raises LookupError that names all there are."""
+        if name in self.own:
+            return self.own[name].load()
+        for point in entry_points(group=self.group, name=name):
+            return point.load()
+        raise LookupError(f"must be one of {', '.join(self.names())}, not {name}")

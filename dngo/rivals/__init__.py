@@ -1,0 +1,1 @@
+"""Other programs as proposers, under the same archive, resume and replay: to compare with."""

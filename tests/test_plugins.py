@@ -1,0 +1,98 @@
+"""One door for what is chosen by name: this package's own stands in a table, as entry points do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+from toy import ROOT
+
+from dngo.plugins import OWN, Registry
+
+ALL = [(group, name) for group, found in OWN.items() for name in found]
+
+
+@pytest.mark.parametrize(("group", "name"), ALL)
+def test_every_name_leads_to_an_object_of_that_name(group: str, name: str) -> None:
+    found = Registry(group).find(name)
+    assert EntryPoint(name, OWN[group][name], group).load() is found
+    if group == "dngo.components":
+        assert found.stored_as == name
+    elif group in ("dngo.surrogates", "dngo.acquisition"):
+        assert found.model_fields["kind"].default == name
+
+
+def test_an_unknown_name_is_answered_by_those_there_are() -> None:
+    with pytest.raises(LookupError, match=r"must be one of map, evidence, .*not maps"):
+        Registry("dngo.trainings").find("maps")
+
+
+# What another package needs to train bases in its own way, and to say a part of a surrogate.
+ADDED = """
+from dngo.surrogates.training import train_networks
+
+def untrained(x, targets, rows, settings, **how):
+    return train_networks(x, targets, [part[:0] for part in rows], settings, **how)
+
+class Impostor: ...
+"""
+POINTS = """
+[dngo.trainings]
+untrained = added:untrained
+map = added:Impostor
+"""
+USE = """
+import numpy as np
+from dngo.plugins import Registry
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.training import train_networks
+
+x = np.random.default_rng(0).random((40, 2))
+data = TrainingData(x, np.sin(5 * x[:, 0]))
+
+def basis(training):
+    settings = SurrogateSettings(kind="adaptive_basis", training=training, networks={"steps": 20})
+    return fit_model(data, settings, rng=np.random.default_rng(0)).objective[0].network.weights[1]
+
+assert Registry("dngo.trainings").names()[-1] == "untrained"
+assert Registry("dngo.trainings").find("map") is train_networks
+assert not np.array_equal(basis("untrained"), basis("map"))
+try:
+    SurrogateSettings(kind="adaptive_basis", training="untraned")
+except ValueError as error:
+    assert "'untrained'" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_another_package_adds_a_training_and_cannot_take_a_name(tmp_path) -> None:
+    (tmp_path / "added.py").write_text(ADDED)
+    info = tmp_path / "added-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rooms_of_published_methods_are_not_loaded_by_the_default() -> None:
+    code = """
+import sys
+import numpy as np
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import Auto
+from dngo.acquisition.settings import Mcei
+
+x = np.random.default_rng(0).random((40, 2))
+fit_model(TrainingData(x, x[:, 0]), Auto(networks={"steps": 5}), rng=np.random.default_rng(0))
+Mcei().stages()
+found = [name for name in sys.modules if name.startswith(("dngo.papers", "dngo.rivals"))]
+assert found == [], found
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

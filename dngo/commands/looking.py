@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def _serve(arguments: argparse.Namespace) -> int:
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address leads nowhere now", flush=True)
-    return 0
+    # A thread may be at work on a page, in libraries that an interpreter which ends can hang in.
+    os._exit(0)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ LAYERS = [
     "study",
     "derive evaluation",
     "archive waiting",
+    "outcomes",
     "batch",
     "config",
     "papers rivals",

@@ -11,7 +11,10 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, plain, scalar
 
 
 def main() -> None:
@@ -32,13 +35,31 @@ def main() -> None:
             _complain(report, _cannot_call(name, error))
         raise
     os.close(report)
-    if not isinstance(result, dict):
-        result = {"objective": float(result)}
+    outcome = os.environ["DNGO_OUTCOME"]
+    if result is None and os.path.exists(outcome):
+        return  # it has written its report itself
     # Whole or not at all: what lies there when this process is killed counts.
-    temporary = f"{os.environ['DNGO_OUTCOME']}.tmp"
+    temporary = f"{outcome}.tmp"
     with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(result, stream, default=float)  # NumPy's scalars among them
-    os.replace(temporary, os.environ["DNGO_OUTCOME"])
+        stream.write(document_of(result))
+    os.replace(temporary, outcome)
+
+
+def document_of(result: Any) -> str:
+    """What a function returned as a report. It raises nothing: what JSON cannot say is text."""
+    document = {} if result is None else {"objective": result}
+    if isinstance(result, Mapping):
+        document = dict(result)
+    held = document.get("constraints")
+    for part in (document, held := dict(held) if isinstance(held, Mapping) else {}):
+        part.update({name: scalar(part[name]) for name in part if name != "metadata"})
+    if held:
+        document["constraints"] = held
+    text = json.dumps(plain(document, MAX_DEPTH + 1))
+    if len(text) > MOST_BYTES and "metadata" in document:
+        document["metadata"] = {"left_out": f"it was {len(text)} bytes of JSON"}
+        text = json.dumps(plain(document, MAX_DEPTH + 1))
+    return text
 
 
 def check() -> None:

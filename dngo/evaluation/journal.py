@@ -69,7 +69,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     (
         r"unreadable outcome",
         'objective: the program must report a number, or {"objective": 0.1}, as the last line of its '
-        "standard output or in the file {outcome}",
+        "standard output or in the file {outcome}; a function returns it",
     ),
 )
 _BY_STATUS = {

@@ -20,8 +20,9 @@ import psutil
 
 from dngo.config import Objective
 from dngo.evaluation.command import Places
-from dngo.evaluation.document import Verdict, adoptable, read_report
+from dngo.evaluation.document import adoptable, read_report
 from dngo.evaluation.limits import Bounds, End, Limits, memory_of
+from dngo.outcomes import Verdict
 from dngo.storage.processes import host, since_boot, start_ticks
 from dngo.thresholds import Constraints
 

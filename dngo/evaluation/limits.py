@@ -19,7 +19,7 @@ from dngo.config import Objective
 class End:
     """How an evaluation ended, before its report is read.
 
-    status: "ok" if the report counts.  last_line: of standard output.
+    status: "ok" if the report counts.  last_line: of standard output.  before: some lines before it.
     by_job: its job's limits ended it, and not its own.
     late: it ended well, but had been told to stop: what it would be if its report does not count.
     """
@@ -27,6 +27,7 @@ class End:
     status: str
     message: str = ""
     last_line: str = ""
+    before: tuple[str, ...] = ()
     by_job: bool = False
     late: End | None = None
 

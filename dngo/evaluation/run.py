@@ -25,17 +25,17 @@ from dngo.config import Objective
 from dngo.errors import UserError
 from dngo.evaluation import leftovers
 from dngo.evaluation.command import Places, call_of
-from dngo.evaluation.document import Verdict, judge_file
+from dngo.evaluation.document import judge_file
 from dngo.evaluation.limits import Bounds, End, Limits
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.streams import Kept
 from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
+from dngo.outcomes import MAX_MESSAGE, Verdict
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import patiently, read_json
 from dngo.storage.text import one_line
 from dngo.thresholds import Constraints
 
-MAX_MESSAGE = 500
 ADOPTED = "its job died meanwhile; adopted what it had written"
 
 
@@ -105,7 +105,7 @@ class Runner:
         def ended(end: End) -> None:
             verdict = Verdict(end.status, end.message)
             if end.status == "ok":
-                verdict = judge_file(places.outcome, end.last_line, self.constraints)
+                verdict = judge_file(places.outcome, end.last_line, self.constraints, end.before)
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
             duration = time.monotonic() - clock

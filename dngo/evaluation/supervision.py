@@ -9,6 +9,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from dngo.evaluation.command import Places
@@ -21,6 +22,7 @@ GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
 DRAIN = 1.0  # seconds for what children print that outlive the program, as `> >(tee log)` does
 FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first and later on
+LOOKED_AT = 50  # lines at the end of standard output, for a result before the last one
 # What common runtimes print when an allocation is refused before any limit of ours is met.
 _OUT_OF_MEMORY = re.compile(
     r"\b(MemoryError|bad_alloc|out of memory|OutOfMemoryError|Cannot allocate memory)\b", re.I
@@ -83,7 +85,7 @@ def supervise(
             return
         _end(started, places)
         if started.code == 0:  # within the grace: if it reported, that was paid for
-            ended(End("ok", "", next(iter(watch.out.last_lines(1)), ""), late=stopped))
+            ended(replace(_reported(watch), late=stopped))
         elif stopped is INTERRUPTED:
             raise Interrupted
         else:
@@ -192,13 +194,18 @@ class _Watch:
             selector.unregister(descriptor)
 
 
+def _reported(watch: _Watch) -> End:
+    """An end with the exit status 0: what was printed may count."""
+    *before, last = watch.out.last_lines(LOOKED_AT) or [""]
+    return End("ok", "", last, tuple(before))
+
+
 def _judge(watch: _Watch, kills_before: int) -> End:
     """How a process ended that met no limit of ours; raises Interrupted if its job is being ended."""
-    last_line = next(iter(watch.out.last_lines(1)), "")
     code = watch.started.code
     assert code is not None
     if code == 0:
-        return End("ok", "", last_line)
+        return _reported(watch)
     _heed_scheduler(code)
     complaints = watch.err.last_lines(10)
     reason = f"killed by signal {-code}" if code < 0 else f"exit status {code}"

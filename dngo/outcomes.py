@@ -1,0 +1,261 @@
+"""What somebody says of an outcome, judged: one function for every entrance.
+
+An objective's report, `dngo tell` and `Session.tell`, and the rows of a file that is imported all come
+here, as a mapping of the names in `NAMES` to values. What contradicts itself, lacks something or is none
+of these names is refused with one line, and each entrance says where it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from dngo.batch import RAN, STATUSES
+from dngo.config.messages import nearest
+from dngo.errors import UserError
+from dngo.storage.plain import plain, scalar
+from dngo.storage.text import one_line, shown
+from dngo.thresholds import Constraints
+
+REPORTED = ("objective", "constraints", "noise", "metadata")  # what an objective reports
+NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
+MAX_MESSAGE = 500
+EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An outcome as it was said: its status, why it is not ok, and fields of `dngo.batch.Outcome`."""
+
+    status: str
+    message: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def judge(
+    said: Mapping[str, Any], constraints: Constraints, names: Sequence[str] = NAMES
+) -> Verdict:
+    """What was said of an outcome as its status, message and fields; raises ValueError, one line.
+
+    said: any values by name; None is not said. An objective of NaN or infinity is said: `invalid`.
+    constraints: what must be said where there is an objective, no more and no less.  names: those that
+    may be said here.
+    """
+    _check_names(said, constraints, names)
+    objective = None if said.get("objective") is None else number("objective", said["objective"])
+    status = _status(said.get("status"))
+    given = scalar(said.get("constraints"))
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"constraints must be {_wanted(constraints)}, and are {shown(given)}")
+    finite = objective is not None and math.isfinite(objective)
+    if status is None and objective is None and not given:
+        why = ", and no status that says why, as failed" if "status" in names else ""
+        raise ValueError(f"there is no objective{why}")
+    if status is not None and status not in RAN and finite:
+        raise ValueError(f"its status is {status}, and it has an objective; leave one of them out")
+    # A point that failed, or whose objective is none, need not know its constraints.
+    all_of_them = status in RAN or (status is None and bool(given or finite))
+    flags, values = _constraints(given or {}, constraints, all_of_them)
+    status, message = _ended(status, objective, flags, values)
+    if said.get("message") is not None:
+        message = one_line(str(plain(said["message"])), MAX_MESSAGE)
+    times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
+    if said.get("duration") is not None:
+        times["duration"] = amount("duration", said["duration"], "a number of seconds")
+    fields = {
+        "objective": objective if finite and status in RAN else math.nan,
+        "constraints": flags,
+        "numbers": values,
+        "noise": amount("noise", said.get("noise"), "a standard deviation"),
+        "metadata": _metadata(said.get("metadata")),
+        **times,
+    }
+    return Verdict(status, message, fields)
+
+
+def number(name: str, value: Any) -> float:
+    """A value of any library as a number, which NaN and infinity are; raises ValueError."""
+    found = scalar(value)
+    if isinstance(found, bool | str | bytes | bytearray):
+        kind = "true or false" if isinstance(found, bool) else "text"
+        raise ValueError(f"{name} must be a number, and is {kind}: {shown(found)}")
+    try:
+        return float(found)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a computer holds, and is larger") from None
+    except Exception:  # whatever a class of somebody's raises
+        raise ValueError(f"{name} must be a number, and is {_kind(found)}") from None
+
+
+def amount(name: str, value: Any, what: str) -> float:
+    """A number of zero or more, NaN where it is not known; raises ValueError."""
+    found = math.nan if value is None else number(name, value)
+    if not math.isnan(found) and not 0 <= found < math.inf:
+        raise ValueError(f"{name}: {found:g} is not {what}, which is finite and at least 0")
+    return found
+
+
+def time(name: str, value: Any) -> float:
+    """A time as seconds since 1970, NaN where it is not known; raises ValueError.
+
+    value: these seconds, or a time, also as ISO text; without a zone it is UTC.
+    """
+    found = scalar(value)
+    if isinstance(found, str):
+        try:
+            found = datetime.fromisoformat(found)
+        except ValueError:
+            raise ValueError(f"{name}: {shown(value)} is not a time") from None
+    if isinstance(found, datetime):
+        # pandas' NaT is a datetime, too.
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    seconds = number(name, found)
+    if not math.isnan(seconds) and not EARLIEST <= seconds < LATEST:
+        raise ValueError(
+            f"{name}: {seconds:.15g} is not a time between 1980 and 2100, in seconds since 1970"
+        )
+    return seconds
+
+
+def is_time(seconds: float) -> bool:
+    """Whether a number from an archive, of any age, is a time that calendars know."""
+    return 0 <= seconds < LATEST
+
+
+def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:
+    """What is wrong with the names of a study, a line each: a column could be either of two things.
+
+    Studies that were begun when this was allowed go on: there a name alone is the parameter's.
+    """
+    space, constraints = list(space), list(constraints)
+    columns = [f"parameter_{n}" for n in space]
+    columns += [f"{prefix}_{n}" for n in constraints for prefix in ("constraint", "number")]
+    lines = []
+    for section, names in (("space", space), ("constraints", constraints)):
+        for name in names:
+            if name in (*NAMES, "id"):
+                lines.append(
+                    f"{section}.{name}: is a name of what is said of an outcome; rename it"
+                )
+            elif name in columns:
+                lines.append(
+                    f"{section}.{name}: is what a column of another one is called; rename it"
+                )
+            elif section == "constraints" and name in space:
+                lines.append(f"{section}.{name}: is the name of a parameter, too; rename it")
+    return lines
+
+
+def check_clashes(space: Iterable[str], constraints: Iterable[str]) -> None:
+    """Raise UserError with the lines of `clashes`, if there are any."""
+    lines = clashes(space, constraints)
+    if lines:
+        raise UserError("\n".join(lines))
+
+
+def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Sequence[str]) -> None:
+    unknown = [str(name) for name in said if name not in names]
+    if unknown:
+        inside = unknown[0] in constraints
+        hint = "; it is a constraint, and stands inside `constraints`" if inside else ""
+        hint = hint or nearest(unknown[0], names) or f"; known: {', '.join(names)}"
+        raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
+
+
+def _status(value: Any) -> str | None:
+    found = plain(value)
+    if found is not None and found not in STATUSES:
+        raise ValueError(
+            f"status: {shown(found)} is not one of {', '.join(STATUSES)}{nearest(str(found), STATUSES)}"
+        )
+    return found
+
+
+def _constraints(
+    given: Mapping[str, Any], constraints: Constraints, all_of_them: bool
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Whether each constraint holds, and the numbers of those that have a threshold."""
+    given = {str(n): value for n, value in given.items() if all_of_them or value is not None}
+    unknown = [name for name in given if name not in constraints]
+    missing = [name for name in constraints if name not in given] if all_of_them else []
+    if unknown or missing:
+        faults = [
+            *(f"{name} is missing" for name in missing),
+            *(f"{shown(name)} is unknown{nearest(name, constraints)}" for name in unknown),
+        ]
+        raise ValueError(f"constraints must be {_wanted(constraints)}: {', '.join(faults)[:300]}")
+    flags, values = {}, {}
+    for name, value in given.items():
+        threshold = constraints[name]
+        found = scalar(value)
+        if threshold is None:
+            if not isinstance(found, bool | int | float) or found not in (0, 1):
+                raise ValueError(f"constraint {name} must be true or false, and is {shown(found)}")
+            flags[name] = int(found)
+            continue
+        what = f"constraint {name}, which is to be {threshold},"
+        values[name] = math.nan if found is None else number(what, found)
+        if not math.isfinite(values[name]):
+            raise ValueError(f"constraint {name} must be a finite number, and is {shown(found)}")
+        flags[name] = int(threshold.keeps(values[name]))
+    order = [name for name in constraints if name in flags]
+    return {n: flags[n] for n in order}, {n: values[n] for n in order if n in values}
+
+
+def _wanted(constraints: Constraints) -> str:
+    kinds = (f"{n}: {'true or false' if t is None else 'a number'}" for n, t in constraints.items())
+    return f"{{{', '.join(kinds)}}}"
+
+
+def _ended(
+    status: str | None,
+    objective: float | None,
+    flags: Mapping[str, int],
+    values: Mapping[str, float],
+) -> tuple[str, str]:
+    """The status that follows, and why it is not ok; raises ValueError if another one was said."""
+    if status not in (None, *RAN):
+        return str(status), ""
+    broken = sorted(name for name, holds in flags.items() if not holds)
+    finite = objective is not None and math.isfinite(objective)
+    if broken:
+        found = "infeasible", f"broke {', '.join(broken)}"
+    elif finite:
+        found = "ok", ""
+    elif objective is not None:
+        found = "invalid", f"the objective is {objective}"
+    else:
+        raise ValueError("there is no objective, and every constraint holds")
+    if status in (None, found[0]):
+        return found
+    # What a bound makes of a number is judged by the bound of now, whatever it was.
+    if status == "ok" and any(name not in values for name in broken):
+        raise ValueError(f"its status is ok, and the constraint {broken[0]} is violated")
+    if status == "ok" and not broken:
+        raise ValueError("its status is ok, and the objective is not a number")
+    if status == "infeasible" and not values:
+        raise ValueError("its status is infeasible, and no constraint is violated")
+    return found
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    """What was said beside, whatever it is: an outcome is not refused for it."""
+    found = plain(value)
+    return found if isinstance(found, dict) else {} if found is None else {"metadata": found}
+
+
+def _kind(value: Any) -> str:
+    """What a value is that is no number, in words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return f"a mapping: {shown(value)}"
+    if isinstance(value, list | tuple | set):
+        return f"a list: {shown(value)}"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        return f"an array of {math.prod(shape)} values"
+    return f"{type(value).__name__}: {shown(value)}"

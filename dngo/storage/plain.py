@@ -1,0 +1,92 @@
+"""Values of any library as JSON has them: nothing that was measured is lost because of its type.
+
+Imports nothing but the standard library: it runs beside every function that is evaluated.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from dngo.storage.text import storable
+
+MOST_BYTES = 2**24  # of an outcome document
+MAX_DEPTH = 64  # of what lies inside metadata; JSON readers of other programs give up at some depth
+MOST_VALUES = 10_000  # of an array that is kept as a list
+MOST_TEXT = 2000  # characters of what is kept as text
+MOST_NODES = 2**20  # values in all
+
+
+def scalar(value: Any) -> Any:
+    """The one value that an array or a tensor holds; anything else as it is."""
+    item = getattr(value, "item", None)
+    if not callable(item) or isinstance(value, type):
+        return value
+    try:
+        return item()
+    except Exception:  # it holds several, or none
+        return value
+
+
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """A value as JSON has it. It raises nothing: what JSON cannot say is text, or said to be left out."""
+    return _plain(value, depth, (), [MOST_NODES])
+
+
+def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -> Any:
+    """around: what the value lies in, by its identity.  budget: how many more values there may be."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        return f"[left out: more than {MOST_NODES} values]"
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return storable(str(value))
+    if isinstance(value, int):
+        return int(value) if value.bit_length() < 4096 else _named(value)
+    if isinstance(value, float):
+        return float(value)
+    try:
+        within = _within(value)
+        if isinstance(within, dict | list) and (depth <= 0 or id(value) in around):
+            return "[left out: nested too deeply]"
+        inside = depth - 1, (*around, id(value)), budget
+        if isinstance(within, dict):
+            return {storable(str(k)): _plain(v, *inside) for k, v in within.items()}
+        if isinstance(within, list):
+            return [_plain(v, *inside) for v in within]
+        return within
+    except Exception:  # of a class that somebody wrote
+        return _named(value)
+
+
+def _within(value: Any) -> Any:
+    """A value that is none of JSON's as a dict, a list, a number or a text."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real | Decimal):
+        return float(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return storable(repr(bytes(value[:MOST_TEXT]))[:MOST_TEXT])
+    listed = getattr(value, "tolist", None)  # NumPy's arrays, PyTorch's tensors, columns of pandas
+    if callable(listed) and not isinstance(value, type):
+        shape = tuple(getattr(value, "shape", ()))
+        if math.prod(shape) > MOST_VALUES:
+            return f"[left out: {type(value).__name__} of {' x '.join(map(str, shape))} values]"
+        found = listed()
+        return found if isinstance(found, list) else plain(found)
+    return storable(str(value)[:MOST_TEXT])
+
+
+def _named(value: Any) -> str:
+    return f"[left out: {type(value).__name__}]"

@@ -68,7 +68,10 @@ def shown(value: Any, limit: int = 60) -> str:
         text = " ".join(repr(text).split())
     except Exception:  # of a class that somebody wrote
         text = f"<{type(value).__name__}>"
-    return storable(text) if len(text) <= limit + 2 else f"{storable(text[:limit])}..."
+    text = text if len(text) <= limit + 2 else f"{text[:limit]}..."
+    return storable(
+        text.replace("\\u0000", LOST)
+    )  # as JSON writes NUL: nobody is to read one from it
 
 
 def storable_tree(value: Any, depth: int) -> Any:

@@ -17,6 +17,7 @@ from dngo.commands import (
     looking,
     starting,
 )
+from dngo.commands.parsing import Parser
 from dngo.errors import UserError
 
 # In the order of the help.
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     words, own = _split(sys.argv[1:] if argv is None else argv)
-    arguments = parser.parse_args(words, argparse.Namespace(snakemake=own))
+    arguments = parser.parse(words, argparse.Namespace(snakemake=own))
     if arguments.command is None:
         parser.print_help()
         return 2
@@ -70,10 +71,10 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     import shtab
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="dngo",
         description="Bayesian optimisation of objectives that cost minutes to days, with Snakemake.",
         epilog=START,

@@ -61,7 +61,7 @@ class Kinds:
             return given
         document = self._document(given)
         kind = document["kind"]
-        if kind in self.classes or kind not in self.registry.names():
+        if not isinstance(kind, str) or kind in self.classes or kind not in self.registry.names():
             return known(document)
         return self.find(kind).model_validate(document)
 

@@ -136,7 +136,7 @@ def test_mistakes_in_the_space(tmp_path: Path, space: str, words: list[str]) -> 
     [
         ("", ["must be a mapping", "empty"]),
         ("- a\n- b\n", ["must be a mapping", "list"]),
-        ("just text", ["must be a mapping", "str"]),
+        ("just text", ["must be a mapping", "text"]),
         ("a: [1,\n", [":2:", "not valid YAML"]),
         ("a: !!python/object/apply:os.system [ls]\n", [":1:", "not valid YAML"]),
         ("study: a\nseed: !word 3\n", [":2:", "not valid YAML"]),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dngo.archive.transfer import Earlier
     from dngo.config import Config
     from dngo.space import Space
     from dngo.study import Study
@@ -34,56 +36,63 @@ def register(commands: Any) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from dngo.check import page, try_point
     from dngo.config import keys, load, schema, with_defaults
     from dngo.locate import find_study
 
     if arguments.schema or arguments.keys:
         print(schema() if arguments.schema else keys(), end="")
         return 0
-    config = load([arguments.config])
+    load([arguments.config])  # whose mistakes are told of the file as it was typed
     if arguments.defaults:
         print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
         return 0
     study = find_study([arguments.config])
-    space = config.search_space
-    points = config.design_size + config.iterations * config.batch_size
-    size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
-    print(f"{arguments.config}: valid")
-    print(f"Study {config.study}: {config.objective.direction} over {space.k} parameters ({size})")
-    print(
-        f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
-        f"batches of {config.batch_size}, {config.points_per_job} to a job"
-    )
-    print(f"Results in {study.folder}")
-    if config.space_constraints:
-        print(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
-    _warn_of_time(config)
-    if config.transfer:
-        from dngo.archive import transfer
-
-        # A study that has begun has its own copy, and its sources may be gone.
-        if study.archive.exists():
-            sources = transfer.recorded(study.archive)
-        else:
-            sources = transfer.read(config.transfer, space, config.thresholds, beside=study.beside)
-        for earlier in sources:
-            print(f"Learns from {earlier}")
-    return _check_start(study, trial=arguments.trial)
-
-
-def _check_start(study: Study, *, trial: bool) -> int:
-    """Look at the study as it stands, at the objective, and at one evaluation of it if asked to."""
-    from dngo.check import page, resolve, standing, try_point
-
-    begun = standing(study)
-    if begun:
-        print(begun)
-    print(f"Objective: {resolve(study.config)}")
-    if not trial:
+    lines = _looked_at(study)
+    if not arguments.trial:
+        print(f"{arguments.config}: valid")  # never before an error
+    print("\n".join(lines), flush=True)
+    if not arguments.trial:
         return 0
     found = try_point(study)
     print(f"\n{page(found)}")
     return 0 if found.outcome.ran else 1
+
+
+def _looked_at(study: Study) -> list[str]:
+    """What a study is, how it stands and what it starts, in lines; raises UserError."""
+    from dngo.check import resolve, standing
+
+    config = study.config
+    space = config.search_space
+    points = config.design_size + config.iterations * config.batch_size
+    size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
+    lines = [
+        f"Study {config.study}: {config.objective.direction} over {space.k} parameters ({size})",
+        f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
+        f"batches of {config.batch_size}, {config.points_per_job} to a job",
+        f"Results in {study.folder}",
+    ]
+    if config.space_constraints:
+        lines.append(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
+    lines += _time_is_short(config)
+    lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
+    lines += [line for line in [standing(study)] if line]
+    return [*lines, f"Objective: {resolve(config)}"]
+
+
+def _learns_from(study: Study) -> Sequence[Earlier]:
+    """The earlier studies that this one is told of; raises UserError if one cannot be read."""
+    if not study.config.transfer:
+        return []
+    from dngo.archive import transfer
+
+    # A study that has begun has its own copy, and its sources may be gone.
+    if study.archive.exists():
+        return transfer.recorded(study.archive)
+    config = study.config
+    space, thresholds = config.search_space, config.thresholds
+    return transfer.read(config.transfer, space, thresholds, beside=study.beside)
 
 
 def _feasible(space: Space) -> str:
@@ -95,14 +104,15 @@ def _feasible(space: Space) -> str:
     return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
 
 
-def _warn_of_time(config: Config) -> None:
-    """Say so where a job may not have time for all of its points."""
+def _time_is_short(config: Config) -> list[str]:
+    """A warning where a job may not have time for all of its points."""
     minutes, seconds = config.resources.evaluate.get("runtime"), config.objective.time_limit
     if seconds is None or not isinstance(minutes, int | float) or config.points_at_once == "auto":
-        return
+        return []
     needed = -(-config.points_per_job // config.points_at_once) * seconds / 60
-    if needed > minutes:
-        print(
-            f"Warning: the points of a job may take {needed:.0f} minutes (points_per_job x "
-            f"objective.time_limit), and resources.evaluate.runtime is {minutes:g}: further jobs go on"
-        )
+    if needed <= minutes:
+        return []
+    return [
+        f"Warning: the points of a job may take {needed:.0f} minutes (points_per_job x "
+        f"objective.time_limit), and resources.evaluate.runtime is {minutes:g}: further jobs go on"
+    ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core.core_schema import ErrorType
 
 from dngo.config.upgrade import MOVED
 
@@ -16,6 +19,49 @@ Sections = list[type[BaseModel]]
 # What may stand in a place, by the kind of the section around it.
 Kinds = dict[str, type[BaseModel]]
 
+# What people call things that have another name here.
+OTHER_NAMES = {
+    "float": "uniform range real double number numeric continuous loguniform log_uniform normal",
+    "int": "integer whole discrete randint quniform",
+    "categorical": "choice choices category categories enum options select",
+    "boolean": "bool flag switch",
+    "fixed": "constant const",
+    "ordinal": "ordered",
+    "low": "min minimum lower lb",
+    "high": "max maximum upper ub",
+    "choices": "options categories items",
+    "log": "scale log_scale logscale",
+    "default": "initial init start",
+    "time_limit": "timeout walltime",
+    "space": "parameters params bounds search_space",
+    "command": "cmd run script shell",
+    "iterations": "n_iter rounds",
+    "lcb": "ucb",
+    "mcei": "ei qei",
+    "thompson": "ts",
+    "gp": "gaussian_process",
+}
+# What must stand in a place, by pydantic's type of the error.
+WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    **dict.fromkeys(("string_type", "string_sub_type", "string_unicode"), lambda c: "text"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), lambda c: "an integer"),
+    "int_parsing_size": lambda c: "an integer of fewer digits",
+    **dict.fromkeys(("float_type", "float_parsing"), lambda c: "a number"),
+    "finite_number": lambda c: "a finite number",
+    **dict.fromkeys(("bool_type", "bool_parsing"), lambda c: "true or false"),
+    "list_type": lambda c: "a list",
+    **dict.fromkeys(
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type"),
+        lambda c: "a mapping of keys to values",
+    ),
+    "literal_error": lambda c: _one_of(_quoted(c["expected"])),
+    "greater_than": lambda c: f"greater than {_yaml(c['gt'])}",
+    "greater_than_equal": lambda c: f"{_yaml(c['ge'])} or greater",
+    "less_than": lambda c: f"less than {_yaml(c['lt'])}",
+    "less_than_equal": lambda c: f"{_yaml(c['le'])} or less",
+}
+UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with a key that is none
+
 
 class Located(ValueError):
     """A mistake between keys, with the path of the key that should change."""
@@ -23,6 +69,26 @@ class Located(ValueError):
     def __init__(self, loc: tuple[str, ...], message: str):
         super().__init__(message)
         self.loc = loc
+
+
+@dataclass
+class _Mistake:
+    """One place that is wrong, and all that pydantic says of it: an error for each type it may have.
+
+    here: the sections that may stand there.  chosen: the tag of the section around it.  union: what
+    stands there in every kind of that.
+    """
+
+    keys: list[str]
+    here: Sections
+    chosen: tuple[str, str]
+    union: Kinds
+    items: list[Any] = field(default_factory=list)
+
+    @property
+    def of_a_type(self) -> bool:
+        """Whether all that is wrong is the type of the value."""
+        return all(item["type"] in WANTED and "[key]" not in item["loc"] for item in self.items)
 
 
 def short(value: Any, limit: int = 60) -> str:
@@ -34,8 +100,17 @@ def short(value: Any, limit: int = 60) -> str:
 
 def nearest(word: str, known: Iterable[Any]) -> str:
     """A question after the known word that was meant; empty if none is near."""
-    close = difflib.get_close_matches(word[:100], [str(k) for k in known], n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    words = [str(k) for k in known]
+    meant = [k for k in words if word.lower() in OTHER_NAMES.get(k, "").split()]
+    close = meant or difflib.get_close_matches(word[:100], words, n=1, cutoff=0.5)
+    log = " with log: true" if meant == ["float"] and "log" in word.lower() else ""
+    return f"; did you mean {close[0]!r}{log}?" if close else ""
+
+
+def threshold_form(text: str) -> str:
+    """How a constraint is written that stands there as text, "ok <= 3"; empty if it is none."""
+    found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*(\S+)\s*", text)
+    return f'{{{found[1]}: "{found[2]}= {found[3]}"}}' if found else ""
 
 
 def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source: str) -> list[str]:
@@ -44,18 +119,33 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
     root: the model that was validated.  lines: where each key stands.  source: the file, for keys
     that stand nowhere.
     """
-    found = set()
+    mistakes: dict[tuple[str, ...], _Mistake] = {}
     for item in error.errors(include_url=False):
-        loc = item["loc"]
         cause = (item.get("ctx") or {}).get("error")
         if isinstance(cause, Located):
-            loc = cause.loc
-        keys, here, chosen, kinds = _place(loc, root, unknown=item["type"] == "extra_forbidden")
-        known = (tuple(keys[:n]) for n in range(len(keys), -1, -1))
-        place = next((lines[k] for k in known if k in lines), source)
-        name = ".".join(short(k) for k in keys) or "configuration"
-        found.add(f"{place}: {name}: {_message(item, keys, here, chosen, kinds)}")
-    return sorted(found)
+            mistake = _Mistake(list(cause.loc), [], ("", ""), {})
+        else:
+            mistake = _placed(item["loc"], root, unknown=item["type"] in UNKNOWN)
+        mistakes.setdefault(tuple(mistake.keys), mistake).items.append(item)
+    found = set()
+    for path, mistake in mistakes.items():
+        if mistake.of_a_type and any(k[: len(path)] == path and k != path for k in mistakes):
+            continue  # of the types that it may have, another is right as far as a value inside
+        place = place_of(path, lines, source)
+        name = ".".join(short(k) for k in path) or "configuration"
+        found.add((_order(place), f"{place}: {name}: {_message(mistake)}"))
+    return [line for _, line in sorted(found)]
+
+
+def place_of(key: tuple[str, ...], lines: Lines, source: str) -> str:
+    """Where a key stands, or the nearest section around it."""
+    known = (key[:n] for n in range(len(key), -1, -1))
+    return next((lines[k] for k in known if k in lines), source)
+
+
+def _order(place: str) -> tuple[str, int]:
+    file, _, line = place.rpartition(":")
+    return (file, int(line)) if line.isdecimal() else (place, 0)
 
 
 def tag(section: type[BaseModel]) -> tuple[str, str]:
@@ -74,14 +164,10 @@ def sections(annotation: Any) -> Sections:
     return [model for part in get_args(annotation) for model in sections(part)]
 
 
-def _place(
-    loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool
-) -> tuple[list[str], Sections, tuple[str, str], Kinds]:
-    """The keys that a user wrote on the way to a mistake, and the sections that may stand there.
+def _placed(loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool) -> _Mistake:
+    """The mistake at a place as pydantic has it, which also names the branch of each union.
 
-    pydantic also names the branch of each union; that is dropped here. Then come the tag of the last
-    branch, and what stands in this place in every branch.  unknown: whether the last key is one that
-    no section has.
+    unknown: whether the last key is one that no section has.
     """
     keys: list[str] = []
     here: Sections = [root]
@@ -102,53 +188,112 @@ def _place(
             union = {tag(m)[1]: m for m in here}
             here = [union[part]]
             chosen = tag(here[0])
-        elif not re.search(r"^(str|int|float|bool)$|\[", part):
-            keys.append(part)
-    return (keys + [str(p) for p in loc[-1:]] if unknown else keys), here, chosen, union
+        elif here and re.fullmatch(r"(?!(str|int|float|bool)$)\w+", part):
+            keys.append(part)  # of a kind that another package has
+    keys += [str(p) for p in loc[-1:]] if unknown else []
+    return _Mistake(keys, here, chosen, union)
 
 
-def _message(
-    item: Any, keys: list[str], here: Sections, chosen: tuple[str, str], union: Kinds
-) -> str:
+def _message(mistake: _Mistake) -> str:
+    """What is wrong in one place, and what would be right."""
+    item = mistake.items[0]
+    keys_are_names = mistake.keys[:1] in (["space"], ["constraints"])
     kind, context, given = item["type"], item.get("ctx") or {}, item.get("input")
-    if kind == "extra_forbidden":
-        return _unknown_key(keys, here, chosen, union)
+    if isinstance(given, datetime.date):
+        return f"{given.isoformat()} is a date in YAML; in quotes it is a word"
+    if isinstance(context.get("error"), Exception):
+        return str(context["error"])
+    if kind in UNKNOWN:
+        return _unknown_key(mistake)
     if kind == "missing":
         return "is missing and must be given"
-    if kind == "union_tag_not_found":
-        name = context["discriminator"].strip("'")
-        return f"needs a {name}: {_either(tag(m)[1] for m in here)}"
-    if kind == "union_tag_invalid":
-        name, kinds = context["discriminator"].strip("'"), [tag(m)[1] for m in here]
-        hint = nearest(str(context["tag"]), kinds)
-        return f"{name} must be one of {', '.join(kinds)}, not {short(context['tag'])}{hint}"
-    if kind == "model_type":
-        if ".".join(keys) in MOVED:
-            return f"is a section now: {MOVED['.'.join(keys)]} is what it was"
-        return f"must be a mapping of keys to values, not {short(given)}"
-    if kind == "literal_error":
-        kinds = re.findall(r"'([^']*)'", context.get("expected", ""))
-        return f"must be one of {', '.join(kinds)}, not {short(given)}{nearest(str(given), kinds)}"
-    if kind == "value_error":
-        return str(context.get("error", item["msg"]))
-    if kind == "string_pattern_mismatch":
-        if "[key]" in item["loc"]:
-            return "a name has letters, digits and _, starts with no digit, at most 64 characters"
-        if keys[0] == "study":
-            return "a name has letters, digits, '_', '.' and '-', at most 100 characters"
-        if keys[-1] == "callable":
-            return f"must be module:function, not {short(given)}"
-    text = item["msg"]
-    text = text[:1].lower() + text[1:]
-    if isinstance(given, str | int | float | bool | list | None):
-        text += f", and is {short(given)}" if isinstance(given, str) else f", not {short(given)}"
-    return text
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _wrong_tag(mistake, context["discriminator"].strip("'"), context.get("tag"))
+    if kind == "model_type" and ".".join(mistake.keys) in MOVED:
+        return f"is a section now: {MOVED['.'.join(mistake.keys)]} is what it was"
+    if kind == "string_pattern_mismatch" or ("[key]" in item["loc"] and keys_are_names):
+        return _wrong_name(mistake.keys, given, is_key="[key]" in item["loc"])
+    if kind in ("too_short", "string_too_short"):
+        return _too_few(mistake.keys, context["min_length"], given)
+    if kind in ("too_long", "string_too_long"):
+        return f"has {len(given)} items, and {context['max_length']} are the most"
+    wanted = [i for i in mistake.items if i["type"] in WANTED]
+    if wanted:
+        return _unlike(mistake, wanted, given)
+    of_pydantic = get_args(ErrorType)
+    return f"cannot be {shown(given)}" if kind in of_pydantic else str(item["msg"])
 
 
-def _unknown_key(keys: list[str], here: Sections, chosen: tuple[str, str], union: Kinds) -> str:
+def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
+    """What a value must be, and how to write it if it is near."""
+    kinds = {item["type"] for item in items}
+    wanted = list(dict.fromkeys(WANTED[i["type"]](i.get("ctx") or {}) for i in items))
+    if "model_attributes_type" in kinds:
+        wanted = ["a mapping with a type, as {type: float, low: 0, high: 1}"]
+    must = (
+        f"must be {', or '.join(wanted) if any(' or ' in w for w in wanted) else _either(wanted)}"
+    )
+    if given is None:
+        word = "; null and ~ are words in quotes" if "string_type" in kinds else ""
+        return f"is empty, and {must}{word}"
+    hint = ""
+    if "literal_error" in kinds:
+        expected = [i["ctx"]["expected"] for i in items if i["type"] == "literal_error"]
+        hint = nearest(str(given), _quoted(" ".join(expected)))
+    elif "model_type" in kinds and mistake.here and isinstance(given, str | int | float):
+        kind, first = tag(mistake.here[0])[0], next(iter(mistake.here[0].model_fields))
+        must = (
+            f"must be a kind, or {wanted[0]}" if kind else f"{must}, as {{{first}: {_yaml(given)}}}"
+        )
+    elif "list_type" in kinds and isinstance(given, str | int | float):
+        hint = f"; a list of one is [{short(given)}]"
+    elif kinds == {"string_type"} and isinstance(given, str | int | float):
+        hint = f"; in quotes it is text: {_yaml(given)!r}"
+    elif isinstance(given, str) and re.match(r"\s*[\d.]+\s*[A-Za-z]+\s*$", given):
+        hint = "; leave out the unit"
+    return f"{must}, not {shown(given)}{hint}"
+
+
+def _wrong_tag(mistake: _Mistake, name: str, given: Any) -> str:
+    """That a section is of no kind, or of one that there is not."""
+    kinds = [tag(m)[1] for m in mistake.here]
+    if given is None or given == "None":
+        return f"needs a {name}: {_either(kinds)}"
+    return f"{name} must be {_one_of(kinds)}, not {short(given)}{nearest(str(given), kinds)}"
+
+
+def _wrong_name(keys: list[str], given: Any, *, is_key: bool) -> str:
+    """How a name is written: this one has other characters than it may have."""
+    if is_key and threshold_form(keys[-1]):
+        return f"a constraint with a threshold is written {threshold_form(keys[-1])}"
+    if is_key:
+        return "a name has letters, digits and _, starts with no digit, at most 64 characters"
+    if keys == ["study"]:
+        return "a name has letters, digits, '_', '.' and '-', at most 100 characters"
+    if keys[-1] == "callable":
+        module, _, function = str(given).rpartition(":")
+        dotted = module.removesuffix(".py").strip("./").replace("/", ".")
+        right = f"{dotted}:{function}"
+        hint = f"; did you mean {right!r}?" if re.fullmatch(r"[\w.]+:\w+", right) else ""
+        return f"must be module:function, not {shown(given)}{hint}"
+    return (
+        "must be duration, or the name of a number that the objective reports in its metadata (letters, "
+        f"digits and _), not {shown(given)}"
+    )
+
+
+def _too_few(keys: list[str], least: int, given: Any) -> str:
+    if isinstance(given, list) and len(given) == 1:
+        return f"needs at least {least} values; for one write {{type: fixed, value: {_yaml(given[0])}}}"
+    if least == 1:
+        return "is empty; " + ("name a parameter" if keys == ["space"] else "give it a value")
+    return f"needs at least {least} values, and has {len(given)}"
+
+
+def _unknown_key(mistake: _Mistake) -> str:
     """Where a key stands now, or which kinds have it; else the nearest key that is known."""
-    *path, key = keys
-    moved = MOVED.get(".".join(keys))
+    (*path, key), here, chosen, union = mistake.keys, mistake.here, mistake.chosen, mistake.union
+    moved = MOVED.get(".".join(mistake.keys))
     if moved and not any(key in m.model_fields for m in union.values()):
         return f"is {moved} now"
     inside = next((place for m in here if (place := _inside(key, m))), "")
@@ -171,6 +316,37 @@ def _inside(key: str, model: type[BaseModel]) -> str:
         return key
     inner = ((n, m) for n, f in model.model_fields.items() for m in sections(f.annotation))
     return next((f"{name}.{key}" for name, m in inner if key in m.model_fields), "")
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: text in quotes, the rest as YAML has it."""
+    if isinstance(value, str):
+        return repr(short(value))
+    if isinstance(value, Mapping):
+        return "a mapping of keys to values"
+    if isinstance(value, bool | int | float | list) or value is None:
+        return short(_yaml(value))
+    return f"a value of type {type(value).__name__}"
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_yaml(each) for each in value[:100])}]"
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _quoted(expected: str) -> list[str]:
+    """The words in pydantic's list "'a', 'b' or 'c'"."""
+    return re.findall(r"'([^']*)'", expected)
+
+
+def _one_of(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
 
 def _either(words: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
-from dngo.config.messages import Located, nearest, short
+from dngo.config.messages import Located, nearest, short, shown, threshold_form
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import (
     AnyParameter,
@@ -167,18 +167,21 @@ def _held(given: Any) -> Any:
     if isinstance(given, str):
         return str(Threshold.parse(given))
     if given is not True:
-        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {short(given)}")
+        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {shown(given)}")
     return given
 
 
 def _by_name(given: Any) -> Any:
     """Constraints as a mapping, of one or of a list of names and mappings."""
+    if isinstance(given, str):
+        right = threshold_form(given) or f"[{short(given)}]"
+        raise ValueError(f"must be a list of names, or a mapping of names to bounds; write {right}")
     if not isinstance(given, list):
         return given
     found: dict[str, Any] = {}
     for item in given:
         if not isinstance(item, str | dict):
-            raise ValueError(f"each is a name, or a name with a bound, and not {short(item)}")
+            raise ValueError(f"each is a name, or a name with a bound, and not {shown(item)}")
         for name, held in ({item: True} if isinstance(item, str) else item).items():
             if name in found:
                 raise ValueError(f"{short(name)} is listed twice; list each constraint once")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from dngo.config.messages import Lines, explain, nearest, short
+from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import PLACEHOLDER, RESERVED, Config
 from dngo.errors import UserError
 from dngo.storage.files import is_hdf5
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
 MAX_NODES = 100_000
+# What the YAML reader says, and what is to be done about it.
+CURES = {
+    r"'\\t'": "a line begins with spaces, never with a tab",
+    r"character '(.)' that cannot start": r"a word that begins with \1 must stand in quotes",
+    "mapping values are not allowed": "a text with a colon and a space in it must stand in quotes",
+    "could not find expected ':'": "a line before has no `key: value`; a space follows the colon",
+    "unexpected end of stream": "a quote is opened and not closed",
+    "expected <block end>": "this line is not indented as those around it",
+    "for the tag '!": "a word that begins with ! must stand in quotes",
+    "(undefined alias .*)": r"\1: a word that begins with * must stand in quotes",
+    "expected ',' or": "a bracket is opened and not closed",
+}
 
 
 def load(
@@ -45,7 +58,7 @@ def load(
     config = validate(merged, lines=lines, source=source)
     _check_placeholders(config, lines, source)
     if config.acquisition.missing_package:
-        place = lines.get(("acquisition",), source)
+        place = place_of(("acquisition",), lines, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
     # The objective starts in its configuration's folder, wherever Snakemake was started.
     folder = Path(paths[0]).parent if paths else Path()
@@ -61,9 +74,28 @@ def validate(data: Any, *, lines: Lines | None = None, source: str = "configurat
     Raises UserError with one line for each mistake.
     """
     try:
-        return Config.model_validate(data)
+        config = Config.model_validate(data)
     except ValidationError as error:
         raise UserError("\n".join(explain(error, Config, lines or {}, source))) from None
+    if mistaken := [
+        f"{place_of(key, lines or {}, source)}: {'.'.join(map(short, key))}: must be a number, not "
+        f"{shown(value)}"
+        for key, value in _counted(data, config.model_dump(), ())
+    ]:
+        raise UserError("\n".join(mistaken))
+    return config
+
+
+def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The truth values of a document that would count as 0 or 1, by their keys."""
+    if isinstance(given, bool) and isinstance(found, int | float) and given is not found:
+        yield key, given
+    elif isinstance(given, Mapping) and isinstance(found, Mapping):
+        for name in (n for n in given if n in found):
+            yield from _counted(given[name], found[name], (*key, str(name)))
+    elif isinstance(given, list) and isinstance(found, list):
+        for i, pair in enumerate(zip(given, found, strict=False)):
+            yield from _counted(*pair, (*key, str(i)))
 
 
 def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
@@ -71,7 +103,7 @@ def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
     words = [command] if isinstance(command, str) else command or []
     for name in PLACEHOLDER.findall(" ".join(words)):
         if name not in config.space and name not in RESERVED:
-            place = lines.get(("objective", "command"), source)
+            place = place_of(("objective", "command"), lines, source)
             known = [*config.space, *sorted(RESERVED)]
             raise UserError(
                 f"{place}: objective.command: {{{name}}} is no parameter"
@@ -107,13 +139,30 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise UserError(f"{place}: {short(problem, 120)}; not valid YAML") from None
+        raise UserError(f"{place}: not valid YAML: {_in_words(problem)}") from None
     except (RecursionError, ValueError, KeyError) as error:
         raise UserError(f"{path}: {short(str(error), 120)}; not a usable configuration") from None
     if not isinstance(data, dict):
-        kind = "empty" if data is None else f"a {type(data).__name__}"
+        kind = "empty" if data is None else "a list" if isinstance(data, list) else "text"
         raise UserError(f"{path}: must be a mapping of keys to values, and is {kind}")
     return data, lines
+
+
+def _in_words(problem: str) -> str:
+    """What the YAML reader complains of, with what would be right where that is known."""
+    for said, cure in CURES.items():
+        if found := re.search(said, problem):
+            return short(found.expand(cure), 120)
+    return short(problem, 120)
+
+
+def _check_word(node: Node, key: tuple[str, ...], path: Path) -> None:
+    """Refuse what YAML gives a meaning of its own, and no key of a study has a use for."""
+    meaning = {"timestamp": "a date", "value": "a sign of its own", "merge": "a sign of its own"}
+    found = meaning.get(str(node.tag).rpartition(":")[2]) if isinstance(node.value, str) else None
+    if found:
+        place = f"{path}:{node.start_mark.line + 1}: {'.'.join(map(short, key)) or 'configuration'}"
+        raise UserError(f"{place}: {short(node.value)} is {found} in YAML; in quotes it is a word")
 
 
 def _index_lines(
@@ -123,6 +172,7 @@ def _index_lines(
     budget[0] -= 1
     if budget[0] < 0:
         raise UserError(f"{path}: has more than {MAX_NODES} nodes; not a usable configuration")
+    _check_word(node, key, path)
     lines.setdefault(key, f"{path}:{node.start_mark.line + 1}")
     for i, item in enumerate(node.value if isinstance(node.value, list) else ()):
         if not isinstance(item, tuple):  # of a sequence
@@ -130,11 +180,20 @@ def _index_lines(
             continue
         name, value = (*key, str(item[0].value)), item[1]
         place = f"{path}:{item[0].start_mark.line + 1}"
+        if not isinstance(item[0].value, str):
+            raise UserError(f"{place}: a key must be a word; put it into quotes if it is one")
+        if not (_merges(item[0]) and isinstance(value.value, list)):
+            _check_word(item[0], key, path)
         if name in lines:
             inside = ".".join(short(part) for part in name)
             raise UserError(f"{place}: {inside}: this key is given twice; remove one of them")
         lines[name] = place
         _index_lines(value, name, path, lines, budget)
+
+
+def _merges(key: Node) -> bool:
+    """Whether a key is `<<`, which puts the keys of another mapping in its place."""
+    return str(key.tag).endswith(":merge")
 
 
 def _update(into: dict[str, Any], new: Mapping[str, Any]) -> None:

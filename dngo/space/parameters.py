@@ -27,6 +27,8 @@ MAX_TEXT = 200
 
 def _scalar(value: Any) -> Any:
     """A choice as it was typed: `true` stays a boolean and 1 an integer."""
+    if value is None:
+        raise ValueError("is empty; null and ~ are words in quotes")
     if isinstance(value, str) and not 1 <= len(value) <= MAX_TEXT:
         raise ValueError(f"text must have 1 to {MAX_TEXT} characters, not {len(value)}")
     if isinstance(value, float) and not math.isfinite(value):

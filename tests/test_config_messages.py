@@ -1,0 +1,502 @@
+"""A user's mistake is one line: what is wrong, where, and what would be right. Nothing else is said."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pydantic_core._pydantic_core as core
+import pytest
+from pydantic_core import InitErrorDetails, PydanticKnownError, ValidationError
+
+from dngo.cli import main
+from dngo.config import Config, validate
+from dngo.config.messages import WANTED, explain
+from dngo.errors import UserError
+
+HEAD = "study: a\nobjective: {command: 'true'}\n"
+SPACE = "space: {x: {type: boolean}}\n"
+WHOLE = HEAD + SPACE  # three lines: what is wrong stands in the fourth
+# Words of libraries and of Python that no user need know.
+JARGON = (
+    r"\bvalid\b|pydantic|Traceback|validation|dictionary|\bdict\b|\bstr\b|\bNone\b|\bTrue\b|\bFalse\b|"
+    r"[Ii]nput should|parse string|extract fields|discriminator|constructor|tag:|invalid choice"
+)
+
+
+def objective(keys: str) -> str:
+    return f"study: a\nobjective: {{{keys}}}\n{SPACE}"
+
+
+def parameter(keys: str) -> str:
+    return f"{HEAD}space: {{x: {{{keys}}}}}\n"
+
+
+WORD = "a name has letters, digits and _, starts with no digit, at most 64 characters"
+STUDY = "a name has letters, digits, '_', '.' and '-', at most 100 characters"
+TYPES = "type must be one of float, int, categorical, ordinal, boolean, fixed, not"
+KINDS = "kind must be one of auto, adaptive_basis, gp, bohamiann, least_squares, not"
+SIGN = "is a sign of its own in YAML; in quotes it is a word"
+MAPPING = "must be a mapping of keys to values"
+EMPTY = "is empty, and must be"
+NOT_YAML = "not valid YAML:"
+
+# The text of a configuration, the line of the mistake, and what is said of it.
+WRONG: list[tuple[str, int, str]] = [
+    # ---- the name of the study, and words that YAML takes for something else
+    ("study: 3\n", 1, "study: must be text, not 3; in quotes it is text: '3'"),
+    ("study: true\n", 1, "study: must be text, not true; in quotes it is text: 'true'"),
+    ("study: 2024-01-31\n", 1, "study: 2024-01-31 is a date in YAML; in quotes it is a word"),
+    ("study: =\n", 1, f"study: = {SIGN}"),
+    ("study: <<\n", 1, f"study: << {SIGN}"),
+    ("study: ~\n", 1, f"study: {EMPTY} text; null and ~ are words in quotes"),
+    ("study: [a]\n", 1, "study: must be text, not [a]"),
+    ("study: a b\n", 1, f"study: {STUDY}"),
+    (parameter("type: categorical, choices: [a, =]"), 3, f"space.x.choices.1: = {SIGN}"),
+    (
+        parameter("type: categorical, choices: [a, 2024-01-31]"),
+        3,
+        "space.x.choices.1: 2024-01-31 is a date in YAML; in quotes it is a word",
+    ),
+    (
+        parameter("type: categorical, choices: [a, null]"),
+        3,
+        "space.x.choices.1: is empty; null and ~ are words in quotes",
+    ),
+    (
+        WHOLE + "2024-01-31: 3\n",
+        4,
+        "configuration: 2024-01-31 is a date in YAML; in quotes it is a word",
+    ),
+    (WHOLE + "<<: 3\n", 4, f"configuration: << {SIGN}"),
+    (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; put it into quotes if it is one"),
+    # ---- YAML
+    (WHOLE + "\titerations: 3\n", 4, f"{NOT_YAML} a line begins with spaces, never with a tab"),
+    (
+        WHOLE + "results: a: b\n",
+        4,
+        f"{NOT_YAML} a text with a colon and a space in it must stand in quotes",
+    ),
+    (WHOLE + "results: @a\n", 4, f"{NOT_YAML} a word that begins with @ must stand in quotes"),
+    (WHOLE + "results: !a 3\n", 4, f"{NOT_YAML} a word that begins with ! must stand in quotes"),
+    (
+        WHOLE + "results: *a\n",
+        4,
+        f"{NOT_YAML} undefined alias 'a': a word that begins with * must stand in quotes",
+    ),
+    (WHOLE + "  iterations: 3\n", 4, f"{NOT_YAML} this line is not indented as those around it"),
+    (
+        WHOLE + "iterations:3\n",
+        5,
+        f"{NOT_YAML} a line before has no `key: value`; a space follows the colon",
+    ),
+    (WHOLE + "results: 'a\n", 5, f"{NOT_YAML} a quote is opened and not closed"),
+    # ---- the objective
+    (
+        "study: a\nobjective: run\n" + SPACE,
+        2,
+        f"objective: {MAPPING}, as {{command: run}}, not 'run'",
+    ),
+    ("study: a\nobjective:\n" + SPACE, 2, f"objective: {EMPTY} a mapping of keys to values"),
+    (
+        objective("command: 3"),
+        2,
+        "objective.command: must be text or a list, not 3; a list of one is [3]",
+    ),
+    (
+        objective("command: {a: b}"),
+        2,
+        "objective.command: must be text or a list, not a mapping of keys to values",
+    ),
+    (
+        objective("command: [a, 3]"),
+        2,
+        "objective.command.1: must be text, not 3; in quotes it is text: '3'",
+    ),
+    (objective("command: ''"), 2, "objective: command is empty"),
+    (objective("cmd: run"), 2, "objective.cmd: unknown key; did you mean 'command'?"),
+    (objective("callable: f.py"), 2, "objective.callable: must be module:function, not 'f.py'"),
+    (
+        objective("callable: src/f.py:g"),
+        2,
+        "objective.callable: must be module:function, not 'src/f.py:g'; did you mean 'src.f:g'?",
+    ),
+    (
+        objective("command: run, direction: min"),
+        2,
+        "objective.direction: must be one of minimize, maximize, not 'min'; did you mean 'minimize'?",
+    ),
+    (
+        objective("command: run, time_limit: 1h"),
+        2,
+        "objective.time_limit: must be a number, not '1h'; leave out the unit",
+    ),
+    (
+        objective("command: run, time_limit: 0"),
+        2,
+        "objective.time_limit: must be greater than 0, not 0",
+    ),
+    (
+        objective("command: run, memory_mb: 4 GB"),
+        2,
+        "objective.memory_mb: must be an integer, not '4 GB'; leave out the unit",
+    ),
+    (
+        objective("command: run, environment: {A: 3}"),
+        2,
+        "objective.environment.A: must be text, not 3; in quotes it is text: '3'",
+    ),
+    (
+        objective("command: run, environment: [A=3]"),
+        2,
+        f"objective.environment: {MAPPING}, not [A=3]",
+    ),
+    (
+        objective("command: run, strict: maybe"),
+        2,
+        "objective.strict: must be true or false, not 'maybe'",
+    ),
+    (
+        objective("command: run, timeout: 3"),
+        2,
+        "objective.timeout: unknown key; did you mean 'time_limit'?",
+    ),
+    # ---- the space
+    (HEAD + "space: []\n", 3, f"space: {MAPPING}, not []"),
+    (HEAD + "space: {}\n", 3, "space: is empty; name a parameter"),
+    (HEAD + "space:\n", 3, f"space: {EMPTY} a mapping of keys to values"),
+    (HEAD + "space: {1: {type: boolean}}\n", 3, f"space.1: {WORD}"),
+    (
+        HEAD + "space: {x: [0, 1]}\n",
+        3,
+        "space.x: must be a mapping with a type, as {type: float, low: 0, high: 1}, not [0, 1]",
+    ),
+    *(
+        (
+            parameter(f"type: {given}, low: 1, high: 2"),
+            3,
+            f"space.x: {TYPES} {given}; did you mean {meant}?",
+        )
+        for given, meant in [
+            ("uniform", "'float'"),
+            ("range", "'float'"),
+            ("real", "'float'"),
+            ("loguniform", "'float' with log: true"),
+            ("integer", "'int'"),
+            ("choice", "'categorical'"),
+            ("bool", "'boolean'"),
+            ("constant", "'fixed'"),
+            ("flaot", "'float'"),
+        ]
+    ),
+    (
+        parameter("low: 0, high: 1"),
+        3,
+        "space.x: needs a type: float, int, categorical, ordinal, boolean or fixed",
+    ),
+    (parameter("type: float, min: 0, high: 1"), 3, "space.x.min: unknown key; did you mean 'low'?"),
+    (parameter("type: float, low: [0], high: 1"), 3, "space.x.low: must be a number, not [0]"),
+    (parameter("type: float, low: false, high: 1"), 3, "space.x.low: must be a number, not false"),
+    (
+        parameter("type: float, low: .nan, high: 1"),
+        3,
+        "space.x.low: must be a finite number, not nan",
+    ),
+    (parameter("type: float, low: 0"), 3, "space.x: needs low and high, or a list of values"),
+    (parameter("type: int, low: 0, high: 1.5"), 3, "space.x.high: must be an integer, not 1.5"),
+    (
+        parameter("type: int, low: 0, high: 1e30"),
+        3,
+        "space.x.high: must be an integer of fewer digits, not 1e+30",
+    ),
+    (
+        parameter("type: int, values: 3"),
+        3,
+        "space.x.values: must be a list, not 3; a list of one is [3]",
+    ),
+    (parameter("type: int, values: []"), 3, "space.x.values: is empty; give it a value"),
+    (
+        parameter("type: categorical, choices: [a]"),
+        3,
+        "space.x.choices: needs at least 2 values; for one write {type: fixed, value: a}",
+    ),
+    (
+        parameter("type: ordinal, values: [1]"),
+        3,
+        "space.x.values: needs at least 2 values; for one write {type: fixed, value: 1}",
+    ),
+    (parameter("type: categorical"), 3, "space.x.choices: is missing and must be given"),
+    (
+        parameter("type: boolean, default: yes"),
+        3,
+        "space.x.default: must be true or false, not 'yes'",
+    ),
+    (
+        parameter("type: boolean, low: 0"),
+        3,
+        "space.x.low: does nothing where type is boolean; it is for type float or int",
+    ),
+    (
+        parameter("type: float, low: 0, high: 1, prior: 0.5"),
+        3,
+        f"space.x.prior: {MAPPING}, as {{value: 0.5}}, not 0.5",
+    ),
+    (
+        parameter("type: float, low: 0, high: 1, active_if: y"),
+        3,
+        f"space.x.active_if: {MAPPING}, not 'y'",
+    ),
+    # ---- constraints
+    (
+        WHOLE + "constraints: ['ok <= 3']\n",
+        4,
+        'constraints.ok <= 3: a constraint with a threshold is written {ok: "<= 3"}',
+    ),
+    (
+        WHOLE + "constraints: ok <= 3\n",
+        4,
+        'constraints: must be a list of names, or a mapping of names to bounds; write {ok: "<= 3"}',
+    ),
+    (
+        WHOLE + "constraints: ok\n",
+        4,
+        "constraints: must be a list of names, or a mapping of names to bounds; write [ok]",
+    ),
+    (
+        WHOLE + "constraints: {ok: 3}\n",
+        4,
+        "constraints.ok: is true of a flag, '<= 350' of a number, and not 3",
+    ),
+    (
+        WHOLE + "constraints: {ok: false}\n",
+        4,
+        "constraints.ok: is true of a flag, '<= 350' of a number, and not false",
+    ),
+    (
+        WHOLE + "constraints: {ok: '< 3'}\n",
+        4,
+        "constraints.ok: a bound is written '<= 350' or '>= 0.2', and is '< 3'",
+    ),
+    (
+        WHOLE + "constraints: [3]\n",
+        4,
+        "constraints: each is a name, or a name with a bound, and not 3",
+    ),
+    (WHOLE + "constraints: [a b]\n", 4, f"constraints.a b: {WORD}"),
+    (
+        WHOLE + "space_constraints: x\n",
+        4,
+        "space_constraints: must be a list, not 'x'; a list of one is [x]",
+    ),
+    # ---- how long, and how
+    (WHOLE + "design: 20\n", 4, f"design: {MAPPING}, as {{size: 20}}, not 20"),
+    (WHOLE + "iterations: -1\n", 4, "iterations: must be 0 or greater, not -1"),
+    (WHOLE + "iterations: 1.5\n", 4, "iterations: must be an integer, not 1.5"),
+    (WHOLE + "iterations: true\n", 4, "iterations: must be a number, not true"),
+    (WHOLE + "points_at_once: all\n", 4, "points_at_once: must be an integer or auto, not 'all'"),
+    (WHOLE + "points_at_once: 0\n", 4, "points_at_once: must be 1 or greater, or auto, not 0"),
+    (WHOLE + "stop: {probability: 1}\n", 4, "stop.probability: must be less than 1, not 1"),
+    (
+        WHOLE + "seed: 99999999999999999999\n",
+        4,
+        "seed: must be less than 9223372036854775808, not 99999999999999999999",
+    ),
+    (WHOLE + "surrogate: rf\n", 4, f"surrogate: {KINDS} rf"),
+    (WHOLE + "surrogate: {kind: [gp]}\n", 4, f"surrogate: {KINDS} ['gp']; did you mean 'gp'?"),
+    (
+        WHOLE + "surrogate: 3\n",
+        4,
+        "surrogate: must be a kind, or a mapping of keys to values, not 3",
+    ),
+    (
+        WHOLE + "surrogate: {networks: {layers: 99}}\n",
+        4,
+        "surrogate.networks.layers: must be 8 or less, not 99",
+    ),
+    (
+        WHOLE + "acquisition: {per: a b}\n",
+        4,
+        "acquisition.per: must be duration, or the name of a number that the objective reports in its "
+        "metadata (letters, digits and _), not 'a b'",
+    ),
+    (
+        WHOLE + "classifier: step\n",
+        4,
+        f"classifier: {MAPPING}, as {{likelihood: step}}, not 'step'",
+    ),
+    (
+        WHOLE + "resources: {evaluate: {mem_mb: [1]}}\n",
+        4,
+        "resources.evaluate.mem_mb: must be an integer, a number or text, not [1]",
+    ),
+    (WHOLE + "results: ''\n", 4, "results: is empty; give it a value"),
+    (
+        WHOLE + "transfer: a.h5\n",
+        4,
+        "transfer: must be a list, not 'a.h5'; a list of one is [a.h5]",
+    ),
+    (WHOLE + "optimum: low\n", 4, "optimum: must be a number, not 'low'"),
+    (
+        WHOLE + "archive: {surrogates: none}\n",
+        4,
+        "archive.surrogates: must be one of last, all, not 'none'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), WRONG)
+def test_a_wrong_configuration_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: int, said: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    # A study that is wrong in its name alone.
+    path.write_text(text if "objective" in text else text + "objective: {command: run}\n" + SPACE)
+    assert main(["check", str(path)]) == 1
+    output, error = capsys.readouterr()
+    assert output == ""
+    place, _, words = error.removesuffix("\n").partition("config.yaml")
+    assert "\n" not in place + words, "exactly one answer"
+    assert words == f":{line}: {said}"
+    assert not re.search(JARGON, said.removeprefix("not valid YAML"))
+
+
+COMMANDS: list[tuple[list[str], str]] = [
+    (["chek"], "dngo: there is no command 'chek'; did you mean 'check'?"),
+    (["check", "--shema"], "dngo check: there is no option --shema; did you mean '--schema'?"),
+    (["check", "--foo=3"], "dngo check: there is no option --foo=3; see dngo check --help"),
+    (
+        ["check", "a.yaml", "b.yaml"],
+        "dngo check: 'b.yaml' is one word too many; see dngo check --help",
+    ),
+    (
+        ["check", "--schema", "--keys"],
+        "dngo check: give either --schema or --keys, not both; see dngo check --help",
+    ),
+    (
+        ["replay", "--iteration", "x"],
+        "dngo replay: --iteration must be an integer, not 'x'; see dngo replay --help",
+    ),
+    (["replay", "--iteration"], "dngo replay: --iteration needs a value; see dngo replay --help"),
+    (
+        ["export", "--format", "cvs"],
+        "dngo export: --format must be one of csv, parquet, optuna, ro-crate, not 'cvs'; did you mean 'csv'?",
+    ),
+    (["export", "--format", "csv"], "dngo export: --output must be given; see dngo export --help"),
+    (["add"], "dngo add: give one of file --set; see dngo add --help"),
+    (
+        ["init", "--direction", "max"],
+        "dngo init: --direction must be one of minimize, maximize, not 'max'; did you mean 'maximize'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), COMMANDS)
+def test_a_wrong_command_line_is_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert error == said + "\n"
+    assert not re.search(JARGON, error)
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(WRONG) + len(COMMANDS) >= 60
+
+
+ERRORS = {error["type"]: error["example_context"] or {} for error in core.list_all_errors()}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_no_error_of_pydantic_is_told_in_its_own_words(name: str) -> None:
+    context = dict(ERRORS[name])
+    if name in ("value_error", "assertion_error"):
+        context["error"] = ValueError("in words of our own")
+    said = PydanticKnownError(name, context or None).message()
+    key = "surrogate" if name.startswith("union_tag") else "iterations"
+    details = InitErrorDetails(type=name, ctx=context, loc=(key,), input=[3])
+    wrong = ValidationError.from_exception_data("Config", [details])
+    line = "\n".join(explain(wrong, Config, {}, "config.yaml"))
+    assert re.fullmatch(r"config\.yaml: (iterations|surrogate): .+", line)
+    assert said.lower() not in line.lower()
+    assert not re.search(JARGON, line)
+
+
+# The errors that each kind of schema can give, and those of its bounds.
+GIVES = {
+    "str": ("string_type", "string_sub_type", "string_unicode"),
+    "int": ("int_type", "int_parsing", "int_from_float", "int_parsing_size"),
+    "float": ("float_type", "float_parsing"),
+    "bool": ("bool_type", "bool_parsing"),
+    "list": ("list_type",),
+    "dict": ("dict_type",),
+    "literal": ("literal_error",),
+    "model": ("model_type",),
+    "model-fields": ("missing", "extra_forbidden", "invalid_key", "model_attributes_type"),
+    "tagged-union": ("union_tag_not_found", "union_tag_invalid", "model_attributes_type"),
+    **dict.fromkeys(
+        ("function-before", "function-after", "function-wrap", "function-plain"), ("value_error",)
+    ),
+    **dict.fromkeys(("nullable", "default", "union", "any", "definitions", "definition-ref"), ()),
+}
+BOUNDS = {
+    "gt": "greater_than",
+    "ge": "greater_than_equal",
+    "lt": "less_than",
+    "le": "less_than_equal",
+    "pattern": "string_pattern_mismatch",
+    "min_length": "too_short",
+    "max_length": "too_long",
+}
+TOLD = {
+    *WANTED,
+    *("missing", "extra_forbidden", "invalid_key", "union_tag_not_found", "union_tag_invalid"),
+    *("value_error", "string_pattern_mismatch", "too_short", "too_long"),
+    *("string_too_short", "string_too_long"),
+}
+
+
+def possible(schema: Any) -> Iterator[str]:
+    """The errors that a core schema can give, with all that is inside it."""
+    if isinstance(schema, list | tuple):
+        for each in schema:
+            yield from possible(each)
+    if not isinstance(schema, dict):
+        return
+    if isinstance(schema.get("type"), str) and schema["type"] in {*GIVES, "model-field"}:
+        text = "string_" if schema["type"] == "str" else ""
+        yield from GIVES.get(schema["type"], ())
+        for bound in BOUNDS.keys() & schema.keys():
+            yield text * ("length" in bound) + BOUNDS[bound]
+        if schema.get("allow_inf_nan") is False:
+            yield "finite_number"
+    elif isinstance(schema.get("type"), str) and "schema" in schema:
+        raise AssertionError(f"{schema['type']}: say which errors it gives")
+    for key, inner in schema.items():
+        if key not in ("metadata", "serialization", "config", "function", "cls"):
+            yield from possible(inner)
+
+
+def test_every_error_that_the_models_can_give_has_words_that_say_what_is_wanted() -> None:
+    found = set(possible(Config.__pydantic_core_schema__))
+    assert {"missing", "literal_error", "string_pattern_mismatch", "too_short"} <= found
+    assert found <= TOLD
+
+
+def test_what_yaml_1_1_makes_of_a_document_is_told_in_the_same_way() -> None:
+    """A module's configuration comes as Python's values, from Snakemake."""
+    document = {
+        "study": datetime.date(2024, 1, 31),
+        "objective": {"command": "run"},
+        "space": {"x": {"type": "boolean"}},
+    }
+    with pytest.raises(
+        UserError, match=r"study: 2024-01-31 is a date in YAML; in quotes it is a word$"
+    ):
+        validate(document)

@@ -7,7 +7,6 @@ what is generated from the model.
 
 from dngo.config.model import (
     COMPLETED,
-    PLACEHOLDER,
     Config,
     Objective,
     identity_of,
@@ -20,7 +19,6 @@ from dngo.config.upgrade import CONFIG_VERSION, upgrade
 __all__ = [
     "COMPLETED",
     "CONFIG_VERSION",
-    "PLACEHOLDER",
     "Config",
     "Objective",
     "identity_of",

@@ -7,7 +7,6 @@ drift apart.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short, shown, threshold_form
+from dngo.config.placeholders import RESERVED
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import (
     AnyParameter,
@@ -36,9 +36,6 @@ COMPLETED = "completed"  # the implicit constraint: the objective ran and report
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 StudyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-# What a command may have in braces: the name of a parameter, or one of those reserved.
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-RESERVED = {"parameters", "outcome", "workdir", "seed", "id", "python"}
 
 
 class Objective(Section):
@@ -47,8 +44,8 @@ class Objective(Section):
     command: str | list[str] | None = Field(
         None,
         description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
-        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}. It is split into words "
-        "and started without a shell; give a list of words where quoting matters.",
+        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}; {{ and }} are braces. It is split "
+        "into words and started without a shell; give a list of words where quoting matters.",
     )
     callable: str | None = Field(
         None,

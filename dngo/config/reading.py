@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
-from dngo.config.model import PLACEHOLDER, RESERVED, Config
+from dngo.config.model import Config
+from dngo.config.placeholders import RESERVED, names, shell_variables, words_of
 from dngo.errors import UserError
 from dngo.storage.files import is_hdf5
 
@@ -100,14 +101,24 @@ def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tup
 
 def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
     command = config.objective.command
-    words = [command] if isinstance(command, str) else command or []
-    for name in PLACEHOLDER.findall(" ".join(words)):
-        if name not in config.space and name not in RESERVED:
-            place = place_of(("objective", "command"), lines, source)
-            known = [*config.space, *sorted(RESERVED)]
+    try:
+        words = words_of(command or [])
+    except ValueError:
+        words = [str(command)]  # what is wrong with the quotes is said where it is started
+    known = [*config.space, *sorted(RESERVED)]
+    place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
+    for word in words:
+        for name in names(word):
+            if name not in known:
+                raise UserError(
+                    f"{place}: {{{name}}} is no parameter"
+                    f"{nearest(name, known) or '; known: ' + ', '.join(known)}; "
+                    f"{{{{{name}}}}} leaves {{{name}}} to the program"
+                )
+        for name in shell_variables(word):
             raise UserError(
-                f"{place}: objective.command: {{{name}}} is no parameter"
-                f"{nearest(name, known) or '; known: ' + ', '.join(known)}"
+                f"{place}: ${{{name}}} would be $ and the value of {name}; write {{{name}}} for the value "
+                f"alone, or ${{{{{name}}}}} for a variable of the shell's"
             )
 
 

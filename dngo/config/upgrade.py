@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dngo.acquisition import settings as acquisition
+from dngo.config.placeholders import doubled
 from dngo.errors import UserError
 from dngo.surrogates import settings as surrogates
 
-CONFIG_VERSION = 2  # of the documents that `Config.resolved` writes
+CONFIG_VERSION = 3  # of the documents that `Config.resolved` writes
 Document = dict[str, Any]
 
 # Keys of earlier versions that have another name or place now, for messages.
@@ -34,8 +35,16 @@ def _by_kind(document: Document) -> Document:
     return found
 
 
+def _with_double_braces(document: Document) -> Document:
+    """From commands in which `{{` were two braces to those in which they are one."""
+    objective = document.get("objective")
+    if not objective or not objective.get("command"):
+        return document
+    return {**document, "objective": {**objective, "command": doubled(objective["command"])}}
+
+
 # From each version to the next.
-STEPS: dict[int, Callable[[Document], Document]] = {1: _by_kind}
+STEPS: dict[int, Callable[[Document], Document]] = {1: _by_kind, 2: _with_double_braces}
 
 
 def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:

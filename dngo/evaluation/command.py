@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dngo.batch import Proposal
-from dngo.config import PLACEHOLDER, Objective
+from dngo.config import Objective
+from dngo.config.placeholders import filled, words_of
 from dngo.errors import UserError
 from dngo.evaluation.obstacles import missing_script, shell_word
 
@@ -97,11 +96,7 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     """
     assert objective.command is not None
     try:
-        words = (
-            shlex.split(objective.command)
-            if isinstance(objective.command, str)
-            else list(objective.command)
-        )
+        words = words_of(objective.command)
     except ValueError as error:
         raise CannotStart(f"objective.command: {error}; give a list of words") from None
     if not words:
@@ -109,11 +104,10 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     if isinstance(objective.command, str) and (unknown := shell_word(words)):
         raise CannotStart(f"objective.command: {unknown}")
 
-    def fill(match: re.Match[str]) -> str:
-        name = match.group(1)
+    def value_of(name: str) -> str:
         if name not in values:
             raise CannotStart(f"objective.command: {{{name}}} is neither a parameter nor known")
         value = values[name]
         return value if isinstance(value, str) else json.dumps(value)
 
-    return [PLACEHOLDER.sub(fill, word) for word in words]
+    return [filled(word, value_of) for word in words]

@@ -7,11 +7,11 @@ know; that the command or the content of its script changed in between is record
 from __future__ import annotations
 
 import hashlib
-import shlex
 from pathlib import Path
 from typing import Any
 
-from dngo.config import PLACEHOLDER, Objective
+from dngo.config import CONFIG_VERSION, Objective, upgrade
+from dngo.config.placeholders import filled, names, words_of
 from dngo.evaluation.obstacles import is_interpreter
 
 MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
@@ -20,6 +20,7 @@ MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
 def fingerprint(objective: Objective) -> dict[str, Any]:
     """The objective as it stands: "command" or "callable", and "files", a SHA-256 digest for each.
 
+    "config": the version of the configuration, which says how the command is read.
     Files are named as the command names them: a study that is moved with its script stays the same.
     Interpreters and programs that are found in PATH are left out, and modules that are installed.
     """
@@ -28,17 +29,19 @@ def fingerprint(objective: Objective) -> dict[str, Any]:
         module = objective.callable.partition(":")[0].replace(".", "/")
         names = [f"{module}.py", f"{module}/__init__.py"]
         return {"callable": objective.callable, "files": _digests(folder, names)}
-    return {"command": objective.command, "files": _digests(folder, _named(objective))}
+    files = _digests(folder, _named(objective))
+    return {"command": objective.command, "files": files, "config": CONFIG_VERSION}
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What of an objective has changed, in words; nothing where nothing is known of before."""
     if not before:
         return []
+    words = [{**each, "command": command_of(each)} for each in (before, now)]
     found = [
-        f"objective.{key} was {before.get(key)!r} and is {now.get(key)!r}"
+        f"objective.{key} was {words[0].get(key)!r} and is {words[1].get(key)!r}"
         for key in ("command", "callable")
-        if before.get(key) != now.get(key)
+        if words[0].get(key) != words[1].get(key)
     ]
     old, new = before.get("files", {}), now.get("files", {})
     return found + [
@@ -46,17 +49,23 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
+def command_of(known: dict[str, Any]) -> str | list[str] | None:
+    """The command of a fingerprint as it is written now, None if there is none."""
+    document = {"objective": {"command": known.get("command")}}
+    version = known.get("config", 2)  # before, a fingerprint did not say
+    return upgrade(document, version, "objective")["objective"]["command"]
+
+
 def _named(objective: Objective) -> list[str]:
     """The words of a command that may be files of the user's own."""
     try:
-        command = objective.command or ""
-        words = shlex.split(command) if isinstance(command, str) else command
+        words = words_of(objective.command or [])
     except ValueError:
         return []
     return [
-        word
+        filled(word, str)
         for i, word in enumerate(words)
-        if not PLACEHOLDER.search(word)
+        if not names(word)
         and not (i == 0 and ("/" not in word or is_interpreter(word)))
         and (i == 0 or not word.startswith("/") or Path(word).suffix)
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from dngo import archive, derive
 from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
 from dngo.batch import write_outcomes
 from dngo.errors import UserError
-from dngo.evaluation.fingerprint import differences, fingerprint
+from dngo.evaluation.fingerprint import command_of, differences, fingerprint
 from dngo.study.batches import keep
 from dngo.study.records import Records
 
@@ -53,20 +54,41 @@ def changes(records: Records) -> list[str]:
 
     Raises UserError if there is anything and `objective.strict` says so.
     """
-    known = records.paths.journal.objective
-    merged = records.merged()
-    for batch in reversed(records.in_flight(merged)):
-        known = known or batch.environment.get("objective") or {}
-    if not known and merged:
-        attributes = archive.iteration_attributes(records.archive, merged - 1)
-        known = json.loads(attributes["merged"]).get("objective") or {}
-    found = differences(known, fingerprint(records.config.objective))
+    known, now = _known(records), fingerprint(records.config.objective)
+    meant = command_of(known)
+    if meant != known.get("command") == now.get("command"):
+        raise UserError(
+            "objective.command: {{ and }} stand for one brace each now, and stood for two when this study "
+            f"was begun; to go on with the same command write {meant!r}"
+        )
+    found = differences(known, now)
     if found and records.config.objective.strict:
         raise UserError(
             f"objective.strict: the objective is not what was evaluated before: {'; '.join(found)}. "
             "Put it back, or set objective.strict: false to go on with evaluations of both"
         )
     return found
+
+
+def _known(records: Records) -> dict[str, Any]:
+    """What the last run, or else the last batch, has recorded of the objective; empty without one."""
+    known = records.paths.journal.objective
+    merged = records.merged()
+    for batch in reversed(records.in_flight(merged)):
+        known = known or batch.environment.get("objective") or _of(batch.config, batch.versions)
+    if not known and merged:
+        made = archive.iteration_attributes(records.archive, merged - 1)
+        known = json.loads(made["merged"]).get("objective") or {}
+        known = known or _of(json.loads(made["config"]), json.loads(made.get("versions", "{}")))
+    return known
+
+
+def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
+    """What a configuration says of the objective, where release 0.1.0 has recorded nothing else."""
+    objective = config["objective"]
+    return {name: objective.get(name) for name in ("command", "callable")} | {
+        "config": versions.get("config", 1)
+    }
 
 
 def copy_transfer(records: Records) -> Path | None:

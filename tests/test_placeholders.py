@@ -1,0 +1,166 @@
+"""Braces in a command: what stands for a value, what for itself, and what it was before."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+from fuzzing.archive import rechain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mine import Mine, ends
+
+from dngo.batch import Proposal
+from dngo.config import Objective, load
+from dngo.config.placeholders import doubled, filled
+from dngo.config.upgrade import upgrade
+from dngo.errors import UserError
+from dngo.evaluation.command import Places, call_of
+from dngo.evaluation.fingerprint import fingerprint
+
+VALUES = {"x": "0.5", "y": "7"}
+# Texts of braces, names and what else stands in commands.
+TEXTS = st.lists(st.sampled_from(["{", "}", "{{", "}}", "{x}", "{y}", "x", "$", ":", " "])).map(
+    "".join
+)
+
+
+def value(name: str) -> str:
+    return VALUES.get(name, "another")
+
+
+def before(word: str) -> str:
+    """What release 0.1.0 started."""
+    return re.sub(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", lambda match: value(match[1]), word)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(TEXTS)
+def test_a_text_that_python_formats_is_what_python_makes_of_it(text: str) -> None:
+    try:
+        wanted = text.format(**VALUES)
+    except (ValueError, KeyError, IndexError):
+        return  # single braces: see below
+    if re.search(r"\{[xy][^}]", text.replace("{{", "")):
+        return  # a format, as {x:3}, which is none here
+    assert filled(text, VALUES.__getitem__) == wanted
+
+
+@settings(max_examples=2000, deadline=None)
+@given(TEXTS)
+def test_an_old_command_is_brought_up_and_starts_the_same_words(text: str) -> None:
+    assert filled(doubled([text])[0], value) == before(text)
+    assert upgrade({"objective": {"command": [text]}}, 2, "")["objective"]["command"] == doubled(
+        [text]
+    )
+    if "{{" not in text and "}}" not in re.sub(r"\{x+\}|\{y\}", "", text):
+        assert doubled([text]) == [text]
+
+
+@pytest.mark.parametrize(
+    ("word", "started"),
+    [
+        ("{{x}}", "{x}"),
+        ("${{x}}", "${x}"),
+        ("{{print}}", "{print}"),
+        ("{{print $1}}", "{print $1}"),
+        ('{{"a": {{"b": {x}}}}}', '{"a": {"b": 0.5}}'),
+        ("{{{x}}}", "{0.5}"),
+        # Single braces stand for themselves, as they ever did.
+        ("{print $1}", "{print $1}"),
+        ('{"a": {"b": {x}}}', '{"a": {"b": 0.5}}'),
+        ('{"a": {"b": 1}}', '{"a": {"b": 1}}'),
+        ("{{x}: 1}", "{0.5: 1}"),
+        ("{{x}, {y}}", "{0.5, 7}"),
+        ("${HOME:-{x}}", "${HOME:-0.5}"),
+    ],
+)
+def test_braces(word: str, started: str) -> None:
+    assert filled(word, VALUES.__getitem__) == started
+
+
+def test_a_program_is_given_the_braces(tmp_path: Path) -> None:
+    echo = "import sys; print(sys.argv[1:])"
+    words = [sys.executable, "-c", echo, "{{x}}", "${{x}}", "{x}", "{print $1}"]
+    objective = Objective(command=words, working_directory=str(tmp_path))
+    point = Proposal(iteration=0, slot=0, parameters={"x": 0.5}, source="check")
+    call = call_of(objective, point, Places(tmp_path), ["x"], 0)
+    assert call.words[3:] == ["{x}", "${x}", "0.5", "{print $1}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ('sh -c \'echo "${x}"\'', "${x} would be $ and the value of x; write {x} for the value alone, or "
+            "${{x}} for a variable of the shell's"),
+        ("awk {print}", "{print} is no parameter; known: x, id, outcome, parameters, python, seed, workdir; "
+            "{{print}} leaves {print} to the program"),
+    ],
+)  # fmt: skip
+def test_braces_that_may_be_meant_otherwise_are_refused(
+    tmp_path: Path, command: str, said: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    document = {
+        "study": "a",
+        "objective": {"command": command},
+        "space": {"x": {"type": "boolean"}},
+    }
+    path.write_text(json.dumps(document))
+    with pytest.raises(UserError) as error:
+        load([path])
+    assert str(error.value) == f"{path}:1: objective.command: {said}"
+
+
+OLD = '{command: ["{python}", objective.py, "{{x}}"]}'
+NOW = '{command: ["{python}", objective.py, "{{{x}}}"]}'
+
+
+@pytest.mark.parametrize("released", ["0.1.0", "later", "in flight"])
+def test_a_study_that_was_begun_before_does_not_change_its_meaning(
+    mine: Mine, capsys: pytest.CaptureFixture[str], released: str
+) -> None:
+    """Its command meant "{0.5}": it is refused until that is what it says."""
+    mine.write(OLD)
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    batch = study.pending(0) / "proposals.json"
+    if released == "in flight":
+        as_it_was = json.loads(batch.read_text())
+        del as_it_was["environment"]["objective"]["config"]
+        batch.write_text(json.dumps(as_it_was))
+    else:
+        ends(study)
+        study.merge(0, study.folder / "receipt.json")
+        with h5py.File(study.archive, "r+") as file:
+            made = file["iterations/0"].attrs
+            merged = json.loads(made["merged"])
+            if released == "0.1.0":
+                del merged["objective"]
+                made["versions"] = json.dumps({"config": 1})
+            else:
+                del merged["objective"]["config"]
+            made["merged"] = json.dumps(merged)
+            rechain(file)
+    study.journal.path.unlink()
+    assert mine.dngo("check") == 1
+    said = capsys.readouterr().err
+    assert "to go on with the same command write ['{python}', 'objective.py', '{{{x}}}']" in said
+    with pytest.raises(UserError, match="stood for two when this study was begun"):
+        mine.study.begin()
+    mine.write(NOW)
+    assert mine.study.begin() == "", "the same command: nothing has changed"
+    assert mine.study.changes() == []
+    mine.write(OLD)
+    assert "'{{x}}'" in mine.study.begin(), "another one, on purpose"
+
+
+def test_a_file_whose_name_has_braces_is_known(tmp_path: Path) -> None:
+    (tmp_path / "{a}.py").write_text("print(1)")
+    objective = Objective(command="python {{a}}.py", working_directory=str(tmp_path))
+    assert list(fingerprint(objective)["files"]) == ["{a}.py"]

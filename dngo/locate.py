@@ -16,7 +16,7 @@ from typing import Any
 from dngo import archive
 from dngo.config import load
 from dngo.errors import UserError
-from dngo.storage.files import is_hdf5
+from dngo.storage.files import at_home, is_hdf5
 from dngo.study import Study
 
 
@@ -76,7 +76,7 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
     results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
     where a folder holds neither.
     """
-    path = Path(place)
+    path = Path(at_home(str(place)))
     if path.is_dir():
         found = (path / name for name in ("archive.h5", "config.yaml"))
         file = next((file for file in found if file.is_file()), None)

@@ -19,7 +19,7 @@ from dngo.archive.reading import read_header, read_space, read_table, reading
 from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.space import Space
-from dngo.storage.files import replacing
+from dngo.storage.files import at_home, replacing
 from dngo.storage.hdf5 import our_own
 
 MOST_ROWS = 1_000_000
@@ -66,7 +66,7 @@ def read(
     """
     there = (beside / path for path in paths)
     return [
-        _read(t if t.exists() else Path(p), p, space, sorted(numbers))
+        _read(t if t.exists() else Path(at_home(p)), p, space, sorted(numbers))
         for t, p in zip(there, paths, strict=True)
     ]
 

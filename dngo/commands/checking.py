@@ -62,6 +62,8 @@ def _check(arguments: argparse.Namespace) -> int:
 def _looked_at(study: Study) -> list[str]:
     """What a study is, how it stands and what it starts, in lines; raises UserError."""
     from dngo.check import resolve, standing
+    from dngo.config.placeholders import words_of
+    from dngo.evaluation.obstacles import for_a_shell
 
     config = study.config
     space = config.search_space
@@ -78,7 +80,11 @@ def _looked_at(study: Study) -> list[str]:
     lines += _time_is_short(config)
     lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
     lines += [line for line in [standing(study)] if line]
-    return [*lines, f"Objective: {resolve(config)}"]
+    lines.append(f"Objective: {resolve(config)}")
+    command = config.objective.command
+    if command and (word := for_a_shell(words_of(command))):
+        lines.append(f"Warning: objective.command: {word}")
+    return lines
 
 
 def _learns_from(study: Study) -> Sequence[Earlier]:

@@ -8,6 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from dngo.storage.files import at_home
+
+# Arguments that are paths, in all commands.
+PATHS = {"config", "results", "study", "studies", "old", "file", "output", "html"}
 # What argparse says, and what is said instead; each begins with the option or argument it is about.
 SAID = {
     r"argument (?P<name>.+?): invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)": (
@@ -36,6 +40,10 @@ class Parser(argparse.ArgumentParser):
     def parse(self, words: Sequence[str], known: argparse.Namespace) -> argparse.Namespace:
         """The arguments; ends the process with status 2 and one line where they mean nothing."""
         found, rest = self.parse_known_args(words, known)
+        for name in PATHS & vars(found).keys():  # bash leaves the ~ of --output=~/o.csv as it is
+            given = getattr(found, name)
+            home = [at_home(str(each)) for each in given] if isinstance(given, list) else given
+            setattr(found, name, at_home(home) if isinstance(home, str) else home)
         if rest:
             command = self.commands.get(found.command or "", self)
             command.error(command.unknown(rest[0]))

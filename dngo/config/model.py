@@ -205,7 +205,8 @@ class Config(Section):
     results: str = Field(
         "results",
         min_length=1,
-        description="Folder that holds the studies, relative to the configuration's folder.",
+        description="Folder that holds the studies, relative to the configuration's folder. In all "
+        "paths `~` is the home folder, and no variable is known.",
     )
     objective: Objective
     space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import Config
+from dngo.config.paths import from_folder
 from dngo.config.placeholders import RESERVED, names, shell_variables, words_of
 from dngo.errors import UserError
 from dngo.storage.files import is_hdf5
@@ -61,12 +62,8 @@ def load(
     if config.acquisition.missing_package:
         place = place_of(("acquisition",), lines, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
-    # The objective starts in its configuration's folder, wherever Snakemake was started.
     folder = Path(paths[0]).parent if paths else Path()
-    directory = folder / (config.objective.working_directory or "")
-    objective = config.objective.model_copy(update={"working_directory": str(directory)})
-    results = config.results if "results" in (overrides or {}) else str(folder / config.results)
-    return config.model_copy(update={"objective": objective, "results": results})
+    return from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
 
 
 def validate(data: Any, *, lines: Lines | None = None, source: str = "configuration") -> Config:

@@ -13,7 +13,8 @@ from dngo.batch import Proposal
 from dngo.config import Objective
 from dngo.config.placeholders import filled, words_of
 from dngo.errors import UserError
-from dngo.evaluation.obstacles import missing_script, shell_word
+from dngo.evaluation.obstacles import missing_script, script_of, shell_word
+from dngo.storage.files import at_home
 
 
 class CannotStart(UserError):
@@ -97,6 +98,9 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     assert objective.command is not None
     try:
         words = words_of(objective.command)
+        script = script_of(words) if words else ""
+        folder = Path(objective.working_directory or ".")
+        words = [at_home(w, folder) if i == 0 or w == script else w for i, w in enumerate(words)]
     except ValueError as error:
         raise CannotStart(f"objective.command: {error}; give a list of words") from None
     if not words:

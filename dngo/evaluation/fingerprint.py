@@ -13,6 +13,7 @@ from typing import Any
 from dngo.config import CONFIG_VERSION, Objective, upgrade
 from dngo.config.placeholders import filled, names, words_of
 from dngo.evaluation.obstacles import is_interpreter
+from dngo.storage.files import at_home
 
 MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
 
@@ -75,7 +76,7 @@ def _digests(folder: Path, names: list[str]) -> dict[str, str]:
     found = {}
     for name in names:
         try:
-            path = folder / name
+            path = folder / at_home(name, folder)
             if not path.is_file():
                 continue
             size = path.stat().st_size

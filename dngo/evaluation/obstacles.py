@@ -16,6 +16,7 @@ _OPERATOR = re.compile(r"&&|\|\|?|;|&|[0-9&]?>>?(&[0-9]|[^=].*)?|<|<<<?")
 _BUILTINS = {".", "alias", "cd", "export", "module", "set", "source", "ulimit"}
 _INTERPRETER = re.compile(r"python[0-9.]*|bash|sh|dash|zsh|Rscript|julia|perl|ruby|node")
 _SCRIPTS = {".py", ".sh", ".bash", ".R", ".r", ".jl", ".pl", ".rb", ".js"}
+_VALUE = re.compile(r"(^|=)(~(/\S*)?|\$([A-Za-z_]\w*|\{\w+\})(/\S*)?)$")
 _WHERE = "; paths count from objective.working_directory, or else from the configuration's folder"
 
 
@@ -99,8 +100,22 @@ def _advice(program: str, folder: Path) -> str:
     )
 
 
+def for_a_shell(words: list[str]) -> str:
+    """Which argument of a program only a shell would put a value in place of; "" if none is seen.
+
+    No error, for the program itself may do it.
+    """
+    is_shell = is_interpreter(words[0]) and any(re.fullmatch("-[a-z]*c", word) for word in words)
+    found = next((word for word in words[1:] if _VALUE.search(word)), "")
+    return (
+        f"{found!r} is given to the program as it is{_unexpanded(found)}"
+        if found and not is_shell
+        else ""
+    )
+
+
 def _unexpanded(word: str) -> str:
-    found = re.search(r"^~|\$", word)
+    found = re.search(r"(^|(?<==))~|\$", word)
     return f"; no shell puts a value in place of {found[0]!r}: write it out" if found else ""
 
 

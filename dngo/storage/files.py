@@ -16,6 +16,16 @@ PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
+def at_home(path: str, beside: Path = Path()) -> str:
+    """A path with a home folder in place of `~` or `~user`, unless something of that very name is there.
+
+    beside: the folder that it is relative to.
+    """
+    if not path.startswith("~") or (beside / path).exists():
+        return path
+    return os.path.expanduser(path)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -31,7 +31,7 @@ def command(config: Path, results: str | None, given: Sequence[str]) -> list[str
         words += ["--directory", os.path.abspath(study.beside)]
     words += _with_profiles(given, config.parent)
     if results:
-        place = f"results={os.path.abspath(results)}"
+        place = f"results={os.path.abspath(study.config.results)}"
         at = words.index("--config") + 1 if "--config" in words else len(words)
         words[at:at] = [place] if "--config" in words else ["--config", place]
     return words

@@ -1,0 +1,64 @@
+"""The paths that a configuration names: relative to its folder, with the home folder in place of `~`.
+
+What stands in `$` is refused: configuration files of Snakemake have no variables, either, and a study
+whose place depends on the environment is not found again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dngo.config.messages import Lines, place_of, short
+from dngo.config.model import Config
+from dngo.errors import UserError
+from dngo.storage.files import at_home
+
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\{\w+\})")
+
+
+def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, typed: bool) -> Config:
+    """The configuration of a file in this folder with its paths as the current folder has them.
+
+    typed: whether `results` comes from a command line: it is relative to the current folder then.
+    Raises UserError for a path that cannot be meant.
+    """
+
+    def path(key: tuple[str, ...], written: str, beside: Path) -> str:
+        place = f"{place_of(key, lines, source)}: {'.'.join(key)}"
+        return str(beside / usable(written, beside, place))
+
+    objective = config.objective
+    # The objective starts in its configuration's folder, wherever Snakemake was started.
+    directory = path(("objective", "working_directory"), objective.working_directory or "", folder)
+    for i, written in enumerate(config.transfer):
+        path(
+            ("transfer", str(i)), written, folder
+        )  # as it is written, it is a part of what a study is
+    return config.model_copy(
+        update={
+            "objective": objective.model_copy(update={"working_directory": directory}),
+            "results": path(("results",), config.results, Path() if typed else folder),
+        }
+    )
+
+
+def usable(written: str, beside: Path, place: str) -> str:
+    """A path with the home folder in place of `~`; raises UserError for a variable, or a stranger's home.
+
+    What is there under the very name that is written is meant: release 0.1.0 made such folders.
+    """
+    if (beside / written).exists() or Path(written).exists():
+        return written
+    if found := _VARIABLE.search(written):
+        right = "~" if found[0] in ("$HOME", "${HOME}") else f"what {found[0]} stands for"
+        raise UserError(
+            f"{place}: {short(written)}: nothing puts a value in place of {found[0]}; write {right}"
+        )
+    path = at_home(written)
+    if path.startswith("~"):
+        user = path.partition("/")[0]
+        raise UserError(
+            f"{place}: {short(written)}: there is no user {user[1:]!r}; a folder is ./{user}"
+        )
+    return path

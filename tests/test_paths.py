@@ -1,0 +1,167 @@
+"""Paths that a configuration or a command line names: `~` is the home folder, `$` is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from mine import GOOD, Mine, ends
+from toy import ROOT
+
+from dngo.archive import read_table
+from dngo.cli import main
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.evaluation.fingerprint import fingerprint
+from dngo.locate import find_study
+from dngo.workflow.start import command
+
+ARCHIVE = ROOT / "tests/data/archives/v1-random.h5"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder, beside the folder in which everything else is."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return folder
+
+
+def write(**changes: object) -> Path:
+    document = {
+        "study": "a",
+        "objective": {"command": "true"},
+        "space": {"x": {"type": "float", "low": 0, "high": 1}},
+        **changes,
+    }
+    Path("config.yaml").write_text(json.dumps(document))
+    return Path("config.yaml")
+
+
+def test_results_lie_in_the_home_folder(home: Path) -> None:
+    path = write(results="~/studies")
+    assert load([path]).results == str(home / "studies")
+    assert find_study([path]).folder == home / "studies" / "a"
+    # From a command line, where bash leaves it as it is after an equals sign.
+    path = write()
+    assert load([path], {"results": "~/others"}).results == str(home / "others")
+    words = command(path, "~/others", [])
+    assert f"results={home / 'others'}" in words
+
+
+def test_the_objective_starts_in_the_home_folder(home: Path) -> None:
+    objective = {"command": "true", "working_directory": "~/work"}
+    assert load([write(objective=objective)]).objective.working_directory == str(home / "work")
+
+
+@pytest.mark.parametrize("key", ["results", "working_directory", "transfer"])
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("$HOME/x", "$HOME/x: nothing puts a value in place of $HOME; write ~"),
+        (
+            "/data/${SCRATCH}/x",
+            "/data/${SCRATCH}/x: nothing puts a value in place of ${SCRATCH}; write what ${SCRATCH} "
+            "stands for",
+        ),
+        ("~nobody_of_this_name/x", "~nobody_of_this_name/x: there is no user 'nobody_of_this_name'; a "
+            "folder is ./~nobody_of_this_name"),
+    ],
+)  # fmt: skip
+def test_what_nothing_is_put_in_place_of_is_refused(
+    home: Path, key: str, written: str, said: str
+) -> None:
+    if key == "transfer":
+        path, place = write(transfer=[written]), "transfer.0"
+    elif key == "results":
+        path, place = write(results=written), key
+    else:
+        path = write(objective={"command": "true", key: written})
+        place = f"objective.{key}"
+    with pytest.raises(UserError) as error:
+        load([path])
+    assert str(error.value) == f"config.yaml:1: {place}: {said}"
+    assert sorted(os.listdir()) == ["config.yaml"]
+
+
+def test_what_such_a_folder_holds_is_not_lost(home: Path) -> None:
+    """Release 0.1.0 made folders that are called `~` and `$HOME`: their studies go on there."""
+    for written in ("~/x", "$HOME/x"):
+        (Path(written) / "a").mkdir(parents=True)
+        assert load([write(results=written)]).results == written
+    assert load([write(results="./~/y")]).results == "~/y"
+
+
+def test_earlier_studies_are_found_in_the_home_folder(home: Path, capsys) -> None:
+    shutil.copy(ARCHIVE, home / "old.h5")
+    space = {
+        "x": {"type": "float", "low": 0, "high": 1},
+        "n": {"type": "int", "low": 1, "high": 100},
+    }
+    path = write(transfer=["~/old.h5"], space=space)
+    assert load([path]).transfer == ["~/old.h5"], "a part of what the study is, on any machine"
+    assert main(["check", str(path)]) == 0
+    assert "(~/old.h5)" in capsys.readouterr().out
+
+
+def test_a_program_and_a_script_are_found_in_the_home_folder(home: Path, capsys) -> None:
+    program = home / "run"
+    program.write_text("#!/bin/sh\necho 1\n")
+    program.chmod(0o755)
+    (home / "f.py").write_text("print(1)\n")
+    for words in ("~/run {x}", f"{sys.executable} ~/f.py"):
+        config = load([write(objective={"command": words})])
+        assert main(["check", "--run", "config.yaml"]) == 0
+        assert "status       ok" in capsys.readouterr().out
+        name = next(word for word in words.split() if word.startswith("~"))
+        assert list(fingerprint(config.objective)["files"]) == [name]
+
+
+def test_other_words_are_the_programs_own_and_check_says_so(home: Path, capsys) -> None:
+    said = {
+        "echo ~/data.csv": "'~/data.csv' is given to the program as it is; no shell puts a value in place of '~'",
+        "echo --data=$HOME/d.csv": "'--data=$HOME/d.csv' is given to the program as it is; no shell puts",
+        "sh -c 'echo $HOME'": "",
+        "echo {x}": "",
+    }
+    for words, warning in said.items():
+        assert main(["check", str(write(objective={"command": words}))]) == 0
+        output = capsys.readouterr().out
+        assert ("Warning" in output) == bool(warning)
+        assert warning in output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", str(ARCHIVE), "--format", "csv", "--output=~/made"],
+        ["export", "~/old.h5", "--format", "ro-crate", "--output=~/made"],
+        ["init", "~/made", "--yes"],
+        ["compare", "~/old.h5", str(ARCHIVE), "--html=~/made"],
+    ],
+)
+def test_no_command_makes_a_folder_called_so(home: Path, words: list[str]) -> None:
+    shutil.copy(ARCHIVE, home / "old.h5")
+    assert main(words) == 0
+    assert (home / "made").exists()
+    assert os.listdir() == []
+
+
+def test_a_study_in_the_home_folder_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Mine(home.parent / "here")
+    mine.options["more"] = "results: ~/studies"
+    mine.write(**{"objective.py": GOOD})
+    study = find_study([mine.folder / "my.yaml"])
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    assert len(read_table(home / "studies/mine/archive.h5")) == 8
+    assert not (mine.folder / "~").exists()

@@ -7,8 +7,14 @@ VENV := .venv
 # What studies and the examples need, and what else there is: tests, documentation, other formats.
 READY := $(VENV)/ready
 WHOLE := $(VENV)/whole
-INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-  --constraint constraints.txt --editable
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps
+# A section of constraints.txt, and nothing else: each file must have one of the digests there.
+SECTION = sed -n '/^\# $(1):/,/^$$/p' constraints.txt > $(VENV)/$(1).txt
+LOCKED = $(INSTALL) --require-hashes --no-build-isolation --use-pep517 --requirement $(VENV)/$(1).txt
+# A PyTorch of this machine (pip's find-links) goes before that of the index, which may need CUDA.
+TORCH = sed -n '/^torch==/,/[^\\]$$/p' constraints.txt > $(VENV)/torch.txt
+NEEDS_CUDA := $(VENV)/bin/python -c 'import importlib.metadata as m, sys; \
+  sys.exit(not any("nvidia-" in needed for needed in m.requires("torch") or ()))'
 # What pip would do on one core. Some packages hold files that do not compile, and need not.
 COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib || true
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
@@ -56,19 +62,21 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 	  || { echo 'Python has no venv module; on Debian: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) '.[slurm,examples]'
+	$(call SECTION,build) && $(call LOCKED,build)
+	$(TORCH) && { $(call LOCKED,torch) --no-index 2>/dev/null || true; }
+	$(call SECTION,studies) && $(call LOCKED,studies)
+	if $(NEEDS_CUDA); then $(call SECTION,cuda) && $(call LOCKED,cuda); fi
+	$(INSTALL) --no-build-isolation --editable .
 	$(COMPILE)
 	touch $@
 
 $(WHOLE): $(READY)
-	$(INSTALL) '.[slurm,examples,benchmarks,exchange,docs,release,test]'
+	$(call SECTION,tests) && $(call LOCKED,tests)
 	$(COMPILE)
 	touch $@
 
-lock: $(WHOLE)
-	{ sed -n 1p constraints.txt; $(VENV)/bin/python -m pip freeze --exclude-editable \
-	  | sed 's/+cpu$$//'; } > constraints.new
-	mv constraints.new constraints.txt
+lock:
+	$(PYTHON) tests/lock.py
 
 clean:
 	rm -rf $(VENV) .snakemake

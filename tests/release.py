@@ -9,6 +9,7 @@ packages that it asks for, in the versions of constraints.txt, and pytest; the t
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -51,15 +52,11 @@ def main() -> None:
         place = Path(name)
         venv.create(place / "venv", with_pip=True)
         python = place / "venv" / "bin" / "python"
-        install = (
-            python,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--constraint",
-            ROOT / "constraints.txt",
-        )
+        pins = re.findall(r"^[\w.-]+==[^\s;]+", (ROOT / "constraints.txt").read_text(), re.M)
+        (place / "pins.txt").write_text(
+            "\n".join(pins)
+        )  # with digests, pip would want the wheel's, too
+        install = (python, "-m", "pip", "install", "--quiet", "--constraint", "pins.txt")
         run(*install, wheel, *NEEDED, cwd=place)
         dngo = python.with_name("dngo")
         assert run(dngo, "--version", cwd=place).strip() == f"dngo {__version__}"

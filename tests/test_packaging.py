@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.utils import canonicalize_name
 
 import dngo
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "constraints.txt"
 CONDA_NAMES = {"pytorch": "torch"}
 ENVIRONMENTS = sorted(ROOT.glob("envs/*.yaml"))
 
 
 def constraints() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    return dict(line.lower().replace("_", "-").split("==") for line in lines if "==" in line)
+    found = re.findall(r"^([\w.-]+)==([^\s;]+)", LOCK.read_text(), re.M)
+    return {canonicalize_name(name): version for name, version in found}
 
 
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     words = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
-    return {re.split(r"[<>=\[ ]", word)[0].lower() for word in words}
+    return {canonicalize_name(re.split(r"[<>=\[ ]", word)[0]) for word in words}
 
 
 def test_every_dependency_is_pinned_and_installed() -> None:
@@ -56,6 +62,81 @@ def test_what_is_pinned_runs_on_the_oldest_python_that_is_promised() -> None:
     assert not refused
 
 
+def section(name: str) -> dict[str, list[str]]:
+    """The packages of a part of constraints.txt, each with its digests."""
+    found = re.search(rf"^# {name}: .*\n((?:.+\n)+)", LOCK.read_text(), re.M)
+    assert found, name
+    blocks = [b for b in re.split(r"\n(?=\S)", found[1]) if b]
+    return {b.partition("==")[0]: re.findall(r"--hash=sha256:([0-9a-f]{64})\b", b) for b in blocks}
+
+
+def test_every_package_has_digests_and_stands_once() -> None:
+    parts = [section(name) for name in ("build", "studies", "tests", "cuda")]
+    assert all(digests for part in parts for digests in part.values())
+    assert sum(map(len, parts)) == len(constraints()) > 150
+
+
+def test_what_a_section_needs_stands_there_or_before() -> None:
+    """Nothing is resolved at set-up; so what is listed must be all that is needed."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import Requirement
+
+    there: set[str] = set(section("cuda"))  # where PyTorch asks for it
+    for name in ("build", "studies", "tests"):
+        there |= set(section(name))
+        for package in section(name):
+            try:
+                words = requires(package) or []
+            except PackageNotFoundError:  # of another system
+                continue
+            for needed in map(Requirement, words):
+                if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                    assert canonicalize_name(needed.name) in there, f"{package}: {needed}"
+
+
+@pytest.mark.parametrize("digest", ["right", "wrong", "none"])
+def test_set_up_takes_a_file_with_the_listed_digest_alone(tmp_path: Path, digest: str) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    wheel = wheels / "probe-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("probe.py", "")
+        file.writestr(
+            "probe-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n"
+        )
+        file.writestr(
+            "probe-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        file.writestr("probe-1.0.dist-info/RECORD", "")
+    found = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    wanted = {"right": found, "wrong": found[::-1], "none": ""}[digest]
+    line = "probe==1.0" + (f" \\\n    --hash=sha256:{wanted}" if wanted else "")
+    (tmp_path / "constraints.txt").write_text(f"# build: what builds\n{line}\n")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(
+        ["make", ".venv/ready", f"PYTHON={sys.executable}"],
+        cwd=tmp_path,
+        env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0 and not (tmp_path / ".venv/ready").exists()
+    installed = list(tmp_path.glob(".venv/lib/*/site-packages/probe.py"))
+    assert bool(installed) == (digest == "right")
+    said = {"right": "hatchling", "wrong": "DO NOT MATCH THE HASHES", "none": "--require-hashes"}
+    assert said[digest] in done.stderr, done.stderr
+
+
+def test_packages_that_are_installed_fit_together() -> None:
+    words = [sys.executable, "-m", "pip", "check"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda p: p.name)
 def test_conda_environments_have_the_pinned_versions(path: Path) -> None:
     environment = yaml.safe_load(path.read_text())
@@ -64,7 +145,7 @@ def test_conda_environments_have_the_pinned_versions(path: Path) -> None:
         name, _, version = word.partition("=")
         if name == "python":
             continue
-        name = CONDA_NAMES.get(name, name)
+        name = canonicalize_name(CONDA_NAMES.get(name, name))
         assert name in declared(), f"{name} is not in pyproject.toml"
         assert version == pinned[name], f"{path.name}: {name} should be {pinned[name]}"
 
@@ -87,7 +168,8 @@ def test_every_environment_is_some_rules() -> None:
 )
 def test_conda_environments_have_what_their_stage_imports(environment: str, modules: str) -> None:
     words = yaml.safe_load((ROOT / "envs" / environment).read_text())["dependencies"]
-    there = {CONDA_NAMES.get(w.split("=")[0], w.split("=")[0]) for w in words}
+    names = [w.split("=")[0] for w in words]
+    there = {canonicalize_name(CONDA_NAMES.get(name, name)) for name in names}
     code = (
         f"import sys\nimport {modules}\nprint(' '.join({{m.split('.')[0] for m in sys.modules}}))"
     )
@@ -95,7 +177,7 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     names = {n.lower() for n in loaded.stdout.split()}
-    modules_of = {"pyyaml": "yaml", "ruamel.yaml": "ruamel", "scikit-learn": "sklearn"}
+    modules_of = {"pyyaml": "yaml", "ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
     needed = {d for d in declared() if modules_of.get(d, d.replace("-", "_")) in names}
     assert needed <= there
 

@@ -17,7 +17,7 @@ from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.regression import _LeftOut, folds
-from dngo.surrogates.settings import ClassifierSettings
+from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.surrogates.training import train_networks
 
@@ -245,3 +245,48 @@ def test_classifier_takes_a_single_dissenter():
     p = found.probability(x)
     assert np.all((p > 0) & (p < 1))
     assert p[0] < np.quantile(p, 0.25)
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive_basis"])
+def test_one_network_learns_and_is_calibrated_by_what_it_leaves_out(kind: str):
+    alone = {"gp_limit": 0, "inducing": 0} if kind == "auto" else {}
+    settings = SurrogateSettings(
+        kind=kind, warp=False, networks={"ensemble": 1, "steps": 600, "epochs": 0}, **alone
+    )
+    rng = np.random.default_rng(0)
+    x, new = rng.random((150, 3)), rng.random((500, 3))
+
+    def truth(x: np.ndarray) -> np.ndarray:
+        return np.sin(9 * x[:, 0]) * np.cos(7 * x[:, 1]) + x[:, 2]
+
+    model = fit_model(TrainingData(x, truth(x)), settings, rng=np.random.default_rng(1))
+    mean, _ = model.predict(new)
+    # Random features on the same stream miss by 0.6 of the deviation.
+    assert np.sqrt(np.mean((mean - truth(new)) ** 2)) < 0.35 * truth(new).std()
+    _, below = model.log_density(new, truth(new))
+    assert 0.85 < np.mean((below > 0.025) & (below < 0.975)) < 0.999
+
+
+def test_one_network_beside_a_process_is_judged_by_rows_that_neither_has_seen():
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    y = np.sin(6 * x[:, 0]) + x[:, 1]
+    settings = SurrogateSettings(warp=False, networks={"ensemble": 1, "steps": 300, "epochs": 0})
+    found = fit_model(TrainingData(x, y), settings, rng=np.random.default_rng(1)).summary()
+    # From no rows a process predicts a normal of unit deviation: a density of -1.4.
+    assert found["gp_out_of_fold_log_density"] > 0.5
+    assert found["basis_out_of_fold_log_density"] > -0.5
+
+
+def test_one_network_learns_where_a_constraint_holds():
+    settings = ClassifierSettings(networks={"ensemble": 1, "steps": 600, "epochs": 0})
+    rng = np.random.default_rng(0)
+    x, new = rng.random((150, 2)), rng.random((500, 2))
+
+    def truth(x: np.ndarray) -> np.ndarray:
+        return (np.sin(7 * x[:, 0]) > 2 * x[:, 1] - 1).astype(float)
+
+    found = fit_classifier(x, truth(x), settings, rng=np.random.default_rng(1))
+    p = found.probability(new)
+    assert np.mean(np.where(truth(new) == 1, p, 1 - p)) > 0.9
+    assert found.log_density > -0.25

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.surrogates.classifier import HEADS, RULES, Classifier
+from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.settings import ClassifierSettings
 from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress, Rows
@@ -30,7 +31,7 @@ def fit_classifier(
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
     folding, training_rng = rng.spawn(2)
-    fold = _stratified_folds(labels, settings.networks.ensemble, folding)
+    fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
@@ -60,7 +61,7 @@ def fit_classifier(
                 p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
                 scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
         precision = RULES.precisions[int(np.argmax(scores))]
-        score = float(scores.max() / len(labels))
+        score = float(scores.max() / np.sum(fold < len(networks)))
     members = tuple(
         (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
         for network, phi in zip(networks, features, strict=True)
@@ -74,10 +75,10 @@ def _prior(precision: float, size: int) -> Array:
     return vector
 
 
-def _stratified_folds(labels: Array, networks: int, rng: np.random.Generator) -> Rows:
+def _stratified_folds(labels: Array, number: int, rng: np.random.Generator) -> Rows:
     """Folds that share out the rows of each class evenly: (n,)."""
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     fold = np.empty(len(labels), dtype=np.intp)
-    fold[order] = np.arange(len(labels)) % networks
+    fold[order] = np.arange(len(labels)) % number
     return fold

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem, Trial
-from dngo.surrogates.regression import fit_regression, folds
+from dngo.surrogates.regression import fit_regression, folds, number_of_folds
 from dngo.surrogates.settings import Auto, ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
@@ -46,7 +46,7 @@ def fit_mixture(
     """
     streams = rng.spawn(4)
     n, ensemble = len(problem.x), settings.networks.ensemble
-    judged, few = n >= 2 * ensemble, n <= settings.gp_limit
+    judged, few = n >= 2 * number_of_folds(ensemble), n <= settings.gp_limit
     exact = ExactProcess(
         kernel=settings.kernel,
         ard=settings.ard,

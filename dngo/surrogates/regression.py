@@ -2,9 +2,10 @@
 
 Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near
 zero: the evidence (8) then chooses a noise near zero, and the model is certain of what it has
-not seen. So network k leaves out fold k, and the hyperparameters are sampled from the predictive
-likelihood of what each network has left out. The paper's recipe, one network and the evidence of its
-own training data, is in `dngo.papers.in_sample`.
+not seen. So network k leaves out fold k (one network alone a fold of several), and the
+hyperparameters are sampled from the predictive likelihood of what each network has left out.
+The paper's recipe, one network and the evidence of its own training data, is in
+`dngo.papers.in_sample`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class RegressionRules:
     # The out-of-fold likelihood is a sum over observations; this many random ones determine three
     # numbers, and keep the cost of the sampler from growing with the data.
     most_left_out: int = 1000
+    folds_alone: int = 5  # of which one network by itself leaves out the first
     # Points half-way between neighbours at which the networks' agreement is judged, and the least
     # factor that it may put on their variances.
     midpoints: int = 256
@@ -47,9 +49,14 @@ class RegressionRules:
 RULES = RegressionRules()
 
 
+def number_of_folds(networks: int) -> int:
+    """One for each network to leave out. With one fold a network alone would learn from nothing."""
+    return networks if networks > 1 else RULES.folds_alone
+
+
 def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
     """The fold that each of n rows belongs to, of sizes that differ by one at most: (n,)."""
-    return rng.permutation(np.arange(n) % networks)
+    return rng.permutation(np.arange(n) % number_of_folds(networks))
 
 
 class Bases(Protocol):

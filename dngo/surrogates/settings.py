@@ -104,7 +104,11 @@ class EnsembleSettings(TrainedNetworkSettings):
     """Several such networks side by side, each of which leaves out a part of the observations."""
 
     ensemble: int = Field(
-        default=5, ge=1, le=64, description="Networks in the ensemble; the paper has one."
+        default=5,
+        ge=1,
+        le=64,
+        description="Networks in the ensemble; the paper has one. Out of fold, each leaves out one fold "
+        "of as many, and a network alone one of five.",
     )
 
 

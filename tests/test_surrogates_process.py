@@ -425,3 +425,24 @@ def test_correlations_block_by_block_are_those_of_all_points_at_once(kernel):
     expected, _ = with_slope(kernel, squared_distances(a, b))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
     assert found[:, 7, 3] == pytest.approx([1.0, 1.0], abs=1e-7)
+
+
+@pytest.mark.parametrize("n", [5, 60])  # too few for a power, and enough
+def test_without_a_warp_the_objective_is_standardised_and_nothing_more(n: int):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((n, 2)), rng.standard_cauchy(n) ** 3
+    task = EarlierTask(rng.random((20, 2)), 1e3 * rng.standard_cauchy(20))
+    settings = SurrogateSettings(kind="gp", warp=False, hyperparameter_samples=2)
+    data = TrainingData(x, y, earlier=(task,) if n > 20 else ())
+    model = fit_model(data, settings, rng=np.random.default_rng(0))
+    targets = model.objective[0].targets
+    np.testing.assert_allclose(targets[:n], (y - y.mean()) / y.std(), atol=1e-9)
+    if n > 20:
+        np.testing.assert_allclose(targets[n:], (task.y - task.y.mean()) / task.y.std())
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
+        model.save(file)
+        scale = Model.load(file).scale
+    assert scale == model.scale
+    far = np.array([-1e6, 1e6])
+    np.testing.assert_allclose(scale.to_objective(scale.to_model(far)), far, rtol=1e-5)
+    np.testing.assert_allclose(scale.log_slope(far), -np.log(y.std()))

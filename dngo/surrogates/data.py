@@ -108,6 +108,8 @@ class TargetScale:
     the high ones together. Last, standardisation. With a power of 1 and no depth all of that is plain
     standardisation for everything that lies within a few robust standard deviations.
 
+    tails: whether values far from the median count by their logarithm; else it is standardisation and
+    nothing more.
     lowest, highest: no expectation needs to look beyond these objective values: the highest seen,
     and as far below the lowest seen as that is, on the scale of the heights, below the median.
     """
@@ -121,18 +123,24 @@ class TargetScale:
     highest: float = np.inf
     least: float = 0.0
     depth: float = np.inf
+    tails: bool = True
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
-            group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
+            # Where tails are compressed nothing says so, as in files of before there was a choice.
+            if one.name != "tails" or not self.tails:
+                group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 
     @classmethod
     def load(cls, group: h5py.Group) -> TargetScale:
-        names = [f"scale_{one.name}" for one in fields(cls)]
-        return cls(**{n[6:]: float(group.attrs[n]) for n in names if n in group.attrs})
+        names = [f"scale_{one.name}" for one in fields(cls) if one.name != "tails"]
+        found = {n[6:]: float(group.attrs[n]) for n in names if n in group.attrs}
+        return cls(**found, tails=bool(group.attrs.get("scale_tails", True)))
 
     @classmethod
-    def fit(cls, y: Array, power: float = 1.0, floor: float | None = None) -> TargetScale:
+    def fit(
+        cls, y: Array, power: float = 1.0, floor: float | None = None, *, tails: bool = True
+    ) -> TargetScale:
         """From the finite objective values y: (n,), n >= 1.
 
         floor: the share of the values that are no farther above the least than the depth. None, a share of
@@ -152,13 +160,14 @@ class TargetScale:
             spread = float(np.mean(np.abs(y - centre)))
         if not np.isfinite(spread) or spread <= resolution:
             spread = 1.0
-        z = _bend(_compress((y - centre) / spread), power)
+        z = (y - centre) / spread
+        z = _bend(_compress(z) if tails else z, power)
         scale = float(np.std(z))
         scale = scale if scale > 1e-9 else 1.0
         with np.errstate(over="ignore"):
             lowest = least - (centre - least)
         shift = float(np.mean(z))
-        return cls(centre, spread, shift, scale, power, lowest, highest, least, depth)
+        return cls(centre, spread, shift, scale, power, lowest, highest, least, depth, tails)
 
     @property
     def is_bent(self) -> bool:
@@ -169,17 +178,21 @@ class TargetScale:
         """Objective values to model targets, elementwise."""
         y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):
-            z = _bend(_compress((y - self.centre) / self.spread), self.power)
+            z = (y - self.centre) / self.spread
+            z = _bend(_compress(z) if self.tails else z, self.power)
         return (z - self.shift) / self.scale
 
     def to_objective(self, t: Array) -> Array:
         """Model targets to objective values, elementwise; inverse of `to_model` under the cut-off."""
         z = _unbend(t * self.scale + self.shift, self.power)
-        return _steepen(_expand(z) * self.spread + self.centre, self.least, self.depth)
+        z = _expand(z) if self.tails else z
+        return _steepen(z * self.spread + self.centre, self.least, self.depth)
 
     def log_slope(self, y: Array) -> Array:
         """Log derivative of `to_model`, elementwise: what a density of targets lacks to be one of
         objectives. Past the cut-off, where the map is flat, that of the cut-off."""
+        if not (self.tails or self.is_bent):
+            return np.full_like(y, -np.log(self.spread) - np.log(self.scale))
         height = _height(y, self.least, self.depth)
         y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):

@@ -100,7 +100,10 @@ def _problem(
     most = max(tasks, key=lambda task: len(task.y))
     chosen, found = choose_scale(most.x, most.y, settings, rng=rng)
     power, floor = chosen.power, found.get("floor")
-    scales = [chosen if t is most else TargetScale.fit(t.y, power, floor) for t in tasks]
+    scales = [
+        chosen if t is most else TargetScale.fit(t.y, power, floor, tails=chosen.tails)
+        for t in tasks
+    ]
     x = np.concatenate([t.x for t in tasks])
     targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
     task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])

@@ -129,7 +129,8 @@ class SurrogateKind(Section):
         default=True,
         description="Model a power transform of the objective where it is skewed, or the logarithm of "
         "its height where walls (penalties, say) are far higher than all that is to be found between "
-        "them, by evidence; improvement is then counted on that scale.",
+        "them, by evidence, and the logarithm of what lies many deviations from the median; improvement "
+        "is then counted on that scale. false: the objective as it is, standardised.",
     )
     highest_power: float | None = Field(
         default=None,

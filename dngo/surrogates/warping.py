@@ -47,9 +47,11 @@ def choose_scale(
     densities of y, with the slope of the map. At most RULES.most random observations have a say, so that
     the cost does not grow with n.
     """
+    if not settings.warp:
+        return TargetScale.fit(y, tails=False), {}
     spread = np.union1d(apart(x, RULES.spread, rng), [np.argmin(y), np.argmax(y)])
     plain = TargetScale.fit(y[spread])
-    if not settings.warp or len(spread) < RULES.fewest:
+    if len(spread) < RULES.fewest:
         return plain, {}
     # The kinds without a process have these judged by the default one.
     kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from dngo.acquisition.fantasies import Fantasies
 from dngo.papers.bohamiann import RULES, Posterior
@@ -85,6 +86,27 @@ def test_the_scales_are_those_of_the_gradient():
     assert np.abs(np.log(sampler.square.numpy() / np.diag(PRECISION))).max() < 0.7
 
 
+def test_scale_window_and_smoothed_gradient_are_updated_at_once():
+    """Equations (8) and (9): what each becomes depends on what the others were."""
+    gradients = torch.as_tensor(np.random.default_rng(0).standard_normal((80, 1, 5)) + 0.1)
+    given = iter(gradients)
+    sampler = Sampler(
+        lambda theta: next(given), torch.zeros((1, 5)).double(), noise=torch.Generator()
+    )
+    tau, g, v = torch.ones(5).double(), torch.zeros(5).double(), torch.ones(5).double()
+    for (gradient,) in gradients:
+        sampler.burn_in(1)
+        tau, g, v = (
+            (tau + 1 - g**2 / v * tau).clamp(min=20.0),  # no window is shorter than the momentum's
+            g + (gradient - g) / tau,
+            v + (gradient**2 - v) / tau,
+        )
+        torch.testing.assert_close(sampler.window, tau)
+        torch.testing.assert_close(sampler.smooth, g)
+        torch.testing.assert_close(sampler.square, v)
+    assert sampler.window.max() > 20.0
+
+
 # ---- the network's posterior ----------------------------------------------------------------------
 
 
@@ -160,7 +182,7 @@ def test_the_basis_has_the_moments_of_the_networks(model: Model):
     f = component.network.features(x)
     mean, variance = component.predict(component.features(x))
     assert mean[:, 0] == pytest.approx(f.mean(axis=1))
-    assert variance[:, 0] == pytest.approx(f.var(axis=1, ddof=1) + component.noise)
+    assert variance[:, 0] == pytest.approx(f.var(axis=1) + component.noise)  # equation (5)
 
 
 def test_conditioning_on_a_pending_point_is_exact(model: Model):
@@ -171,7 +193,7 @@ def test_conditioning_on_a_pending_point_is_exact(model: Model):
     fantasies.condition(z[:, 0])
     fantasies.condition(z[:, 1])
     ((_, variance),) = fantasies.moments(z)
-    joint = np.cov(component.network.features(x))
+    joint = np.cov(component.network.features(x), bias=True)
     known = joint[:2, :2] + component.noise * np.eye(2)
     left = np.diag(joint - joint[:, :2] @ np.linalg.solve(known, joint[:2]))
     assert variance[0, 0, 0] == pytest.approx(left, rel=1e-6, abs=1e-12)
@@ -197,7 +219,7 @@ def test_noise_that_depends_on_the_inputs_is_found():
     rng = np.random.default_rng(5)
     x = rng.random((150, 2))
     y = x[:, 1] + np.where(x[:, 0] > 0.5, 0.5, 0.05) * rng.standard_normal(150)
-    settings = QUICK.model_copy(update={"heteroscedastic": True})
+    settings = QUICK.model_copy(update={"heteroscedastic": True, "burn_in": 2000})
     noisy = fitted(x, y, settings)
     new = rng.random((200, 2))
     _, deviation = noisy.predict(new)
@@ -205,6 +227,69 @@ def test_noise_that_depends_on_the_inputs_is_found():
     with h5py.File("heteroscedastic", "w", driver="core", backing_store=False) as file:
         noisy.save(file.create_group("model"))
         assert Model.load(file["model"]).predict(new)[1].tobytes() == deviation.tobytes()
+
+
+def test_an_acquisition_counts_the_noise_where_it_is():
+    rng = np.random.default_rng(5)
+    x = rng.random((60, 2))
+    y = x[:, 1] + np.where(x[:, 0] > 0.5, 0.5, 0.05) * rng.standard_normal(60)
+    quick = {"heteroscedastic": True, "burn_in": 1000, "posterior_samples": 20}
+    model = fitted(x, y, QUICK.model_copy(update=quick))
+    (component,) = model.objective
+    new = rng.random((6, 2))
+    samples = component.network.features(new)
+    f, noise = samples[:, :20], np.exp(samples[:, 20:]).mean(axis=1)
+    assert noise.max() > 2 * noise.min()
+    mean, deviation = f.mean(axis=1), np.sqrt(f.var(axis=1) + noise)
+    gamma = (-0.5 - mean) / deviation
+    expected = deviation * (gamma * stats.norm.cdf(gamma) + stats.norm.pdf(gamma))
+    fantasies = Fantasies([component], -0.5, 4, np.random.default_rng(2), noisy=True)
+    z = fantasies.features(new)
+    np.testing.assert_allclose(fantasies.improvement(z), expected, rtol=1e-6)
+    # A pending point teaches the less the noisier it is.
+    fantasies.condition(z[:, 0])
+    fantasies.condition(z[:, 1])
+    joint = np.cov(f, bias=True)
+    known = joint[:2, :2] + np.diag(noise[:2])
+    left = np.diag(joint - joint[:, :2] @ np.linalg.solve(known, joint[:2]))
+    ((_, variance),) = fantasies.moments(z)
+    np.testing.assert_allclose(variance[0, 0, 0], left, rtol=1e-6, atol=1e-12)
+    # And where the function was evaluated, the noise of that place is what is taken off.
+    _, spread = model.function(new, np.full(6, np.nan))
+    np.testing.assert_allclose(spread / model.scale.spread / model.scale.scale, f.std(axis=1))
+
+
+# Exact gradients, and minibatches.
+@pytest.mark.parametrize(("n", "seed"), [(30, 0), (30, 1), (30, 2), (600, 0)])
+def test_a_single_chain_as_in_the_paper_learns_a_function(n: int, seed: int):
+    rng = np.random.default_rng(seed)
+    x, new = rng.random((n, 2)), rng.random((300, 2))
+    settings = QUICK.model_copy(
+        update={
+            "chains": 1,
+            "burn_in": 2000,
+            "posterior_samples": 50,
+            "thin": 10,
+            "networks": NetworkSettings(minibatch=128),
+        }
+    )
+    model = fitted(x, wave(x), settings, seed=seed)
+    mean, _ = model.predict(new)
+    assert np.sqrt(np.mean((mean - wave(new)) ** 2)) < 0.4 * wave(new).std()
+    density, below = model.log_density(new, wave(new))
+    assert np.mean((below > 0.025) & (below < 0.975)) > 0.8 and density.mean() > 0.0
+    assert 1.0 <= model.summary()["bnn_mixing"] < 10.0
+
+
+def test_moments_of_files_without_a_divisor_are_as_they_were(model: Model):
+    with h5py.File("bohamiann", "w", driver="core", backing_store=False) as file:
+        model.save(file.create_group("model"))
+        del file["model/objective/0"].attrs["divisor"]
+        (loaded,) = Model.load(file["model"]).objective
+    x = np.random.default_rng(0).random((9, 2))
+    _, variance = loaded.predict(loaded.features(x))
+    f = loaded.network.features(x)
+    assert variance[:, 0] == pytest.approx(f.var(axis=1, ddof=1) + loaded.noise)
 
 
 def wave(x: np.ndarray) -> np.ndarray:

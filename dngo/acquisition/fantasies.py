@@ -89,10 +89,12 @@ class Fantasies:
     def improvement(self, z: Array) -> Array:
         """Acquisition (12): the average over components, samples and fantasies. z -> (n,)."""
         average = np.zeros(z.shape[1])
-        for part, (mean, variance) in zip(self.parts, self.moments(z), strict=True):
+        for part, own in self._split(z):
+            mean, variance = part.moments(own)
+            variance = np.maximum(variance, 0.0)
             if self.noisy:
-                variance = variance + part.noise[..., None, None]
-            values = self.measure(part.best[..., None], mean, np.sqrt(variance))
+                variance = variance + part.noise_at(own)
+            values = self.measure(part.best[..., None], mean, np.sqrt(variance)[:, :, None])
             average += part.weight @ values.mean(axis=(1, 2))
         return average
 
@@ -124,11 +126,11 @@ class Fantasies:
         """
         for part, own in self._split(z[:, None]):
             mean, latent, taken = part.at(own)
-            latent = np.maximum(latent, 0.0)
+            latent, noise = np.maximum(latent, 0.0), part.noise_at(own)[..., 0]
             value = mean + np.sqrt(latent)[..., None] * self._normal(part)
-            outcome = value + np.sqrt(part.noise)[..., None] * self._normal(part)
+            outcome = value + np.sqrt(noise)[..., None] * self._normal(part)
             # In units of its predictive deviation, each outcome's surprise moves the means.
-            deviation = np.sqrt(latent + part.noise)
+            deviation = np.sqrt(latent + noise)
             part.condition(own, taken, (outcome - mean) / deviation[..., None], deviation)
             found = outcome if self.noisy else value
             holds = self.rng.random(outcome.shape) < feasibility

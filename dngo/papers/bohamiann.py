@@ -66,10 +66,10 @@ def fit_bohamiann(
         count = -(-settings.posterior_samples // chains)
         states = sampler.samples(count, settings.thin, each)
         component = posterior.component(torch.cat(states)[: settings.posterior_samples])
-        found = {
-            "bnn_log_noise": float(np.log(component.noise[0])),
-            "bnn_mixing": posterior.mixing(states),
-        }
+        found = {"bnn_log_noise": float(np.log(component.noise[0]))}
+        mixing = posterior.mixing(states)
+        if mixing is not None:
+            found["bnn_mixing"] = mixing
     return Fit((component,), found)
 
 
@@ -193,20 +193,24 @@ class Posterior:
             noise = float(np.exp(log_noise.astype(float)).mean())
         return SampledBasis.of(network, noise)
 
-    def mixing(self, states: Sequence[torch.Tensor]) -> float:
+    def mixing(self, states: Sequence[torch.Tensor]) -> float | None:
         """How far the chains disagree: the potential scale reduction of their predictions.
 
-        Gelman and Rubin's, at the observations, averaged; 1 where all chains sample the same.
+        Gelman and Rubin's, at the observations, averaged; 1 where all chains sample the same. The halves
+        of a chain alone stand for two. None for fewer than two samples of each.
         states: (C, P) each.
         """
-        if len(states) < 2 or self.chains < 2:
-            return float("nan")
         task = None if self.task is None else self.task[: RULES.judged]
         found = []
         for theta in states:
             *layers, embedding, _ = self.split(theta)
             found.append(self._outputs(self.x[: RULES.judged], task, layers, embedding)[..., 0])
         f = torch.stack(found).cpu().numpy().astype(float)  # (samples, C, rows)
+        if self.chains == 1:
+            half = len(f) // 2
+            f = np.concatenate([f[:half], f[-half:]], axis=1) if half else f[:0]
+        if len(f) < 2:
+            return None
         within = f.var(axis=0, ddof=1).mean(axis=0)
         between = f.mean(axis=0).var(axis=0, ddof=1)
         return float(np.sqrt(1.0 + np.mean(between / np.maximum(within, 1e-300))))

@@ -69,29 +69,44 @@ class SampledBasis(FiniteBasis):
 
     def save(self, group: h5py.Group) -> None:
         """The rotation and the weights' moments are the same for all ensembles of a size."""
-        group.attrs["weight"] = self.weight
+        group.attrs["weight"], group.attrs["divisor"] = self.weight, self.divisor
         group.create_dataset("noise", data=self.noise)
         self.network.save(group)
 
     @classmethod
     def load(cls, group: h5py.Group) -> SampledBasis:
-        weight = float(group.attrs.get("weight", 1.0))
-        return cls.of(SampledNetworks.load(group), float(group["noise"][0]), weight)
+        network, weight = SampledNetworks.load(group), float(group.attrs.get("weight", 1.0))
+        # Before it was written down, the moments had the divisor of an unbiased variance.
+        divisor = int(group.attrs.get("divisor", max(len(network.weights[0]) - 1, 1)))
+        return cls.of(network, float(group["noise"][0]), weight, divisor=divisor)
 
     @classmethod
-    def of(cls, network: SampledNetworks, noise: float, weight: float = 1.0) -> SampledBasis:
-        """noise: variance of an observation, the average over the samples (and over x)."""
+    def of(
+        cls,
+        network: SampledNetworks,
+        noise: float,
+        weight: float = 1.0,
+        *,
+        divisor: int | None = None,
+    ) -> SampledBasis:
+        """noise: variance of an observation, the average over the samples (and over x). divisor: of the
+        sum of squares that is the variance of the function; their number M, as in (5), if not given."""
         m = len(network.weights[0])
         more = network.biases[-1].shape[-1] - 1
         mean, variance = np.zeros((1, m + more)), np.zeros((1, m + more))
         mean[0, 0] = 1.0 / np.sqrt(m)
-        variance[0, 1:m] = 1.0 / max(m - 1, 1)
+        variance[0, 1:m] = 1.0 / (divisor or m)
         # The reflection that takes (1, ..., 1) / sqrt(M) to the first axis.
         axis = np.full(m, -1.0 / np.sqrt(m))
         axis[0] += 1.0
         length = float(axis @ axis)
         rotation = np.eye(m) - (2.0 / length if length > 0 else 0.0) * np.outer(axis, axis)
         return cls(network, rotation, mean, variance, np.array([noise]), weight)
+
+    @property
+    def divisor(self) -> int:
+        """Of the sum of squares that is the variance of the function."""
+        return round(1.0 / self.variance[0, 1]) if len(self.rotation) > 1 else 1
 
     @property
     def heteroscedastic(self) -> bool:
@@ -105,9 +120,11 @@ class SampledBasis(FiniteBasis):
             return z
         return np.column_stack([z, np.exp(found[:, m:]).mean(axis=1) / self.noise])
 
+    def noise_at(self, z: Array) -> Array:
+        """Variance of an observation: z (n, .) -> (1, n), or (1, 1) if it does not depend on x."""
+        return self.noise[:, None] * z[:, -1] if self.heteroscedastic else self.noise[:, None]
+
     def predict(self, z: Array) -> tuple[Array, Array]:
         """Predictive mean and variance (5), noise included: z (n, .) -> two (n, 1)."""
-        mean, variance = super().predict(z)
-        if self.heteroscedastic:
-            variance = variance + self.noise * (z[:, -1:] - 1.0)
-        return mean, variance
+        mean, variance = self.latent(z)
+        return mean.T, (variance + self.noise_at(z)).T

@@ -15,11 +15,17 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerRules:
-    """The sampler's numbers, of the paper's section 4 but for the last. Not measured."""
+    """The sampler's numbers: step and decay of the paper's section 4, the others our own."""
 
     step: float = 1e-2  # epsilon, "a robust choice" for every problem
     decay: float = 0.05  # of the momentum at each step: epsilon V^-1/2 C
-    least: float = 1e-12  # of an element of V: a gradient that is always zero has a scale
+    # Of an element of V: a gradient that is always zero has a scale. Not measured.
+    least: float = 1e-12
+    # Of an element of tau. The paper names no bound, and a single chain with exact gradients comes to 1:
+    # V is then the square of the newest gradient, and the chain diverges. What the momentum remembers,
+    # 1 / decay steps, is the least over which gradients differ. Of the least tau on 30 points in two
+    # inputs (one chain, six seeds), the error was 30 deviations with 1, 0.26 with 2, 0.15 with this.
+    shortest: float = 20.0
 
 
 RULES = SamplerRules()
@@ -87,22 +93,28 @@ class Sampler:
         self.theta += self.velocity.addcmul_(self._noise, noise)
 
     def _adapt(self, gradient: torch.Tensor) -> None:
-        """Equations (8) and (9), with averages over the chains in place of one chain's gradient."""
+        """Equations (8) and (9), with averages over the chains in place of one chain's gradient.
+
+        All three at once: each is updated by what the others were before.
+        """
         rate = 1.0 / self.window
+        window = self.window + 1.0 - self.smooth.square() / self.square * self.window
         self.smooth += rate * (gradient.mean(dim=0) - self.smooth)
         self.square += rate * (gradient.square().mean(dim=0) - self.square)
         self.square.clamp_(min=RULES.least)
-        self.window += 1.0 - self.smooth.square() / self.square * self.window
-        self.window.clamp_(min=1.0)
+        self.window = window.clamp(min=RULES.shortest)
         self._coefficients(fixed=False)
 
     def _coefficients(self, *, fixed: bool = True) -> None:
-        """The factors of equation (10), elementwise.
+        """The factors of equation (10), elementwise: the paper's C I with epsilon V^-1/2 C = 0.05 I has an
+        element of C for each parameter.
 
         fixed: whether V stays as it is from here on. Then the decay is raised where the noise to be
-        injected would else be negative: the constraint on C and epsilon below the equation. At a
-        decay of 1 the momentum is forgotten at once, and a gradient noisier than that injects more
-        than it should.
+        injected would else be negative, that is to V^-1 C >= epsilon / 2. The paper asks for twice that,
+        which damps more than it has to: on 1,500 points in two inputs the error was 0.015 deviations in
+        place of 0.009 (ten chains). At a decay of 1 the momentum is forgotten at once: it goes no
+        further, and a gradient noisier than that injects more than it should. Exact gradients have no
+        noise, and no constraint.
         """
         scale = self.square.rsqrt()
         own = self.step**2 if self.noisy else 0.0  # of the gradient's noise, as a share of step^2

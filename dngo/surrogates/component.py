@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Component(ABC):
     """One component of a posterior over functions: Gaussian, for each of H hyperparameter samples.
 
-    noise: (H,) variance of an observation, in units of the targets. weight: of the component in the
+    noise: (H,) variance of an observation, in units of the targets; its mean, where it depends on the
+    point (`noise_at`). weight: of the component in the
     mixture that is the posterior. A subclass has a name in files (`dngo.surrogates.storage.stored_as`, or
     an entry point of the group `dngo.components`) and a class method `load(group)`.
     """
@@ -44,6 +45,10 @@ class Component(ABC):
     def save(self, group: h5py.Group) -> None:
         """Everything as datasets and attributes of a group, from which `load` gives the same bits."""
 
+    def noise_at(self, z: Array) -> Array:
+        """Variance of an observation: z (n, .) -> (H, n), or (H, 1) where it is the same everywhere."""
+        return self.noise[:, None]
+
     def posterior_covariance(self, a: Array, b: Array) -> Array:
         """Of the function, between features a (n, .) and b (m, .): (H, n, m).
 
@@ -57,7 +62,7 @@ class Component(ABC):
     def predict(self, z: Array) -> tuple[Array, Array]:
         """Predictive mean and variance, noise included: z (n, .) -> two (n, H)."""
         mean, variance = self.latent(z)
-        return mean.T, (variance + self.noise[:, None]).T
+        return mean.T, (variance + self.noise_at(z)).T
 
     @property
     def stack(self) -> Hashable:
@@ -166,6 +171,10 @@ class Conditioned(ABC):
         be given as `taken`."""
 
     @abstractmethod
+    def noise_at(self, z: Array) -> Array:
+        """Variance of an observation: z (C, n, .) -> (C, H, n), or (C, H, 1)."""
+
+    @abstractmethod
     def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
         """Make the point pending. surprise: (C, H, S) of its outcomes, in units of deviation (C, H)."""
 
@@ -205,6 +214,9 @@ class Process(Conditioned):
         taken = self._taken(z[0])[None, :, :, 0]
         means = mean[None] + (taken[..., None, :] @ self.surprise)[..., 0, :]
         return means, variance.T - np.vecdot(taken, taken), taken
+
+    def noise_at(self, z: Array) -> Array:
+        return self.component.noise_at(z[0])[None]
 
     def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
         h, j = len(self.inverse), self.inverse.shape[1]

@@ -224,6 +224,9 @@ class Bases(Conditioned):
         mean = (self.means @ z[:, 0, None, :, None])[..., 0]
         return mean, np.vecdot(taken, z), taken
 
+    def noise_at(self, z: Array) -> Array:
+        return np.stack([c.noise_at(own) for c, own in zip(self.components, z, strict=True)])
+
     def condition(self, z: Array, taken: Array, surprise: Array, deviation: Array) -> None:
         """z: (C, 1, D), taken: (C, H, D), surprise: (C, H, S), deviation: (C, H)."""
         if self.diagonal is not None:

@@ -70,7 +70,7 @@ class Model:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
         with one_thread():
             means, variances, weight = self._mixture(x)
-        noise = np.concatenate([c.noise for c in self.objective])
+            noise = self._noise(x)
         latent = np.maximum(variances - noise, 0.0)
         new = np.isfinite(y)[:, None]
         missed = np.where(new, self.scale.to_model(y)[:, None] - means, 0.0)
@@ -140,6 +140,11 @@ class Model:
             np.concatenate([variance for _, variance in parts], axis=1),
             weight / weight.sum(),
         )
+
+    def _noise(self, x: Array) -> Array:
+        """What of these variances is noise: (n, m)."""
+        each = [(c.noise_at(c.features(x)).T, len(c.noise)) for c in self.objective]
+        return np.concatenate([np.broadcast_to(v, (len(x), h)) for v, h in each], axis=1)
 
     def feasibility(self, x: Array) -> Array:
         """P(every constraint holds): x (n, d) encoded -> (n,)."""

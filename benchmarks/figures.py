@@ -106,7 +106,8 @@ def activations(seeds: int) -> dict[str, Model]:
         ratios = []
         for seed in range(seeds):
             x, y = one_input(seed)
-            settings = PAPER.model_copy(update={"activation": name})
+            networks = PAPER.networks.model_copy(update={"activation": name})
+            settings = PAPER.model_copy(update={"networks": networks})
             model = fit_model(data_of(x, y), settings, rng=np.random.default_rng(seed))
             first.setdefault(name, model)
             deviations = [model.predict(at)[1] for at in (inside, beside)]

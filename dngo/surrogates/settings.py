@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticKnownError
@@ -30,6 +30,13 @@ class Section(BaseModel):
     """Settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but a key that there is not is a ValueError: it would do nothing."""
+        unknown = [key for key in update or {} if key not in type(self).model_fields]
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no key {', '.join(unknown)}")
+        return super().model_copy(update=update, deep=deep)
 
 
 def _only_where(

@@ -189,9 +189,15 @@ def _check_format(path: Path, file: h5py.File) -> None:
 def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | None:
     """The header of the archive in `path`, or None if there is no file.
 
-    identity: what the archive must belong to (`Config.identity`); raises UserError otherwise.
+    identity: what the archive must belong to (`Config.identity`); raises UserError otherwise, and for
+    a link that leads nowhere, as to a disk that is not mounted: nobody is to begin anew there.
     """
     if not path.exists():
+        if path.is_symlink():
+            raise UserError(
+                f"{path}: is a link to {path.readlink()}, which is not there; put that in its place, or "
+                "remove the link"
+            )
         return None
     # Within a block that reads the whole archive, that of the block; else no more than the header.
     held = path in _open.get({})

@@ -11,6 +11,7 @@ next one can take the place of the model.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def append(
 
 def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
     """The header of an archive that can be appended to, every part of it; None without an archive."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     with reading(path):
         return read_header(path, identity)

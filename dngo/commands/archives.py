@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import add_study, archive_of, finite
+from dngo.commands.common import add_study, archive_of, finite, page_at
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
 
@@ -59,15 +59,14 @@ def register(commands: Any) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from dngo.report.compare import document, read, rows, text
-    from dngo.storage.files import replacing
+    from dngo.report.compare import TITLE, document, read, rows, text
 
     views = read(arguments.studies)
     found = rows(views)
-    print(json.dumps(finite(found), indent=1) if arguments.json else text(found), end="")
-    if arguments.html:
-        with replacing(Path(arguments.html)) as temporary:
-            temporary.write_text(document(views), encoding="utf-8")
+    with page_at(arguments.html, TITLE) as page:
+        print(json.dumps(finite(found), indent=1) if arguments.json else text(found), end="")
+        if page:
+            page.write_text(document(views), encoding="utf-8")
     return 0
 
 

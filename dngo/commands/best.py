@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 from dngo.commands.common import add_study
 from dngo.errors import UserError
+from dngo.storage.files import handing_out
 
 
 def register(commands: Any) -> None:
@@ -83,13 +85,9 @@ def _record(one: Any) -> dict[str, Any]:
 
 
 def _write(folder: Path, best: list[Any]) -> None:
-    """A file for each point; raises UserError rather than replace one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for rank, one in enumerate(best, start=1):
-        path = folder / f"{rank}-{one.id}.json"
-        try:
-            with open(path, "x", encoding="utf-8") as stream:
-                json.dump(one.parameters, stream, indent=2)
-                stream.write("\n")
-        except FileExistsError:
-            raise UserError(f"{path}: is there already; name another folder") from None
+    """A file for each point; raises UserError, before any is written, rather than replace one."""
+    with contextlib.ExitStack() as stack:
+        for rank, one in enumerate(best, start=1):
+            path = folder / f"{rank}-{one.id}.json"
+            temporary = stack.enter_context(handing_out(path))
+            temporary.write_text(json.dumps(one.parameters, indent=2) + "\n", encoding="utf-8")

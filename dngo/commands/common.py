@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,19 @@ def study_of(arguments: argparse.Namespace) -> Study:
 
     overrides = {"results": arguments.results} if arguments.results else {}
     return find_study([arguments.config], overrides)
+
+
+def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]:
+    """A temporary path for a page that is wanted at `path`, None if none is wanted.
+
+    Raises UserError, at once, where anything but an earlier page of the same title would be replaced.
+    """
+    if path is None:
+        return nullcontext()
+    from dngo.storage.files import handing_out
+
+    marks = b'<meta name="dngo-version"', f"<title>{title}</title>".encode()
+    return handing_out(Path(path), lambda beginning: all(mark in beginning for mark in marks))
 
 
 def finite(value: Any) -> Any:

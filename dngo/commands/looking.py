@@ -7,10 +7,9 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import add_study, study_of
+from dngo.commands.common import add_study, page_at, study_of
 from dngo.errors import UserError
 
 
@@ -88,10 +87,11 @@ def _report(arguments: argparse.Namespace) -> int:
     study = study_of(arguments)
     if study.header() is None:
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
-    with reading(study.archive):
+    title = f"Study {study.config.study}"
+    with reading(study.archive), page_at(arguments.html, title) as page:
         print(summary(study))
-        if arguments.html:
-            from dngo.report.page import write_page
+        if page:
+            from dngo.report.page import study_page
 
-            write_page(study, Path(arguments.html))
+            page.write_text(study_page(study), encoding="utf-8")
     return 0

@@ -7,10 +7,12 @@ In, as the warm start of a new study: a table or an Optuna study (`dngo.exchange
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
 from dngo.errors import UserError
+from dngo.storage.files import in_the_way
 
 _MODULES = {"csv": "csv_table", "parquet": "parquet", "optuna": "optuna", "ro-crate": "ro_crate"}
 FORMATS = tuple(_MODULES)
@@ -21,8 +23,8 @@ def export(archive: Path, output: Path, form: str, **options: Any) -> None:
 
     Raises UserError if there is no archive, `output` is there already or a package is missing.
     """
-    if output.exists():
-        raise UserError(f"{output}: is there already, and is not replaced; name another --output")
+    if os.path.lexists(output):
+        raise in_the_way(output, "name another --output")
     module = importlib.import_module(f".{_MODULES[form]}", __name__)
     module.write(archive, output, **options)
 

@@ -10,13 +10,13 @@ from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange.rows import Row, known
 from dngo.space.parameters import text
-from dngo.storage.files import replacing
+from dngo.storage.files import handing_out
 
 
 def write(archive: Path, output: Path) -> None:
     """Write every proposal of an archive with its reasons and its outcome."""
     with (
-        replacing(output) as temporary,
+        handing_out(output) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as stream,
     ):
         write_rows(audit_all(archive), stream)

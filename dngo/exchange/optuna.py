@@ -25,7 +25,7 @@ from dngo.exchange import package
 from dngo.exchange.rows import Row, known
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
-from dngo.storage.files import replacing
+from dngo.storage.files import handing_out
 from dngo.thresholds import Threshold
 
 JOURNALS = (".log", ".journal", ".jsonl")
@@ -41,7 +41,7 @@ def write(archive: Path, output: Path) -> None:
     names = sorted(config.constraints)
     kinds = distributions(optuna, config.search_space)
     journal = output.suffix in JOURNALS
-    with replacing(output) as temporary, _storage(optuna, temporary, journal=journal) as storage:
+    with handing_out(output) as temporary, _storage(optuna, temporary, journal=journal) as storage:
         study = optuna.create_study(
             storage=storage, study_name=config.study, direction=config.objective.direction
         )

@@ -12,7 +12,7 @@ from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import Row, known
 from dngo.space.parameters import Float, Int, Parameter, choices, text
-from dngo.storage.files import replacing
+from dngo.storage.files import handing_out
 
 _INTEGERS = ("iteration", "slot", "num_pending", "attempts")
 _TIMES = ("started", "finished")
@@ -41,7 +41,7 @@ def write(archive: Path, output: Path) -> None:
     table = pa.table(columns).replace_schema_metadata(
         {"study": header.identity["study"], "archive_digest": header.digest}
     )
-    with replacing(output) as temporary:
+    with handing_out(output) as temporary:
         parquet.write_table(table, temporary)
 
 

@@ -33,6 +33,7 @@ from dngo.exchange import csv_table
 from dngo.exchange.crate import WORKFLOW, Crate
 from dngo.replay import configuration
 from dngo.space.parameters import Float, Int, Parameter, choices
+from dngo.storage.files import handing_out
 from dngo.study import best_row
 
 PROFILES = {
@@ -68,14 +69,14 @@ def write(
     Raises UserError if the workflow's files are not beside the package.
     """
     crate = _Description(archive, author, license).crate.graph
+    if output.suffix == ".zip":
+        with handing_out(output) as temporary:
+            crate.write_zip(temporary)
+        return
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
-        temporary = Path(folder) / "crate"
-        if output.suffix == ".zip":
-            crate.write_zip(temporary)
-        else:
-            crate.write(temporary)
-        os.rename(temporary, output)
+        crate.write(Path(folder) / "crate")
+        os.rename(Path(folder) / "crate", output)  # which replaces an empty folder at most
 
 
 class _Description:

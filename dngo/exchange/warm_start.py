@@ -6,6 +6,7 @@ the iteration names the file and its SHA-256 digest, and each outcome the row th
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -125,7 +126,7 @@ def _evaluations(
 
 
 def _check_new(study: Study) -> None:
-    if study.archive.exists():
+    if os.path.lexists(study.archive):
         raise UserError(
             f"{study.archive}: is there already, and a warm start begins a study; "
             "give the study another name"

@@ -13,6 +13,7 @@ from typing import Any
 
 from dngo.config import validate
 from dngo.errors import UserError
+from dngo.storage.files import handing_out
 from dngo.storage.text import number_in
 
 Prompt = Callable[..., str]  # (question, default=...) to an answer, as `rich.prompt.Prompt.ask`
@@ -79,17 +80,16 @@ def _write(path: Path, answers: Answers) -> list[Path]:
     if not answers.objective:
         files[path.with_name("objective.py")] = _render("objective.py.j2", answers)
     for file in files:
-        if file.exists():
+        if os.path.lexists(file):
             other = (
                 "dngo init --objective '{python} objective.py' uses it"
                 if file.name == "objective.py"
                 else "dngo init OTHER.yaml writes another"
             )
             raise UserError(f"{file}: is there already, and nothing was written; {other}")
-    path.parent.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
-        with open(file, "x", encoding="utf-8") as stream:  # what came to be meanwhile is kept, too
-            stream.write(text)
+        with handing_out(file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     return list(files)
 
 
@@ -154,7 +154,7 @@ def _flow(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_flow(v) for v in value) + "]"
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w-]*", value):
-        return "'" + value + "'" if value in ("null", "true", "false") else value
+        return "'" + value + "'" if value.lower() in ("null", "true", "false") else value
     return json.dumps(value)
 
 

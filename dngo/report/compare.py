@@ -15,6 +15,8 @@ from dngo.report.data import View
 from dngo.report.figures import comparison
 from dngo.report.page import Page
 
+TITLE = "Studies compared"
+
 
 def read(places: Sequence[str]) -> list[View]:
     """The studies of these configurations, archives, or folders; raises UserError for any other."""
@@ -104,7 +106,7 @@ def document(views: Sequence[View]) -> str:
     """The comparison as one HTML file."""
     named = list(zip(names(views), views, strict=True))
     return Page(
-        title="Studies compared",
+        title=TITLE,
         headline=", ".join(name for name, _ in named),
         figures=[comparison(named)],
         texts=[("Side by side", text(rows(views)))],

@@ -10,7 +10,6 @@ never compared).
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -22,12 +21,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dngo.errors import UserError
+from dngo.storage.files import appear
 from dngo.storage.processes import host, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
 SILENCE = 60.0  # seconds without one after which an owner on another host is dead
-# What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
-NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class Claim:
@@ -128,32 +126,20 @@ class Claim:
         return True
 
     def _write(self, owner: str) -> None:
-        """Make the claim, whole; raises FileExistsError if there is one, OSError."""
+        """Make the claim; raises FileExistsError if there is one, OSError.
+
+        Where there are no links it names nobody for a moment: whoever finds it so waits, as for an
+        owner on another host.
+        """
         temporary = self.path.with_name(f".{self.path.name}.{self.token}")
         try:
             temporary.write_text(owner)
-            os.link(temporary, self.path)
-        except OSError as error:
-            if error.errno not in NO_LINKS or not temporary.exists():
-                raise
-            self._write_alone(owner)
+            appear(temporary, self.path)
         finally:
             # A disk that refuses this must not hide that the claim was made: its owner would wait
             # for itself.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-
-    def _write_alone(self, owner: str) -> None:
-        """Make the claim where there are no links: for a moment it is there, and names nobody.
-
-        Whoever finds it so waits, as for an owner on another host.
-        """
-        with open(self.path, "xb", buffering=0) as stream:
-            try:
-                stream.write(owner.encode())
-            except OSError:
-                self.path.unlink()
-                raise
 
     def _alive(self, owner: dict[str, Any]) -> bool:
         here = host()

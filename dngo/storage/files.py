@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from dngo.errors import UserError
 
 PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come back
 HDF5 = b"\x89HDF\r\n\x1a\n"
+BEGINNING = 4096  # bytes of a file that tell what it is
+# What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
+NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def at_home(path: str, beside: Path = Path()) -> str:
@@ -41,23 +48,102 @@ def replacing(path: Path) -> Iterator[Path]:
 
     After a crash at any moment `path` is the old file or the new one, never a mixture.
     """
+    with _temporary(path) as temporary:
+        yield temporary
+        _finish(temporary)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def handing_out(
+    path: Path, is_earlier: Callable[[bytes], bool] = lambda beginning: False
+) -> Iterator[Path]:
+    """A temporary path whose file is put at `path`, which a user has named, when the block ends well.
+
+    It is a new file there, or replaces one that is its own kind: whose beginning `is_earlier` knows.
+    Raises UserError for whatever else is in the way, before the block or, where that came to be
+    meanwhile, after it; what was there stays as it is.
+    """
+    known = _earlier(path, is_earlier)
+    with _temporary(known or path) as temporary:
+        yield temporary
+        _finish(temporary)
+        if known is None:
+            try:
+                appear(temporary, path)
+            except FileExistsError:
+                raise in_the_way(path) from None
+        else:
+            os.replace(temporary, known)
+        sync_folder((known or path).parent)
+
+
+def in_the_way(path: Path, other: str = "name another file") -> UserError:
+    """The error that something stands where a user wants a file; what is there is not touched."""
+    return UserError(f"{path}: is there already, and is not replaced; {other}")
+
+
+def _earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> Path | None:
+    """The file to be replaced, which a link may lead to; None if there is none, not even a link."""
+    if not os.path.lexists(path):
+        return None
+    with contextlib.suppress(OSError, ValueError), _regular(path) as stream:
+        if is_earlier(stream.read(BEGINNING)):
+            return path.resolve()
+    raise in_the_way(path)
+
+
+def appear(temporary: Path, path: Path) -> None:
+    """Have a file appear at `path`, where nothing may be: one of several who try this wins.
+
+    It is whole from the first moment, or, where a file system has no hard links, after a moment in
+    which it is empty. The temporary file may stay.  Raises FileExistsError, OSError.
+    """
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with open(temporary, "rb") as source, open(path, "xb", buffering=0) as target:
+            try:
+                shutil.copyfileobj(source, target)
+                os.fsync(target.fileno())
+            except OSError:
+                path.unlink()
+                raise
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
-        # mkstemp makes private files; results are as readable as any file the user makes.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-        sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _finish(temporary: Path) -> None:
+    """Make a file durable, and as readable as any that the user makes: mkstemp's are private."""
+    with open(temporary, "rb+") as stream:
+        os.fsync(stream.fileno())
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(temporary, 0o666 & ~umask)
+
+
+@contextlib.contextmanager
+def _regular(path: Path) -> Iterator[IO[bytes]]:
+    """A file, opened to be read; raises OSError, ValueError if it is no regular one."""
+    # A pipe in place of a file must not block.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError("it is no regular file")
+        yield stream
 
 
 def patiently(action: Callable[[], Any], *, what: str, patience: float = PATIENCE) -> Any:
@@ -98,12 +184,9 @@ def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
 
 def read_json(path: Path) -> Any:
     """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is none."""
-    # A pipe in place of a file must not block.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise ValueError("it is no regular file")
+    with _regular(path) as stream:
         try:
-            return json.load(stream)
+            return json.loads(stream.read().decode("utf-8"))
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 

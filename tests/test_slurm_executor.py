@@ -17,7 +17,7 @@ import pytest
 import snakemake_executor_plugin_slurm as plugin
 from snakemake.iocontainers import Wildcards
 from snakemake.settings.types import DeploymentMethod
-from snakemake_executor_plugin_slurm import job_cancellation, submit_string, utils
+from snakemake_executor_plugin_slurm import submit_string, utils, validation
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
@@ -27,7 +27,19 @@ from dngo.config import load
 from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
-from dngo.workflow.slurm_executor import GLANCES, Executor, Refusal
+from dngo.workflow.slurm.executor import GLANCES, Executor
+from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
+from dngo.workflow.slurm.reasons import (
+    AGAIN,
+    PATIENCE,
+    STAYS_FOR,
+    Queue,
+    Refusal,
+    Row,
+    key_of,
+    minutes,
+)
+from dngo.workflow.slurm.submitting import Submitting
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
 SURFACE = {
@@ -38,17 +50,20 @@ SURFACE = {
     plugin.Executor.additional_general_args: "5e6fbdad41fa",
     plugin.Executor.run_jobs: "237137067302",
     plugin.Executor._submit_job: "9220e03682ba",
-    plugin.Executor._report_job_error_threadsafe: "bccc14fdfb49",
     plugin.Executor.run_job: "d8a8af5d4605",
     plugin.Executor.check_active_jobs: "a15ec905e07e",
     plugin.Executor.cancel_jobs: "fa5264a51538",
     plugin.Executor.get_account_arg: "f49dd1922c96",
+    plugin.Executor.get_partition_arg: "55c3a67244db",
     RealExecutor.format_job_exec: "309fc84b3aa2",
     RemoteExecutor._wait_for_jobs: "7b4ab4f49ea0",
     RemoteExecutor.sleep: "47fa6b8f83bd",
     submit_string.get_submit_command: "8ec37eca0a8f",
-    job_cancellation.cancel_slurm_jobs: "33dc592a8e67",
     utils.delete_empty_dirs: "d77d8f9cd368",
+    utils.get_job_wildcards: "132f1042d49d",
+    utils.set_gres_string: "4fd3bc7c49c8",
+    validation.validate_or_get_slurm_job_id: "347d6c2ec85e",
+    validation.validate_slurm_extra: "503955619f0b",
 }
 
 
@@ -64,12 +79,17 @@ def test_the_plugin_is_as_the_executor_expects_it() -> None:
 
 
 def test_the_executor_replaces_what_the_plugin_has() -> None:
-    own = {name for name in vars(Executor) if callable(getattr(Executor, name))}
+    own = {
+        name
+        for kind in (Executor, Submitting)
+        for name in vars(kind)
+        if callable(getattr(kind, name))
+    }
     replaced = {name for name in own if hasattr(plugin.Executor, name)}
     assert replaced - {"__doc__", "__init_subclass__"} >= {
         "__post_init__", "additional_general_args", "cancel_jobs", "check_active_jobs",
-        "clean_old_logs", "format_job_exec", "get_account_arg", "print_job_error", "run_job", "sleep",
-        "_report_job_error_threadsafe",
+        "clean_old_logs", "format_job_exec", "get_account_arg", "get_partition_arg", "print_job_error",
+        "run_job", "run_jobs", "shutdown", "sleep",
     }  # fmt: skip
 
 
@@ -115,12 +135,154 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
          False, "runtime"),
         ("sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job "
          "submission failed: Requested node configuration is not available", False, "mem_mb"),
+        # What the plugin says, and Slurm of the same account.
+        ("The given account chem appears to be invalid. Available accounts:\nlab", False, "slurm_account"),
+        ("allocation failure: Invalid qos specification", False, "qos"),
+        ("allocation failure: Invalid feature specification", False, "constraint"),
+        ("allocation failure: Node count specification invalid", False, "nodes"),
+        ("allocation failure: Invalid license specification", False, "slurm_extra"),
+        ("sbatch: error: CPU count per node can not be satisfied", False, "threads"),
+        ("sbatch: error: Batch job submission failed: Protocol authentication error", True, ""),
         ("sbatch: error: something that nobody has seen", False, ""),
     ],
 )  # fmt: skip
 def test_a_refusal_is_read(words: str, passes: bool, key: str) -> None:
-    message = f"SLURM sbatch failed. The error message was '{words}'.\n    sbatch call:\n   x\n"
-    assert Refusal.read(message) == Refusal(" ".join(words.split()), passes, key)
+    assert Refusal.read(words) == Refusal(" ".join(words.split()), passes, key)
+
+
+# As a real Slurm 22.05 with accounting, QOS limits and EnforcePartLimits=NO printed them.
+NEVER = {
+    "QOSMaxWallDurationPerJobLimit": "runtime",
+    "QOSMaxCpuMinutesPerJobLimit": "runtime",
+    "PartitionTimeLimit": "runtime",
+    "QOSMaxCpuPerJobLimit": "threads",
+    "QOSMinCpuNotSatisfied": "threads",
+    "QOSMaxMemoryPerJob": "mem_mb",
+    "MaxMemPerLimit": "mem_mb",
+    "QOSMaxNodePerJobLimit": "nodes or slurm_partition",
+    "PartitionNodeLimit": "nodes or slurm_partition",
+    "Job's account not permitted to use this partition (acc allows foo not root)": "slurm_account",
+    "Job's QOS not permitted to use this partition (qq allows brief not normal)": "qos",
+    # And as its documentation calls them.
+    "AssocMaxWallDurationPerJobLimit": "runtime",
+    "AssocMaxCpuPerJobLimit": "threads",
+    "AssocMaxMemPerJob": "mem_mb",
+    "AssocMaxGRESPerJob": "gpu",
+    "AssocMaxNodePerJobLimit": "nodes or slurm_partition",
+    "BadConstraints": "constraint, threads or mem_mb",
+    "InvalidAccount": "slurm_account",
+    "InvalidQOS": "qos",
+    "DependencyNeverSatisfied": "slurm_extra",
+}
+WAITS = [
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+    "ReqNodeNotAvail, UnavailableNodes:node1", "PartitionDown", "PartitionInactive", "Licenses",
+    "Reservation", "QOSMaxCpuPerUserLimit", "QOSGrpCpuLimit", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit",
+    "AssocGrpCPUMinutesLimit", "AssocMaxJobsLimit", "JobHeldUser", "JobHeldAdmin",
+]  # fmt: skip
+USUAL = ["None", "Priority", "Resources", "BeginTime"]
+
+
+@pytest.mark.parametrize("reason", NEVER)
+def test_a_reason_that_never_passes_ends_the_run_with_its_key(reason: str) -> None:
+    assert key_of(reason) == NEVER[reason]
+    queue, rows = Queue("run"), {"7": Row("PENDING", reason)}
+    assert queue.never(rows, 0.0) == {}  # not before it has held for a while
+    assert queue.never({"7": Row("PENDING", "Priority")}, STAYS_FOR) == {}
+    assert queue.never(rows, STAYS_FOR) == {}
+    assert queue.never(rows, 2 * STAYS_FOR) == {"7": NEVER[reason]}
+    assert queue.hear(rows, AGAIN) == []  # it is the refusal that is told
+
+
+@pytest.mark.parametrize("reason", WAITS)
+def test_what_jobs_wait_for_is_said_once_and_waited_for(reason: str) -> None:
+    queue, others = Queue("run"), {"9": Row("RUNNING", "None")}
+    rows = others | {"7": Row("PENDING", reason), "8": Row("PENDING", reason)}
+    assert key_of(reason) == ""
+    early = queue.hear(rows, 0.0)
+    assert bool(early) == ("Held" in reason)
+    said = early + queue.hear(rows, PATIENCE) + queue.hear(rows, PATIENCE + 10)
+    assert len(said) == 1
+    assert "2 jobs" in said[0] and reason in said[0]
+    assert len(queue.hear(rows, PATIENCE + AGAIN)) == 1
+    assert queue.never(rows, 10 * AGAIN) == {}
+
+
+@pytest.mark.parametrize("reason", USUAL)
+def test_a_full_queue_is_told_where_nothing_runs(reason: str) -> None:
+    queue, rows = Queue("run"), {"7": Row("PENDING", reason)}
+    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 0.0) == []
+    assert queue.hear(rows, 1.0) == []
+    (said,) = queue.hear(rows, 1.0 + PATIENCE)
+    assert "1 job in Slurm's queue and none running" in said
+    assert reason == "None" or reason in said
+    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 2 * AGAIN) == []
+
+
+def test_held_jobs_are_told_with_what_lets_them_go() -> None:
+    rows = {n: Row("PENDING", "JobHeldUser") for n in ("7", "8")}
+    (said,) = Queue("run").hear(rows, 0.0)
+    assert "scontrol release 7,8" in said
+
+
+@pytest.mark.parametrize("state", ["CONFIGURING", "SUSPENDED", "STOPPED"])
+def test_a_state_in_which_nothing_goes_on_is_told(state: str) -> None:
+    queue, rows = Queue("run"), {"7": Row(state, "None")}
+    assert queue.hear(rows, 0.0) == []
+    assert state in queue.hear(rows, PATIENCE)[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("30:00", 30),
+        ("1:00:00", 60),
+        ("2-00:00:00", 2880),
+        ("infinite", float("inf")),
+        ("45", 0.75),
+    ],
+)
+def test_a_time_limit_is_read(limit: str, expected: float) -> None:
+    assert minutes(limit) == expected
+
+
+def test_a_node_is_avoided_at_once_and_left_out_after_some_jobs() -> None:
+    nodes = Nodes()
+    nodes.began("evaluate", "good")
+    for number in range(MOST):
+        assert nodes.left_out == {}
+        nodes.failed(number, "bad")
+        said = nodes.died("bad", "exit status 127", now=0.0)
+        assert len(said) == (number in (0, MOST - 1))
+        assert all("bad" in message and "exit status 127" in message for message in said)
+        assert nodes.excluded("another", 1.0) == {"bad"}
+        assert nodes.excluded(number, 2 * SUSPECT) == {"bad"}
+        assert nodes.others("evaluate", 1.0)
+        assert not nodes.others("fit", 1.0)
+    assert nodes.excluded("another", 2 * SUSPECT) == {"bad"}
+    nodes.forget(0)
+    assert nodes.excluded(0, 1.0) == {"bad"}  # what is left out stays out
+    assert nodes.died("bad", "exit status 1", now=2.0) == []
+    assert "bad" in nodes.none_left
+
+
+def test_a_node_on_which_one_job_died_is_tried_again_later() -> None:
+    nodes = Nodes()
+    nodes.died("bad", "exit status 127", now=0.0)
+    assert nodes.bad(1.0) == {"bad"}
+    assert nodes.bad(2 * SUSPECT) == set()
+    nodes.forget("job")  # or at once, where there is no other
+    assert nodes.bad(1.0) == set()
+
+
+def test_a_run_of_which_nothing_begins_anywhere_ends() -> None:
+    nodes = Nodes()
+    for number in range(MOST):
+        assert not nodes.hopeless
+        nodes.died(f"n{number}", "exit status 2", now=0.0)
+    assert all(f"n{number} (exit status 2)" in nodes.hopeless for number in range(MOST))
+    nodes.began("evaluate", "n9")
+    assert not nodes.hopeless
 
 
 def rule_of(stage: str, **more: Any) -> SimpleNamespace:
@@ -205,9 +367,8 @@ def test_a_job_that_fits_and_proposes_proposes_what_two_would(tmp_path: Path) ->
     ["", "model", "conda", "files", "tmpdir", "group", "threads", "script", "other", "precommand"],
 )
 def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
-    executor = object.__new__(Executor)
     usage = set(SharedFSUsage.all())
-    executor.workflow = SimpleNamespace(
+    workflow = SimpleNamespace(
         deployment_settings=SimpleNamespace(
             deployment_method={DeploymentMethod.CONDA} if asked == "conda" else set()
         ),
@@ -233,7 +394,7 @@ def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
     if asked == "script":
         parts[0].rule.script = "my.py"
     group = SimpleNamespace(is_group=lambda: True, toposorted=[[part] for part in parts])
-    assert executor._is_bare(group if len(parts) > 1 else parts[0]) == (asked in ("", "model"))
+    assert bare.is_bare(workflow, group if len(parts) > 1 else parts[0]) == (asked in ("", "model"))
 
 
 def test_a_folder_whose_outputs_are_there_is_asked_about_a_few_times(tmp_path: Path) -> None:

@@ -112,6 +112,16 @@ class Journal:
         """Note why the run stops."""
         self._append({"stopped": message})
 
+    def note_left_out(self, node: str, why: str) -> None:
+        """Note that no further job of the run is given to a node."""
+        self._append({"left_out": node, "why": why})
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The nodes that the run gives no further jobs to, and why."""
+        found = (d for d in _documents(self._lines()) if "left_out" in d)
+        return {str(d["left_out"]): str(d.get("why", "")) for d in found}
+
     @property
     def objective(self) -> dict[str, Any]:
         """What the run evaluates; empty without a journal."""
@@ -120,11 +130,14 @@ class Journal:
     @property
     def stopped(self) -> str:
         """Why the run stopped, "" if it did not."""
+        found = _documents(reversed(self._lines()))
+        return next((d["stopped"] for d in found if "stopped" in d), "")
+
+    def _lines(self) -> list[str]:
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            return self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return ""
-        return next((d["stopped"] for d in _documents(reversed(lines)) if "stopped" in d), "")
+            return []
 
     def heed(self, limit: int) -> None:
         """Raise Halted if the run is not to start another evaluation.

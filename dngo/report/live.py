@@ -52,6 +52,7 @@ def status(study: Study) -> dict[str, Any]:
         "feasible_share": counts["ok"] / known if known else None,
         "outcomes": {s: counts[s] for s in STATUSES},
         "stopped": study.journal.stopped,
+        "left_out": study.journal.left_out,
         "outlook": outlook(study),
         "messages": _messages(study, table, fresh),
         "evaluation_seconds": spent + sum(seconds),

@@ -60,6 +60,8 @@ def summary(study: Study) -> str:
         f"          {n} {status}: {line}, as {_id(table, row)}"
         for n, status, line, row in failures(study.archive, table)[:5]
     ]
+    left_out = study.journal.left_out
+    lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
     lines += [f"Outlook:  {line}" for line in _outlook(outlook(study))]
     found = regret(study, table)
@@ -241,6 +243,8 @@ def format_status(data: dict[str, Any]) -> str:
         lines.append(f"Feasible     {data['feasible_share']:.0%}")
     for message, count in data["messages"].items():
         lines.append(f"Failures     {count} {message}")
+    for node, why in data["left_out"].items():
+        lines.append(f"Nodes        {node} left out of this run: {why}")
     if data["stopped"]:
         lines.append(f"Stopped      {data['stopped']}")
     times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items())

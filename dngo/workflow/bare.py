@@ -20,15 +20,19 @@ import shlex
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
+
+from dngo.workflow.words import CANNOT_BEGIN
 
 OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes, too
 # What Snakemake tells a job's script; libraries of linear algebra read it.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
 STAGES = ("fit", "propose", "evaluate")
+HOLD = 30  # seconds for which a job that cannot begin keeps its node from taking the next one
 TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
 
 
@@ -68,11 +72,31 @@ def members(job: Any) -> list[Any]:
     return [m for level in job.toposorted for m in level] if job.is_group() else [job]
 
 
-def command(job: Any, folder: Path, python: str, patience: float) -> str:
+def is_bare(workflow: Any, job: Any) -> bool:
+    """Whether a job does nothing but to run scripts of stages, in the environment as it is."""
+    from snakemake_interface_executor_plugins.settings import SharedFSUsage
+
+    parts = members(job)
+    stages = [stage_of(part.rule) for part in parts]
+    if not all(stages) or (job.is_group() and set(stages) - {"fit", "propose"}):
+        return False
+    temporary = [part.rule.resources.get("tmpdir") for part in parts]
+    return (
+        not any(part.is_shadow for part in parts)
+        and len({part.threads for part in parts}) == 1
+        and not workflow.deployment_settings.deployment_method
+        and SharedFSUsage.all() <= set(workflow.storage_settings.shared_fs_usage)
+        and not workflow.remote_execution_settings.precommand
+        and all(found is None or found.raw == "system_tmpdir" for found in temporary)
+    )
+
+
+def command(job: Any, folder: Path, python: str, patience: float, *, hold: bool = False) -> str:
     """The command line of a job that runs stages, for a shell.
 
     job: Snakemake's.  folder: where the note is kept while the run goes on.
     patience: seconds within which what is written here is to be seen by the job.
+    hold: whether a job that cannot begin says so and waits, for an executor that looks.
     """
     from dngo.provenance import workflow_folder
     from dngo.storage.files import write_json
@@ -83,8 +107,9 @@ def command(job: Any, folder: Path, python: str, patience: float) -> str:
     if not note.exists():
         config = first.module_globals["config"]
         write_json(note, {"config": config, "folder": os.getcwd(), "patience": patience})
-    words = [python, "-P", str(workflow_folder() / "scripts" / "bare.py"), str(note)]
-    words.append(f"--threads={job.threads}")
+    script = str(workflow_folder() / "scripts" / "bare.py")
+    words = [python, "-P", script, str(note)]
+    words += [f"--threads={job.threads}", *(["--hold"] if hold else [])]
     for name in ("runtime", "mem_mb"):
         if job.resources.get(name) is not None:
             words.append(f"--{name}={job.resources[name]}")
@@ -99,7 +124,13 @@ def command(job: Any, folder: Path, python: str, patience: float) -> str:
             part.output[0],
         ]
         words.append(part.input[0] if part.input else "")
-    return f"exec {shlex.join(map(str, words))}"
+    run = f"exec {shlex.join(map(str, words))}"
+    if not hold:
+        return run
+    # A node that ends such jobs at once is free again at once, and would take all that wait.
+    check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])
+    said = f'echo "{CANNOT_BEGIN} (exit status $status)"'
+    return f"{check} || {{ status=$?; {said}; sleep {HOLD}; exit $status; }}; {run}"
 
 
 def main() -> None:
@@ -111,14 +142,28 @@ def main() -> None:
     parser.add_argument("--mem_mb", type=float, default=0.0)
     parser.add_argument("--await", type=Path, action="append", default=[], dest="inputs")
     parser.add_argument("--stage", nargs=8, action="append", default=[])
+    parser.add_argument("--hold", action="store_true")
     given = parser.parse_args()
-    note = json.loads(_seen(given.note, 60.0).read_text(encoding="utf-8"))
-    os.chdir(note["folder"])
-    for path in given.inputs:
-        _seen(path, note["patience"])
-    _prepare(given.threads)
+    try:
+        note = json.loads(_seen(given.note, 60.0).read_text(encoding="utf-8"))
+        os.chdir(note["folder"])
+        for path in given.inputs:
+            _seen(path, note["patience"])
+        _prepare(given.threads)
+        import dngo.workflow.job  # noqa: F401
+    except Exception:
+        traceback.print_exc()
+        _cannot_begin(given.hold)
     for words in given.stage:
         _run(words, note["config"], given)
+
+
+def _cannot_begin(hold: bool) -> NoReturn:
+    """End a job that could not read what it needs on this node."""
+    print(f"{CANNOT_BEGIN} (exit status 1)", flush=True)
+    if hold:
+        time.sleep(HOLD)
+    sys.exit(1)
 
 
 def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
@@ -154,11 +199,11 @@ def _note_cost(path: Path, seconds: float) -> None:
 
 
 def _seen(path: Path, patience: float) -> Path:
-    """The path, once a network file system shows it here; ends the process if it does not."""
+    """The path, once a network file system shows it here; raises FileNotFoundError if it does not."""
     end = time.monotonic() + patience
     while not path.exists():
         if time.monotonic() > end:
-            sys.exit(f"{path}: is not there after {patience:.0f} s")
+            raise FileNotFoundError(f"{path}: is not there after {patience:.0f} s")
         time.sleep(0.5)
     return path
 

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Dag:
         self.config: dict[str, Any] = json.loads(study.config.resolved())
         self.folder = str(study.folder) if folder is None else folder
         self._claim: Claim | None = None
+        self._listen: Callable[[], None] = lambda: None  # to signals, once a run begins
         self._file = ""  # the configuration's, as it is given to `dngo`
         # A cluster job runs one rule for its own wildcards: it needs no plan.
         self.archived = study.merged()
@@ -76,6 +77,7 @@ class Dag:
             dag.cores = workflow.cores
         if roles["main"]:
             atexit.register(course.outlive_readers)
+            dag._listen = lambda: slurm.listen(workflow)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
         return dag
@@ -295,6 +297,7 @@ class Dag:
         except TimeoutError as error:
             raise UserError(f"{error}; wait for it, or stop it") from None
         self._claim = claim
+        self._listen()
         if not self.study.merged():
             self.study.transfer()
         changes = self.study.begin()

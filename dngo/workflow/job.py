@@ -19,8 +19,8 @@ from dngo.evaluation.run import JobOver
 from dngo.evaluation.supervision import Interrupted
 from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
+from dngo.workflow.words import BEGUN, CLUSTER_JOB, STOPS
 
-STOPS = "This stops the run: nothing more is started."  # a job's word to its executor
 LINE_EVERY = 60.0  # seconds between progress lines in a log
 
 
@@ -32,6 +32,9 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
     """
     terminal = sys.stderr
     path = Path(snakemake.log[0])
+    if CLUSTER_JOB in os.environ:
+        with contextlib.suppress(OSError):
+            print(BEGUN, file=terminal, flush=True)
     with _Log(path) as log:
         progress = LogLines(log)
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
@@ -86,12 +89,14 @@ class _Log(io.TextIOBase):
 def _stop_run(snakemake: Any, message: str) -> None:
     """Have the Snakemake of this run submit nothing more, where it runs on this host.
 
-    Elsewhere its executor reads `STOPS`, or else the other jobs say the same; none of them uses up an
+    Its executor may read `STOPS` instead, or else the other jobs say the same; none of them uses up an
     attempt at its point.
     """
     with contextlib.suppress(UserError, OSError, ValueError, TypeError):
         study = load_study(snakemake.config)
         study.journal.note_stop(message)
+        if CLUSTER_JOB in os.environ:
+            return
         claim = study.run_claim
         owner = claim.owner()
         if owner and not claim.elsewhere and start_ticks(int(owner["pid"])) == owner.get("ticks"):

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -72,6 +72,22 @@ class Cluster:
         while Path(f"/proc/{pid}").exists():
             assert time.monotonic() < deadline, f"{daemon} did not stop"
             time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def script(self, key: str, text: str) -> Iterator[None]:
+        """Have Slurm run a script of its own meanwhile: Prolog, Epilog, TaskProlog."""
+        conf, path = self.folder / "slurm.conf", self.folder / key.lower()
+        before = conf.read_text()
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        conf.write_text(f"{before}{key}={path}\n")
+        try:
+            self.run("scontrol", "reconfigure")
+            time.sleep(1)  # until the nodes have read it
+            yield
+        finally:
+            conf.write_text(before)
+            self.run("scontrol", "reconfigure")
 
     def set_node(self, name: str, state: str) -> None:
         """Set a node down, drain or resume."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -42,6 +43,52 @@ def cluster(cluster_session: Cluster) -> Iterator[Cluster]:
     cluster_session.reset()
     yield cluster_session
     cluster_session.reset()
+
+
+class Commands:
+    """Slurm's commands, as the study finds them: the real ones, or a test's own in front of them."""
+
+    def __init__(self, folder: Path, cluster: Cluster):
+        self.folder, self.path = folder, cluster.environment.get("PATH", os.environ["PATH"])
+        folder.mkdir()
+        cluster.environment["PATH"] = f"{folder}:{self.path}"
+
+    def replace(self, name: str, script: str) -> None:
+        """A shell script in place of a command; `$real` is the real one."""
+        real = shutil.which(name, path=self.path)
+        new = self.folder / f".{name}"
+        new.write_text(f"#!/bin/bash\nreal={real}\n{script}\n")
+        new.chmod(0o755)
+        new.replace(self.folder / name)  # one that is being started is not changed
+
+    def hang(self, name: str, *, after: bool = False, once: bool = True, unless: str = "-") -> None:
+        """Have a command hang, before or after it has done its work.
+
+        once: only the first call does.  unless: a word of calls that do not.
+        """
+        first = f"mkdir {self.folder}/hung-{name} 2>/dev/null" if once else "true"
+        does = '"$real" "$@" >/dev/null 2>&1; ' if after else ""
+        mark = f"touch {self.folder}/hangs-{name}"
+        self.replace(
+            name,
+            f'case " $* " in *\' {unless} \'*) exec "$real" "$@" ;; esac\n'
+            f'if {first}; then {does}{mark}; sleep 1000; fi\nexec "$real" "$@"',
+        )
+
+    def hangs(self, name: str) -> bool:
+        """Whether a call of the command has come to hang."""
+        return (self.folder / f"hangs-{name}").exists()
+
+
+@pytest.fixture
+def commands(cluster: Cluster, tmp_path: Path) -> Iterator[Commands]:
+    """Slurm's commands as a study finds them, until the test ends."""
+    before = cluster.environment.get("PATH")
+    try:
+        yield Commands(tmp_path / "commands", cluster)
+    finally:
+        if before is not None:
+            cluster.environment["PATH"] = before
 
 
 @pytest.fixture

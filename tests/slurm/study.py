@@ -56,6 +56,16 @@ note("end")
 print((p["x"] - 0.3) ** 2)
 """
 
+# Snakemake with less patience than a real site needs.
+HURRIED = """
+import sys
+from dngo.workflow.slurm import calls, reasons, submitting
+calls.SLOW, calls.LIMIT, calls.LONGEST_LIMIT = {slow}, {limit}, {limit}
+reasons.PATIENCE, reasons.STAYS_FOR, submitting.PAUSE = {patience}, {slow}, 1.0
+from snakemake.cli import main
+sys.exit(main())
+"""
+
 
 class SlurmStudy:
     """A study in a folder of its own, its configuration, and what became of it."""
@@ -79,6 +89,7 @@ class SlurmStudy:
             "surrogate": {"networks": {"steps": 50, "epochs": 1}},
         }
         self.configure(**config)
+        self.hurried: dict[str, float] = {}
         self.process: subprocess.Popen[str] | None = None
 
     def configure(self, **config: Any) -> None:
@@ -91,6 +102,11 @@ class SlurmStudy:
         # Renamed into place: an evaluation that starts just now must not read half of it.
         (self.folder / "actions.new").write_text(json.dumps(actions))
         (self.folder / "actions.new").replace(self.folder / "actions.json")
+
+    def hurry_calls(self, *, slow: float = 2, limit: float = 4, patience: float = 5) -> None:
+        """Have this study's runs wait less: seconds until Slurm's silence is said, until a call is ended,
+        and until it is said what jobs wait for."""
+        self.hurried = {"slow": slow, "limit": limit, "patience": patience}
 
     def let_go(self, name: str = "go") -> None:
         """Make the file that points wait for."""
@@ -124,7 +140,10 @@ class SlurmStudy:
         return self.process
 
     def command(self, *options: str, profile: str = "slurm") -> list[str]:
-        snakemake = [sys.executable, "-m", "snakemake", "--profile", profile]
+        start = ["-m", "snakemake"]
+        if self.hurried:
+            start = ["-c", HURRIED.format(**self.hurried)]
+        snakemake = [sys.executable, *start, "--profile", profile]
         return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
 
     def snakemake(self, *options: str, timeout: float = 150) -> str:
@@ -140,6 +159,12 @@ class SlurmStudy:
             check=True,
         )
         return result.stdout
+
+    def terminate(self, number: int = signal.SIGTERM) -> str:
+        """Have Snakemake end, alone, by a signal: within ten seconds; what it said."""
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+        return self.end(timeout=10, check=False)
 
     def end(self, *, timeout: float = 150, check: bool = True) -> str:
         """Wait for Snakemake; what it said."""

@@ -213,8 +213,7 @@ def test_interrupted_the_same_command_goes_on(study) -> None:
     toy.actions(p0_1="go", p0_3="go")
     toy.start()
     toy.job_of("0-1"), toy.job_of("0-3")
-    os.kill(toy.process.pid, signal.SIGINT)  # Ctrl-C: the jobs are cancelled
-    toy.end(check=False)
+    toy.terminate(signal.SIGINT)  # Ctrl-C: the jobs are cancelled
     toy.until(lambda: not toy.jobs(), "the jobs are cancelled", timeout=30)
     toy.let_go()
     toy.run()
@@ -238,22 +237,21 @@ def test_interrupted_while_slurm_is_asked_it_cancels_its_jobs(
     toy.job_of("0-1")
     asked.unlink(missing_ok=True)
     toy.until(asked.exists, "Slurm is asked")
-    os.kill(toy.process.pid, signal.SIGINT)
-    toy.end(check=False)
+    toy.terminate(signal.SIGINT)
     toy.until(lambda: not toy.jobs(), "the jobs are cancelled", timeout=30)
     assert toy.events("end").get("0-1", 0) == 0
 
 
 def test_terminated_it_lets_its_jobs_end_and_goes_on(study) -> None:
+    """Snakemake ends at once; the job ends by itself, and the next run takes its outcome in."""
     toy = study()
     toy.actions(p0_1="go")
     toy.start()
-    toy.job_of("0-1")
-    os.kill(toy.process.pid, signal.SIGTERM)
-    time.sleep(2)
-    toy.let_go()
-    toy.end(check=False)
+    running = toy.job_of("0-1")
+    toy.terminate()
+    toy.until(lambda: list(toy.jobs()) == [running], "the other job ends")
     assert not (toy.results / "archive.h5").exists()
+    toy.let_go()
     toy.run()
     toy.lawful(4)
     assert sum(toy.events("start").values()) == 4
@@ -341,17 +339,22 @@ def test_a_refusal_that_passes_is_waited_for(study, partition) -> None:
 
 
 def test_a_refusal_that_stays_ends_the_run_with_what_to_change(study, partition) -> None:
-    """The first job is a group of rules, of whose errors Snakemake shows no message."""
-    toy = study(designed=False)
-    partition(maxtime="10")
+    """Of each rule, before anything is paid for."""
+    toy = study(designed=False, iterations=1)
+    partition(maxtime="30")
     began = time.monotonic()
     output = toy.run(check=False, timeout=60)
     assert time.monotonic() - began < 45
     assert toy.process.returncode
-    words = "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)"
-    message = f"Slurm refuses the job: sbatch: error: {words}. Change runtime of propose: "
-    assert output.count(message) == 1
+    words = "Requested time limit is invalid (missing or exceeds some limit)"
+    message = f"Slurm refuses jobs of {{}}: allocation failure: {words}. Change runtime of {{}} (now {{}} minutes)"
+    assert output.count(message.format("evaluate", "evaluate", "60")) == 1
+    assert output.count(message.format("fit and propose", "fit and propose", "20 + 20")) == 1
+    assert "They are one job, and their runtimes are added" in output
     assert "stopped early" in output
+    assert "Error in" not in output
+    assert not toy.jobs()
+    assert not (toy.results / "pending").exists()
 
 
 def mount(*words: str | Path) -> None:

@@ -1,6 +1,6 @@
 """The place of our Slurm executor in Snakemake, and the versions of the plugin that it fits.
 
-`dngo.workflow.slurm_executor` has the executor: a subclass of that of snakemake-executor-plugin-slurm.
+`executor` has the executor: a subclass of that of snakemake-executor-plugin-slurm.
 It takes the plugin's place under the plugin's name, `slurm`, when a run is planned. A plugin under a
 name of its own would be worse: Snakemake finds plugins among the installed top-level packages only, and
 so none in an editable installation nor in a clone used with conda; and it derives the names of a
@@ -10,7 +10,9 @@ accepted and ignored.
 
 from __future__ import annotations
 
+import signal
 from importlib import metadata
+from threading import current_thread, main_thread
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
@@ -32,11 +34,18 @@ def register() -> None:
         return
     installed = metadata.version(PACKAGE)
     if AT_LEAST <= tuple(int(x) for x in installed.split(".")[:2]) < BELOW:
-        from dngo.workflow.slurm_executor import Executor
+        from dngo.workflow.slurm.executor import Executor
 
         plugin.executor = Executor
     else:
         plugin.executor = _refusing(installed)
+
+
+def listen(workflow: Any) -> None:
+    """Have SIGTERM end a run on Slurm within seconds: called when a run begins."""
+    executor: Any = getattr(workflow.scheduler, "_executor", None)
+    if hasattr(executor, "terminate") and current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, executor.terminate)
 
 
 def _refusing(installed: str) -> type:

@@ -1,0 +1,137 @@
+"""Slurm's commands, each with a time limit: none of them can keep a run waiting, or from ending."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SLOW = 30.0  # seconds without an answer after which that is said
+LIMIT, LONGEST_LIMIT = (
+    60.0,
+    240.0,
+)  # seconds for an answer, at first and after others were not given
+LOOK = 0.25  # seconds between looks at whether the run is being ended
+GOODBYE = 5.0  # seconds that the end of a run waits for its jobs to be cancelled
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said.  status: its exit status, None if it gave no answer in time."""
+
+    status: int | None = None
+    out: str = ""
+    err: str = ""
+
+    @property
+    def words(self) -> str:
+        """Its complaint, on one line."""
+        return " ".join((self.err or self.out).split())
+
+
+class Calls:
+    """Runs the commands of Slurm for one run of Snakemake, from any thread."""
+
+    def __init__(self, tell: Callable[[str], None]):
+        """tell: is given what the user must know: that Slurm is silent, and that it answers again."""
+        self._tell = tell
+        self._over = threading.Event()
+        self._unanswered = 0
+        self._silent = False
+        self._lock = threading.Lock()
+
+    def ask(
+        self,
+        *words: str,
+        stdin: str | None = None,
+        environment: dict[str, str] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Answer:
+        """What a command says; no answer if it takes too long, or `stop` says that nobody waits for it."""
+        if self._over.is_set():
+            return Answer()
+        began = time.monotonic()
+        limit = min(LIMIT * 2**self._unanswered, LONGEST_LIMIT)
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=environment,
+                # Ctrl-C is Snakemake's: it ends its calls by itself, and what they have started.
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Answer(127, err=f"{words[0]}: {error.strerror}")
+        while True:
+            try:
+                out, err = process.communicate(stdin, timeout=LOOK)
+                self._heard()
+                return Answer(process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                stdin = None
+            waited = time.monotonic() - began
+            if waited > SLOW:
+                self.silent(words[0])
+            if waited > limit or self._over.is_set() or stop():
+                _kill(process)
+                with self._lock:
+                    self._unanswered += waited > limit
+                return Answer()
+
+    def silent(self, who: str) -> None:
+        """Say, once, that Slurm does not answer."""
+        with self._lock:
+            said, self._silent = self._silent, True
+        if not said:
+            self._tell(f"Slurm does not answer ({who}); waiting until it does.")
+
+    def _heard(self) -> None:
+        with self._lock:
+            self._unanswered = 0
+
+    def answers(self) -> None:
+        """Note that Slurm has answered a question about its jobs; said where it was silent before."""
+        with self._lock:
+            said, self._silent = self._silent, False
+        if said:
+            self._tell("Slurm answers again.")
+
+    def end(self) -> None:
+        """End all calls, and let none begin any more."""
+        self._over.set()
+
+    def last(self, *words: str) -> bool:
+        """Run a command at the end of a run; whether it succeeded within a few seconds.
+
+        One that takes longer goes on by itself, for ten minutes at most.
+        """
+        bounded = [*(["timeout", "600"] if shutil.which("timeout") else []), *words]
+        try:
+            process = subprocess.Popen(
+                bounded,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            return process.wait(GOODBYE) == 0
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a command and all that it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+        process.communicate(timeout=1.0)

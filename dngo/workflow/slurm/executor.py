@@ -1,0 +1,402 @@
+"""Snakemake's Slurm executor, made patient: a long study lives through a cluster's bad days.
+
+What differs from the plugin's own executor, each because it ended, stalled, hung or slowed a long run:
+
+polling      One `squeue` for all jobs, as often as the profile says. The plugin forgets every job when
+             the controller is away for longer than a number of attempts, waits for ever for a job that
+             Slurm has forgotten, and asks ever less often, so that a cluster stands idle. It is asked
+             at once when all that a batch waits for has been written.
+outputs      are waited for here, for all jobs at once; Snakemake waits for one job after another. A job
+             whose outputs are all there is done, however long the cluster tidies up after it.
+submission   waits for a controller that is away, and while Slurm refuses for a reason that passes; a
+             refusal that stays ends the run with Slurm's words (`reasons`), and is asked for at the start.
+             The plugin counts each as an attempt. A job is never submitted twice (`submission`).
+the queue    A job that Slurm takes and will never start ends the run as a refusal does; what others wait
+             for is said.
+calls        All have a time limit (`calls`); the end of a run waits for none of them.
+nodes        on which jobs die before they begin are named, avoided, and left out after some (`nodes`).
+a job        is no Snakemake (`dngo.workflow.bare`), and where it must be one not a second one below `srun`:
+             which is less to start and to hold; an objective may call `srun` itself.
+logs         are in a folder of this run, for the folders that are empty at its end are removed: pending
+             jobs of another run need theirs.
+messages     of jobs that are a group of rules are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from snakemake_executor_plugin_slurm.utils import delete_empty_dirs
+
+from dngo.evaluation.chunk import PROGRESS
+from dngo.study import load_study
+from dngo.workflow import bare
+from dngo.workflow.slurm import jobs
+from dngo.workflow.slurm.calls import GOODBYE
+from dngo.workflow.slurm.nodes import FREE
+from dngo.workflow.slurm.reasons import Queue, Row
+from dngo.workflow.slurm.submitting import Submitting
+from dngo.workflow.words import STOPS
+
+SILENCE = 30.0  # seconds after which a job that Slurm does not know is over
+GLANCE, GLANCES = 1.0, 5  # seconds between looks at outputs, and how often they have Slurm asked
+LOCAL = 3.0  # seconds that a job on this machine has to end by itself, where the run is ended
+
+ENDED_BADLY = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
+# Over, unless Slurm queues the job again a moment later.
+ENDED_PERHAPS = {"NODE_FAIL", "PREEMPTED", "REVOKED", "UNKNOWN", "GONE"}
+OVER = {*ENDED_BADLY, *ENDED_PERHAPS, "COMPLETED"}
+GONE = Row("GONE")
+# What a node may be blamed for: as it ends a job that had not begun, and that had.
+BLAMED = {"BOOT_FAIL", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "PENDING"}
+AVOIDED = {"BOOT_FAIL", "FAILED", "NODE_FAIL"}
+
+
+class Executor(Submitting):
+    """The executor of `--profile slurm`; see the module's text."""
+
+    slurm_logdir: Path
+    _terminated = False  # by SIGTERM: what runs on the cluster is let to end
+    _over = False
+
+    def __post_init__(self, test_mode: bool = False) -> None:
+        super().__post_init__(test_mode)
+        self._queue = Queue(self.run_uuid)
+        self._asked: list[Any] = []  # jobs that Slurm was last asked about, without those over
+        self._free: dict[Any, int] = {}  # deaths of a job that were no attempt
+
+    # ---- jobs -----------------------------------------------------------------------------------
+
+    def format_job_exec(self, job: Any) -> str:
+        """The command of a job: the stage itself, unless Snakemake has something to do there."""
+        if not bare.is_bare(self.workflow, job):
+            return super().format_job_exec(job)
+        patience = self.workflow.execution_settings.latency_wait
+        python = self.get_python_executable()
+        return bare.command(job, Path(self.tmpdir), python, patience, hold=True)
+
+    def additional_general_args(self) -> str:
+        """Options of the Snakemake in a job: it runs the rule itself."""
+        return "--executor local"
+
+    @property
+    def cores(self) -> str:
+        """Cores that a job may use: those of its node, whatever the login node has."""
+        return "all"
+
+    def get_account_arg(self, job: Any) -> Iterator[str]:
+        """The account that is configured: Slurm knows whether it is valid, and your own by itself."""
+        account = str(job.resources.get("slurm_account") or "").replace(",", " ").split()
+        return iter([f" -A {shlex.quote(account[0])}" if account else ""])
+
+    def get_partition_arg(self, job: Any) -> str:
+        """The partition that is configured; without one Slurm takes its default by itself."""
+        known = job.resources.get("slurm_partition") or self._partitions
+        return super().get_partition_arg(job) if known else ""
+
+    # ---- the end of a run -------------------------------------------------------------------------
+
+    def terminate(self, *_: Any) -> None:
+        """What SIGTERM does: Snakemake ends now, and what runs on the cluster ends by itself."""
+        if not (self._cancelled or self._over):
+            self._terminated = True
+            raise SystemExit
+
+    def cancel_jobs(self, active_jobs: list[Any]) -> None:
+        """Cancel what was submitted, or what of it still waits; no call of Slurm delays the end."""
+        self._cancelled = True
+        self.calls.end()
+        local = psutil.Process().children(recursive=True)
+        ended = threading.Thread(target=_end_processes, args=(local,))
+        ended.start()
+        if self._submitted:
+            words = ["scancel", "--quiet", f"--name={self.run_uuid}"]
+            words += ["--state=PENDING"] if self._terminated else []
+            words += [f"--clusters={name}" for name in self._submitted_job_clusters]
+            if not self.calls.last(*words):
+                self.logger.warning(
+                    f"Slurm did not confirm within {GOODBYE:.0f} s that the jobs are cancelled; should "
+                    f"some be left, `{' '.join(words)}` cancels them. They do no harm."
+                )
+            elif self._terminated:
+                self.logger.info("Jobs that run go on; the same command takes their outcomes in.")
+        ended.join()
+
+    def shutdown(self) -> None:
+        """Called when nothing is left to be done, or nobody waits for it."""
+        self._over = True
+        self.calls.end()
+        super().shutdown()
+
+    # ---- polling --------------------------------------------------------------------------------
+
+    async def sleep(self) -> None:
+        """Wait before Slurm is asked again: not as long once a batch has all that it waits for."""
+        until = time.monotonic() + self.next_seconds_between_status_checks
+        while (left := until - time.monotonic()) > 0 and self.wait:
+            await asyncio.sleep(min(left, GLANCE))
+            if self._is_written():
+                return
+
+    def _is_written(self) -> bool:
+        """Whether all outputs of the jobs that write to one folder are there: fit's, or a batch's.
+
+        That is seen for a few glances only, for a job that does not end after its last output. Each costs a
+        look at one file of each folder.
+        """
+        folders: dict[str, list[Any]] = {}
+        for job in list(self.active_jobs):
+            if "dngo_folder" not in job.aux:  # of no output at all where a rule is the user's own
+                outputs = bare.members(job.job)[-1].output
+                job.aux["dngo_folder"] = os.path.dirname(outputs[0]) if outputs else None
+            if job.aux["dngo_folder"] is not None:
+                folders.setdefault(job.aux["dngo_folder"], []).append(job)
+        for batch in folders.values():
+            if all(map(jobs.is_complete, batch)):
+                batch[0].aux["dngo_glances"] = batch[0].aux.get("dngo_glances", 0) + 1
+                if batch[0].aux["dngo_glances"] <= GLANCES:
+                    return True
+        return False
+
+    async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncIterator[Any]:
+        """Report the jobs that have ended and yield the others."""
+        if not active_jobs:  # nor need __post_init__ be done: the polling begins before it
+            return
+        if self._submitted_job_clusters:  # jobs on several clusters are the plugin's own business
+            async for job in super().check_active_jobs(active_jobs):
+                yield job
+            return
+        self._asked = list(active_jobs)
+        rows = await asyncio.to_thread(self._submitter.rows)
+        if rows is None:
+            if not self._over and not self._cancelled:
+                self.calls.silent("squeue")
+            for job in active_jobs:
+                yield job
+            return
+        over = await self._hear(rows, active_jobs)
+        over |= await self._bury(rows, active_jobs)
+        for job in active_jobs:
+            row = rows.get(job.external_jobid, GONE)
+            if job.external_jobid not in over and await self._goes_on(job, row):
+                yield job
+            else:
+                self._asked.remove(job)
+
+    async def _hear(self, rows: dict[str, Row], active_jobs: Sequence[Any]) -> set[str]:
+        """Say what there is to say of jobs that do not run; the numbers of those that were cancelled."""
+        mine = {job.external_jobid: job for job in active_jobs}
+        known = {number: rows[number] for number in mine if number in rows}
+        alive = {
+            n: r
+            for n, r in known.items()
+            if r.state not in OVER and "launch failed" not in r.reason
+        }
+        now = time.monotonic()
+        for message in self._queue.hear(alive, now):
+            self.logger.warning(message)
+        never = self._queue.never(alive, now)
+        for number, key in never.items():
+            job, row = mine[number].job, alive[number]
+            words = f"Slurm takes jobs of {jobs.rules(job)} and does not start them: {row.reason}"
+            self._give_up(f"{words}. {jobs.cure(job, key)}")
+        stuck = set(never)
+        if self._ending():
+            stuck |= {number for number, row in alive.items() if row.state == "PENDING"}
+        twice = {
+            number
+            for number, row in rows.items()
+            if number not in mine and self._numbers.get(row.tag, number) != number
+        }
+        if stuck | twice:
+            await asyncio.to_thread(
+                self.calls.ask, "scancel", "--quiet", "--state=PENDING", *sorted(stuck | twice)
+            )
+        for number in stuck:
+            self._drop(mine[number].job)
+        return stuck
+
+    async def _bury(self, rows: dict[str, Row], active_jobs: Sequence[Any]) -> set[str]:
+        """End the jobs that say that they cannot begin, once others are kept from their node."""
+        dead, waiting = [], []
+        for job in active_jobs:
+            row = rows.get(job.external_jobid, GONE)
+            if row.state == "RUNNING" and not job.aux.get("dngo_begun"):
+                if jobs.begins(job):
+                    self._nodes.began(jobs.rules(job.job), row.node)
+                elif how := jobs.cannot_begin(job):
+                    dead.append((job, row._replace(state="FAILED"), how))
+            elif row.state == "PENDING":
+                waiting.append(job)
+        for job, row, how in dead:
+            await self._report_end(job, row, "cannot begin", how)
+        bad = self._nodes.bad(time.monotonic())
+        kept: dict[frozenset[str], list[str]] = {}
+        for job in waiting:
+            excluded = job.aux["dngo_excluded"]
+            if not bad <= excluded and self._nodes.others(jobs.rules(job.job), time.monotonic()):
+                job.aux["dngo_excluded"] = excluded | bad
+                kept.setdefault(frozenset(excluded | bad), []).append(job.external_jobid)
+        for nodes, numbers in kept.items():
+            await asyncio.to_thread(self._submitter.exclude, numbers, nodes)
+        numbers = [job.external_jobid for job, _, _ in dead]
+        if numbers:
+            await asyncio.to_thread(self.calls.ask, "scancel", "--quiet", *numbers)
+        return set(numbers)
+
+    async def _goes_on(self, job: Any, row: Row) -> bool:
+        """Whether a job is still to be watched; its end is reported here."""
+        state, reason = row.state, row.reason
+        if state not in OVER:
+            job.aux.pop("dngo_ended", None)
+        if state == "COMPLETED" or (state == "COMPLETING" and jobs.is_complete(job)):
+            return await self._awaits_outputs(job, row, "its outputs are missing", 0.0)
+        if state == "GONE":
+            # A controller that lost its state has forgotten it, or it ended long ago.
+            if not job.aux.get("dngo_gone"):
+                job.aux["dngo_gone"] = True
+                self.logger.warning(f"Slurm does not know job {job.external_jobid} any more.")
+            return await self._awaits_outputs(job, row, "Slurm does not know it any more", SILENCE)
+        if state == "OUT_OF_MEMORY" and jobs.is_complete(job):
+            # The kernel ended the objective, not the job: that was written down.
+            return await self._awaits_outputs(job, row, "", 0.0)
+        if state in ENDED_BADLY or (state in ENDED_PERHAPS and jobs.since(job) >= SILENCE):
+            if state in BLAMED and not jobs.begins(job) and not self._is_late(job):
+                return True  # until its log shows up here
+            await self._report_end(job, row, f"has ended: {state} {reason}")
+            return False
+        if "launch failed" in reason:
+            # A node could not start it, and Slurm holds it until somebody lets it go.
+            await asyncio.to_thread(self.calls.ask, "scancel", "--quiet", job.external_jobid)
+            await self._report_end(job, row, f"could not be started: {reason}")
+            return False
+        return True
+
+    async def _awaits_outputs(self, job: Any, row: Row, otherwise: str, silence: float) -> bool:
+        """Whether the outputs of a job that is over may still show up; success once they are there.
+
+        All such jobs wait at the same time.
+        """
+        if jobs.is_complete(job):
+            self._nodes.began(jobs.rules(job.job), row.node)
+            self.report_job_success(job)
+            self._remove_log(job)
+            return False
+        if jobs.since(job) < max(silence, self.workflow.execution_settings.latency_wait):
+            return True
+        await self._report_end(job, row, f"is over: {otherwise}")
+        return False
+
+    def _is_late(self, job: Any) -> bool:
+        """Whether what a job wrote must be visible here by now."""
+        log = job.aux.get("slurm_logfile")
+        with contextlib.suppress(OSError):
+            if log is None or log.stat().st_size:
+                return True
+        return jobs.since(job) >= self.workflow.execution_settings.latency_wait
+
+    async def _report_end(self, job: Any, row: Row, what: str, how: str = "") -> None:
+        """Report a job that failed, and what is to be learnt of it for the next attempt.
+
+        how: its exit status, in words, where Slurm need not be asked.
+        """
+        log, node = job.aux.get("slurm_logfile"), row.node
+        begun, progress = jobs.begins(job), bool(log and jobs.says(log, PROGRESS))
+        if begun:
+            self._nodes.began(jobs.rules(job.job), node)
+        how = how or await asyncio.to_thread(self._submitter.ending, job.external_jobid)
+        if log and jobs.says(log, STOPS):
+            # What runs is let to end; every further job would say the same.
+            self.workflow.scheduler.exit_gracefully()
+        elif not progress and (row.state in AVOIDED or (row.state in BLAMED and not begun)):
+            self._nodes.failed(job.job, node)
+        if not begun and row.state not in ("CANCELLED", "COMPLETED"):
+            if row.state in BLAMED:
+                self._tell_death(job, node, how or row.reason or row.state)
+            if self._is_free(job):
+                return
+        if progress:
+            job.job.attempt -= 1  # which Snakemake is about to add: it was no failed attempt
+        where = f" on node {node}" if node else ""
+        message = (
+            f"Slurm job {job.external_jobid}{where} {what.strip()}{f' ({how})' if how else ''}. "
+        )
+        self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
+
+    def _is_free(self, job: Any) -> bool:
+        """Whether the death of a job that had not begun is no attempt at its points; reported here."""
+        if self._ending():
+            self._drop(job.job)
+            return True
+        self._free[job.job] = self._free.get(job.job, 0) + 1
+        if self._free[job.job] > FREE:
+            return False
+        job.job.attempt -= 1
+        self._drop(job.job)
+        return True
+
+    def _tell_death(self, job: Any, node: str, how: str) -> None:
+        log, known = job.aux.get("slurm_logfile"), set(self._nodes.left_out)
+        for message in self._nodes.died(node, how, time.monotonic()):
+            self.logger.warning(f"{message} Its log: {log}")
+        if node in self._nodes.left_out.keys() - known:
+            config = bare.members(job.job)[0].rule.module_globals["config"]
+            with contextlib.suppress(Exception):  # a rule of the user's own has no study
+                load_study(config).journal.note_left_out(node, self._nodes.left_out[node])
+        for other in filter(jobs.begins, [*self._asked, *self.active_jobs]):
+            self._nodes.began(jobs.rules(other.job), "")
+        if self._nodes.hopeless:
+            self._give_up(
+                f"{self._nodes.hopeless}. See {log}; can the nodes read {self.get_python_executable()} "
+                "and this folder? Mend that, then type the same command again."
+            )
+
+    def print_job_error(self, job_info: Any, msg: str | None = None, **kwargs: Any) -> None:
+        """Show an error; Snakemake drops the message where the job is a group of rules."""
+        if msg and job_info.job.is_group():
+            self.logger.error(f"Job of {jobs.rules(job_info.job)}: {msg}")
+        super().print_job_error(job_info, msg, **kwargs)
+
+    # ---- logs -----------------------------------------------------------------------------------
+
+    def _remove_log(self, job: Any) -> None:
+        log = job.aux.get("slurm_logfile")
+        if log and not self.workflow.executor_settings.keep_successful_logs:
+            with contextlib.suppress(OSError):
+                log.unlink(missing_ok=True)
+
+    def clean_old_logs(self) -> None:
+        """Remove logs that are older than the profile says, and this run's empty folders.
+
+        Folders of other runs stay: Slurm opens a log when the job starts.
+        """
+        settings = self.workflow.executor_settings
+        days = settings.delete_logfiles_older_than
+        with contextlib.suppress(OSError):
+            if days > 0 and not settings.keep_successful_logs:
+                for path in self.slurm_logdir.parent.rglob("*.log"):
+                    if path.stat().st_mtime < time.time() - days * 86400:
+                        path.unlink()
+            if not self.active_jobs:
+                delete_empty_dirs(self.slurm_logdir)
+
+
+def _end_processes(processes: list[psutil.Process]) -> None:
+    """End what runs on this machine, after a moment in which most of it ends by itself."""
+    _, alive = psutil.wait_procs(processes, timeout=LOCAL)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(alive, timeout=1.0)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()

@@ -1,0 +1,97 @@
+"""What the executor asks of a job: of Snakemake's, and of its log and its outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from dngo.workflow import bare
+from dngo.workflow.words import BEGUN, CANNOT_BEGIN
+
+WHERE = {
+    "slurm_partition": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
+    "slurm_account": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
+    "qos": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
+}
+
+
+def rules(job: Any) -> str:
+    """The rules that a job of Snakemake stands for, in words."""
+    return " and ".join(sorted(job.rules))
+
+
+def cluster(job: Any) -> str:
+    """The cluster that a job is for, "" for the one that there is."""
+    found = (job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
+    return str(next(filter(None, found), ""))
+
+
+def cure(job: Any, key: str) -> str:
+    """What to change for Slurm to take and to start a job, in words.
+
+    key: the resource, or several, in words.
+    """
+    parts = {str(part.rule.name): part.resources for part in bare.members(job)}
+    first = key.replace(",", " ").split()[0]
+    now = [str(found[first]) for found in parts.values() if found.get(first) is not None]
+    shown = f" (now {' + '.join(now)}{' minutes' if first == 'runtime' else ''})" if now else ""
+    added = (
+        " They are one job, and their runtimes are added."
+        if len(parts) > 1 and first == "runtime"
+        else ""
+    )
+    example = ", ".join(f"{name}: {{{first}: ...}}" for name in parts)
+    return (
+        f"Change {key} of {rules(job)}{shown}: {WHERE.get(first, '')} `resources: {{{example}}}` in the "
+        f"study's configuration.{added} Then type the same command again."
+    ).replace(":  `", ": `")
+
+
+def since(job: Any) -> float:
+    """Seconds since a job was first seen to be over."""
+    now = time.monotonic()
+    return now - float(job.aux.setdefault("dngo_ended", now))
+
+
+def is_complete(job: Any) -> bool:
+    """Whether every output of a job is there."""
+    parts = bare.members(job.job)
+    return all(os.path.exists(f) for part in parts for f in part.products(include_logfiles=False))
+
+
+def begins(job: Any) -> bool:
+    """Whether a job has come as far as its first line of ours; one of a user's own rules has none."""
+    if not job.aux.get("dngo_begun"):
+        log, parts = job.aux.get("slurm_logfile"), bare.members(job.job)
+        own = all(bare.stage_of(part.rule) for part in parts)
+        job.aux["dngo_begun"] = not own or bool(log and says(log, BEGUN, start=True))
+    return bool(job.aux["dngo_begun"])
+
+
+def cannot_begin(job: Any) -> str:
+    """How a job that cannot begin, and waits for that to be seen, is about to end; "" otherwise."""
+    log = job.aux.get("slurm_logfile")
+    found = re.search(rf"^{re.escape(CANNOT_BEGIN)} \((.*)\)$", _end(log) if log else "", re.M)
+    return found[1] if found else ""
+
+
+def says(log: Path, words: str, *, start: bool = False) -> bool:
+    """Whether a job has said so, at its end or at its start: what stops the run, or that it has begun."""
+    return words in (_start(log) if start else _end(log))
+
+
+def _start(log: Path) -> str:
+    with contextlib.suppress(OSError), open(log, "rb") as stream:
+        return stream.read(65536).decode(errors="replace")
+    return ""
+
+
+def _end(log: Path) -> str:
+    with contextlib.suppress(OSError), open(log, "rb") as stream:
+        stream.seek(-min(log.stat().st_size, 8192), os.SEEK_END)
+        return stream.read().decode(errors="replace")
+    return ""

@@ -1,0 +1,182 @@
+"""How a job is submitted: once, whatever becomes of the answer.
+
+A submission that got no answer, or an answer that leaves it open, may have been accepted all the same.
+Each one carries a tag in its comment, and is looked for by that before it is tried again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snakemake_executor_plugin_slurm.submit_string import get_submit_command
+from snakemake_executor_plugin_slurm.utils import get_job_wildcards, set_gres_string
+from snakemake_executor_plugin_slurm.validation import (
+    validate_or_get_slurm_job_id,
+    validate_slurm_extra,
+)
+
+from dngo.workflow.slurm.calls import Answer, Calls
+from dngo.workflow.slurm.reasons import Row, minutes
+from dngo.workflow.words import CLUSTER_JOB
+
+_FORMAT = "--format=%i|%T|%r|%B|%k"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One job for Slurm.  words: of sbatch.  script: for its standard input.  tag: names it."""
+
+    words: tuple[str, ...]
+    tag: str
+    log: Path  # with %j for the job's number
+    script: str | None = None
+
+    @property
+    def excluded(self) -> set[str]:
+        """The nodes that the user excludes."""
+        found: set[str] = set()
+        for word, following in itertools.pairwise((*self.words, "")):
+            option, _, value = word.partition("=")
+            if option in ("--exclude", "-x"):
+                found |= set((value or following).split(","))
+        return found
+
+    def excluding(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """The words with more nodes excluded: of two options the last counts."""
+        if not set(nodes):
+            return self.words
+        excluded = ",".join(sorted(self.excluded | set(nodes)))
+        return (*self.words[:-1], f"--exclude={excluded}", self.words[-1])
+
+
+class Submitter:
+    """Submits the jobs of one run, whose name is `run`, and asks Slurm how they are."""
+
+    def __init__(self, calls: Calls, executor: Any):
+        """executor: Snakemake's, for the options of its profile."""
+        self.calls, self.run = calls, executor.run_uuid
+        self._executor, self._settings = executor, executor.workflow.executor_settings
+        self._numbers = itertools.count(1)
+        # What a job has of the environment, and by what it knows that it is one.
+        self._environment = {**os.environ, CLUSTER_JOB: "1"}
+
+    def prepare(self, job: Any, command: str, logs: Path) -> Submission:
+        """How a job is submitted.
+
+        job: Snakemake's.  command: what it runs, for a shell.  logs: the folder of the run's logs.
+        Raises WorkflowError for resources that the plugin does not allow.
+        """
+        validate_slurm_extra(job)
+        name = f"group_{job.name}" if job.is_group() else f"rule_{job.name}"
+        wildcards = get_job_wildcards(job)
+        log = logs / name / wildcards / "%j.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        comment = f"{name}_wildcards_{wildcards}" if wildcards else name
+        tag = f"{comment} #{next(self._numbers)}"
+        words = self._words(job, log, tag)
+        if self._settings.pass_command_as_script:
+            return Submission((*words, "/dev/stdin"), tag, log, f"#!/bin/sh\n{command}\n")
+        return Submission((*words, f"--wrap={command}"), tag, log)
+
+    def _words(self, job: Any, log: Path, tag: str) -> tuple[str, ...]:
+        executor, excluded = self._executor, self._settings.exclude_failed_nodes or ""
+        call = get_submit_command(
+            job,
+            {
+                "run_uuid": self.run,
+                "slurm_logfile": log,
+                "comment_str": tag,
+                "account": next(executor.get_account_arg(job)),
+                "partition": executor.get_partition_arg(job),
+                "workdir": executor.workflow.workdir_init,
+            },
+            settings=self._settings,
+            failed_nodes={name.strip() for name in excluded.split(",") if name.strip()},
+        )
+        extra = set(shlex.split(str(job.resources.get("slurm_extra") or "")))
+        words = shlex.split(call + set_gres_string(job))
+        return tuple(os.path.expandvars(word) if word in extra else word for word in words)
+
+    def submit(self, submission: Submission, excluded: Iterable[str], stop: Any) -> Answer:
+        """Have Slurm take a job; `stop` says whether its answer is waited for no longer."""
+        return self.calls.ask(
+            *submission.excluding(excluded),
+            stdin=submission.script,
+            environment=self._environment,
+            stop=stop,
+        )
+
+    def test(self, job: Any) -> Answer:
+        """What Slurm would say of a job like this one."""
+        words = self._words(job, Path(os.devnull), "test")
+        return self.calls.ask(*words, "--test-only", "--wrap=true")
+
+    def all_nodes_work(self) -> bool:
+        """Whether no node is down, drained or the like."""
+        answer = self.calls.ask("sinfo", "--noheader", "--format=%T")
+        working = re.compile(r"(idle|mixed|allocated|completing|planned)[-+]?")
+        return answer.status == 0 and all(map(working.fullmatch, answer.out.split()))
+
+    def beyond_partition(self, job: Any) -> float:
+        """Minutes that the partition of a job allows, where it asks for more; 0 where it may have them.
+
+        Sites without EnforcePartLimits take such a job, and never start it. A QOS may lift the limit.
+        """
+        asked = str(job.resources.get("slurm_partition") or "").split(",")
+        answer = self.calls.ask("sinfo", "--noheader", "--format=%P|%l")
+        rows = (line.strip().split("|") for line in answer.out.splitlines())
+        limits = {row[0]: minutes(row[1]) for row in rows if len(row) == 2}
+        default = next((limit for name, limit in limits.items() if name.endswith("*")), math.inf)
+        found = [limits.get(name, limits.get(f"{name}*", math.inf)) for name in asked if name]
+        limit = max(found, default=default)
+        if (job.resources.get("runtime") or 0) <= limit:
+            return 0.0
+        flags = self.calls.ask(
+            "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=flags"
+        )
+        return 0.0 if flags.status is None or "PartitionTimeLimit" in flags.out else limit
+
+    def exclude(self, numbers: Iterable[str], nodes: Iterable[str]) -> None:
+        """Keep jobs that wait in the queue from nodes."""
+        jobs, excluded = ",".join(sorted(numbers)), ",".join(sorted(nodes))
+        self.calls.ask("scontrol", "update", f"jobid={jobs}", f"excnodelist={excluded}")
+
+    def number(self, answer: Answer) -> str:
+        """The number of a job that Slurm has taken."""
+        return str(validate_or_get_slurm_job_id(answer.out.strip().split(";")[0], answer.out))
+
+    def rows(self, cluster: str = "") -> dict[str, Row] | None:
+        """What Slurm says of each job of this run, by its number; None if it does not answer."""
+        words = ["squeue", "--noheader", "--states=all", f"--name={self.run}", _FORMAT]
+        answer = self.calls.ask(*words, *([f"--clusters={cluster}"] if cluster else []))
+        if answer.status != 0:
+            return None
+        self.calls.answers()
+        rows = (line.strip().split("|", 4) for line in answer.out.splitlines())
+        return {
+            row[0]: Row(row[1], row[2], "" if row[3] == "n/a" else row[3], row[4])
+            for row in rows
+            if len(row) == 5
+        }
+
+    def ending(self, job: str) -> str:
+        """How a job ended, in words: `exit status 127`, `signal 9`; "" if Slurm does not say."""
+        answer = self.calls.ask("scontrol", "show", "job", "--oneliner", job)
+        found = re.search(r"\bExitCode=(\d+):(\d+)", answer.out)
+        if answer.status != 0 or found is None:
+            return ""
+        status, number = map(int, found.groups())
+        return f"signal {number}" if number else f"exit status {status}"
+
+    def is_down(self) -> bool:
+        """Whether Slurm says of itself that no controller is up; any other trouble is not known here."""
+        answer = self.calls.ask("scontrol", "ping")
+        return " DOWN" in answer.out and " UP" not in answer.out

@@ -1,0 +1,204 @@
+"""Submitting the jobs of a run: patient, once each, and away from nodes that are bad for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+
+from dngo.workflow import bare
+from dngo.workflow.slurm import jobs
+from dngo.workflow.slurm.calls import Calls
+from dngo.workflow.slurm.nodes import Nodes
+from dngo.workflow.slurm.reasons import Refusal
+from dngo.workflow.slurm.submission import Submission, Submitter
+
+OUTAGE = 24 * 3600.0  # seconds that a submission waits for the controller
+PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
+LOOKS = 3  # at whether a submission without an answer has become a job, a pause apart
+
+
+class Submitting(plugin.Executor):
+    """The part of the executor that submits."""
+
+    slurm_logdir: Path
+    _cancelled = False  # the run is being ended, and its jobs with it
+    _waits_for = ""
+    _tests: list[tuple[str, Any]] | None = None  # a job of each rule, for Slurm to look at
+
+    def __post_init__(self, test_mode: bool = False) -> None:
+        super().__post_init__(test_mode)
+        self.slurm_logdir = self.slurm_logdir / self.run_uuid
+        self.calls = Calls(self.logger.warning)
+        self._submitter, self._nodes = Submitter(self.calls, self), Nodes()
+        self._numbers: dict[str, str] = {}  # of jobs whose submission was in doubt, by its tag
+        self._said: set[str] = set()
+        self._testing = threading.Lock()
+        self._submitted = False
+
+    def run_jobs(self, ready: list[Any]) -> None:
+        """Submit jobs; before the first of a run, one of each rule is shown to Slurm."""
+        if self._tests is None:
+            self._tests = self._of_each_rule()
+        super().run_jobs(ready)
+
+    def _of_each_rule(self) -> list[tuple[str, Any]]:
+        found: dict[str, Any] = {}
+        for job in self.workflow.dag.needrun_jobs():
+            whole = self.workflow.dag.get_job_group(job) or job
+            if bare.stage_of(job.rule) and not job.is_local:
+                found.setdefault(jobs.rules(whole), whole)
+        return list(found.items())
+
+    def run_job(self, job: Any) -> None:
+        """Submit a job, in a thread of its own, as soon as Slurm accepts it."""
+        try:
+            self._test()
+            number, submission = "", None
+            if not self._ending():
+                command = self.format_job_exec(job)
+                submission = self._submitter.prepare(job, command, self.slurm_logdir)
+                number = self._number(job, submission)
+        except Exception as error:
+            return self.report_job_error(SubmittedJobInfo(job), msg=f"not submitted: {error} ")
+        if not number or submission is None:
+            return self._drop(job)
+        log = submission.log.with_name(f"{number}.log")
+        self.logger.info(
+            f"Job {job.jobid} has been submitted with SLURM jobid {number} (log: {log})."
+        )
+        cluster = jobs.cluster(job)
+        if cluster:
+            self._submitted_job_clusters.add(cluster)
+        aux = {"slurm_logfile": log, "dngo_excluded": submission.excluded}
+        info = SubmittedJobInfo(job, external_jobid=number, aux=aux)
+        self._report_job_submission_threadsafe(info)
+
+    def _test(self) -> None:
+        """Find out once, before the first submission, whether Slurm would take a job of each rule."""
+        with self._testing:
+            tests, self._tests = self._tests or [], []
+            if tests:
+                self._await_controller()
+            for rules, job in tests:
+                answer = self._submitter.test(job)
+                if answer.status is None or self._cancelled:  # nor would it answer about the others
+                    return
+                refusal = Refusal.read(answer.words)
+                if refusal.for_want_of_nodes and not self._submitter.all_nodes_work():
+                    continue  # it would be taken, and wait for those that do not
+                if answer.status and refusal.key and not refusal.passes:
+                    words = f"Slurm refuses jobs of {rules}: {refusal.words}"
+                    self._give_up(f"{words}. {jobs.cure(job, refusal.key)}")
+                limit = 0.0 if answer.status else self._submitter.beyond_partition(job)
+                if limit:
+                    words = f"Slurm would not start jobs of {rules}: the partition allows {limit:g} minutes"
+                    self._give_up(f"{words}. {jobs.cure(job, 'runtime')}")
+
+    def _number(self, job: Any, submission: Submission) -> str:
+        """The number of a job once Slurm has taken it; "" if it does not, or the run is being ended."""
+        pause, doubtful, twice = PAUSE, False, False
+        while not self._ending():
+            if doubtful and (found := self._find(submission.tag, jobs.cluster(job))):
+                return found
+            self._await_controller()
+            if self._ending():
+                break
+            self._submitted = True
+            excluded = self._nodes.excluded(job, time.monotonic())
+            answer = self._submitter.submit(submission, excluded, self._ending)
+            if answer.status == 0:
+                self.calls.answers()
+                self._waits_for = ""
+                number = self._submitter.number(answer)
+                if twice:
+                    self._numbers[submission.tag] = number
+                return number
+            refusal = Refusal.read(answer.words)
+            doubtful = answer.status is None or refusal.uncertain
+            twice |= doubtful
+            if answer.status is None:
+                continue
+            if refusal.for_want_of_nodes and excluded:
+                if self._without_excluded(job, excluded):
+                    continue
+                return ""
+            if not refusal.passes:
+                return self._refused(job, refusal)
+            if self._waits_for != refusal.words:
+                self._waits_for = refusal.words
+                self.logger.warning(f"Slurm takes no job now, trying again: {refusal.words}")
+            self._pause(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return ""
+
+    def _find(self, tag: str, cluster: str) -> str:
+        """The number of the job that a submission without an answer has become, "" if there is none.
+
+        Returns without one only if Slurm says so, or the run is being ended.
+        """
+        looks = LOOKS
+        while looks and not self._ending():
+            rows = self._submitter.rows(cluster)
+            if rows is None:
+                self.calls.silent("squeue")
+            else:
+                looks -= 1
+                number = next((n for n, row in rows.items() if row.tag == tag), "")
+                if number:
+                    return number
+            self._pause(PAUSE)
+        return ""
+
+    def _without_excluded(self, job: Any, excluded: Iterable[str]) -> bool:
+        """Whether to try a job again that no node is left for: with fewer that are excluded."""
+        if set(excluded) > self._nodes.left_out.keys():
+            self._nodes.forget(job)
+            return True
+        self._give_up(
+            f"No node is left for jobs of {jobs.rules(job)}; left out: {self._nodes.none_left}. "
+            "Mend that, or name other nodes or another partition, then type the same command again."
+        )
+        return False
+
+    def _refused(self, job: Any, refusal: Refusal) -> str:
+        message = f"Slurm refuses the job: {refusal.words}. "
+        if refusal.key:
+            self._give_up(message + jobs.cure(job, refusal.key))
+        else:
+            self.logger.error(f"Job of {jobs.rules(job)}: {message}")
+        return ""
+
+    def _give_up(self, message: str) -> None:
+        """Say, once, what a change must resolve, and end the run when what runs has ended."""
+        if message not in self._said:
+            self._said.add(message)
+            self.logger.error(message)
+        self.workflow.scheduler.exit_gracefully()
+
+    def _drop(self, job: Any) -> None:
+        """Count a job as failed without a word: what there is to say has been said."""
+        if self._ending():
+            job.attempt = max(job.attempt, job.restart_times + 1)  # nor is it tried again
+        self.workflow.scheduler.error_callback(job)
+
+    def _ending(self) -> bool:
+        """Whether nothing new is to be submitted: Ctrl-C, SIGTERM, or a refusal that stays."""
+        return self._cancelled or bool(getattr(self.workflow.scheduler, "_user_kill", None))
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._ending():
+            time.sleep(0.25)
+
+    def _await_controller(self) -> None:
+        """Return once the controller answers, or after a day, or when the run is being ended."""
+        deadline = time.monotonic() + OUTAGE
+        while not self._ending() and self._submitter.is_down() and time.monotonic() < deadline:
+            self.calls.silent("scontrol ping")
+            self._pause(PAUSE)

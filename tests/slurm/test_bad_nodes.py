@@ -1,0 +1,63 @@
+"""Nodes on which jobs die before they begin: a study ends well as long as one of four is good."""
+
+from __future__ import annotations
+
+import pytest
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.timeout(240)
+
+# Python as it is where its files are not mounted: it dies in a moment, and the node is free again.
+BROKEN = 'case $SLURMD_NODENAME in {}) echo "export PYTHONHOME=/nowhere" ;; esac'
+
+
+def ends(cluster: Cluster, before: int) -> list[str]:
+    """How each job that was not well has ended."""
+    records = cluster.records()[before:]
+    return [r["JobState"] for r in records if r["JobState"] != "COMPLETED"]
+
+
+def test_one_bad_node_of_four(study, cluster: Cluster) -> None:
+    """Each job fills a node: one is lost there, whatever waits, and the run says where and how."""
+    before = len(cluster.records())
+    toy = study(
+        designed=False,
+        design={"size": 12},
+        iterations=1,
+        points_per_job=1,
+        retries=0,
+        resources={"evaluate": {"mem_mb": 1000, "threads": 4}},
+    )
+    with cluster.script("TaskProlog", BROKEN.format("node1")):
+        output = toy.run(timeout=200)
+    toy.lawful(16)
+    assert sum(toy.events("start").values()) == 16
+    assert len(ends(cluster, before)) <= 3  # one of each rule
+    assert "A job died on node node1 before it began (exit status 1)" in output
+    assert "Error in" not in output
+
+
+def test_a_bad_node_is_left_out_after_some_jobs(study, cluster: Cluster) -> None:
+    before = len(cluster.records())
+    toy = study(design={"size": 16}, points_per_job=1, retries=0)
+    with cluster.script("TaskProlog", BROKEN.format("node1")):
+        output = toy.run(timeout=150)
+    toy.lawful(16)
+    assert 1 <= len(ends(cluster, before)) <= 4  # as many as it takes at once
+    if len(ends(cluster, before)) >= 3:
+        assert "Node node1 is left out for the rest of this run: 3 jobs died there" in output
+        assert "node1 left out of this run" in (toy.results / "report" / "summary.txt").read_text()
+
+
+def test_every_node_is_bad(study, cluster: Cluster) -> None:
+    before = len(cluster.records())
+    toy = study(design={"size": 8}, points_per_job=1)
+    with cluster.script("TaskProlog", BROKEN.format("*")):
+        output = toy.run(timeout=100, check=False)
+    assert toy.process.returncode
+    assert "no job of this run has begun" in output
+    assert "exit status 1" in output
+    assert len(ends(cluster, before)) <= 12
+    toy.run()
+    toy.lawful(8)

@@ -1,0 +1,169 @@
+"""Calls of Slurm that hang, jobs that never start, and the end of a run: nothing is silent or endless."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def jobs_of(cluster: Cluster, before: int) -> Counter[str]:
+    """How often Slurm has taken each job, by its comment without the number of the submission."""
+    lines = cluster.run("squeue", "--noheader", "--states=all", "--format=%A|%k").splitlines()
+    rows = [line.split("|", 1) for line in lines]
+    return Counter(tag.split(" #")[0] for number, tag in rows if int(number) > before)
+
+
+def newest(cluster: Cluster) -> int:
+    return max(cluster.squeue(), default=0)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_submission_that_hangs_is_looked_for_and_made_once(
+    study, cluster: Cluster, commands, after: bool
+) -> None:
+    """Slurm has not heard of it, or it has and the answer is missing."""
+    toy, before = study(points_per_job=1), newest(cluster)
+    toy.hurry_calls()
+    commands.hang("sbatch", after=after, unless="--test-only")
+    output = toy.run(timeout=90)
+    toy.lawful(4)
+    assert "Slurm does not answer (sbatch)" in output
+    assert len(jobs_of(cluster, before)) == 4
+    assert set(jobs_of(cluster, before).values()) == {1}
+    assert sum(toy.events("start").values()) == 4
+
+
+def test_a_submission_that_was_taken_though_the_answer_says_that_it_timed_out(
+    study, cluster: Cluster, commands
+) -> None:
+    toy, before = study(points_per_job=1), newest(cluster)
+    toy.hurry_calls()
+    error = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+    first = f"mkdir {commands.folder}/first 2>/dev/null"
+    commands.replace(
+        "sbatch",
+        'case "$*" in *--test-only*) exec "$real" "$@" ;; esac\n'
+        f'if {first}; then "$real" "$@" >/dev/null; echo "{error}" >&2; exit 1; fi\nexec "$real" "$@"',
+    )
+    toy.run(timeout=90)
+    toy.lawful(4)
+    assert set(jobs_of(cluster, before).values()) == {1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("name", ["sbatch", "squeue", "scontrol", "scancel"])
+def test_a_signal_ends_the_run_while_a_call_hangs(
+    study, cluster: Cluster, commands, name: str, number: int
+) -> None:
+    toy = study()
+    toy.actions(p0_1="go", p0_3="go")
+    commands.hang(name, once=False, unless="config")
+    toy.start()
+    if name == "scancel":
+        toy.job_of("0-1")
+    else:
+        toy.until(lambda: commands.hangs(name), "a call hangs")
+    began = time.monotonic()
+    output = toy.terminate(number)
+    assert time.monotonic() - began < 10
+    assert "stopped early" in output
+    assert "Traceback" not in output
+    (commands.folder / name).unlink()
+    toy.let_go()
+    if name == "scancel":
+        assert "Slurm did not confirm" in output
+        for job in toy.jobs() if number == signal.SIGINT else ():
+            cluster.cancel(job)
+    toy.hurried = {}
+    toy.run()
+    toy.lawful(4)
+
+
+def test_slurm_is_silent_and_that_is_said(study, cluster: Cluster, commands) -> None:
+    toy = study()
+    toy.hurry_calls()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    commands.hang("squeue", once=False)
+    toy.until(lambda: "Slurm does not answer (squeue)" in toy.log(), "it is said", timeout=15)
+    (commands.folder / "squeue").unlink()
+    toy.until(lambda: "Slurm answers again" in toy.log(), "it is said", timeout=15)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.log().count("Slurm does not answer") == 1
+
+
+def test_a_run_that_begins_without_a_controller_says_so(study, cluster: Cluster) -> None:
+    toy = study()
+    cluster.stop("slurmctld")
+    toy.start()
+    toy.until(
+        lambda: "Slurm does not answer (scontrol ping)" in toy.log(), "it is said", timeout=60
+    )
+    cluster.up()
+    toy.end()
+    toy.lawful(4)
+
+
+@pytest.fixture
+def partition(cluster: Cluster) -> Iterator[None]:
+    yield
+    cluster.run("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
+
+
+@pytest.mark.usefixtures("partition")
+def test_a_job_that_can_never_start_ends_the_run_with_what_to_change(
+    study, cluster: Cluster
+) -> None:
+    toy = study(points_per_job=1)
+    toy.hurry_calls()
+    for node in cluster.nodes:
+        cluster.set_node(node, "drain")
+    toy.start()
+    toy.until(lambda: len(toy.jobs()) == 4, "all are submitted")
+    cluster.run("scontrol", "update", "partitionname=main", "maxtime=10")
+    output = toy.end(timeout=60, check=False)
+    assert toy.process.returncode
+    found = "Slurm takes jobs of evaluate and does not start them: PartitionTimeLimit. Change runtime of evaluate"
+    assert output.count(found) == 1
+    assert "stopped early" in output
+    assert not toy.jobs()
+
+
+def test_what_jobs_wait_for_is_said(study, cluster: Cluster) -> None:
+    toy = study()
+    toy.hurry_calls()
+    for node in cluster.nodes:
+        cluster.set_node(node, "drain")
+    toy.start()
+    toy.until(lambda: "Nodes required for job are DOWN" in toy.log(), "it is said")
+    time.sleep(5)
+    for node in cluster.nodes:
+        cluster.set_node(node, "resume")
+    output = toy.end()
+    toy.lawful(4)
+    assert output.count("Nodes required for job are DOWN") == 1
+
+
+def test_a_job_whose_outcomes_are_written_is_done_though_its_node_tidies_up(
+    study, cluster: Cluster
+) -> None:
+    go = cluster.folder / "tidied"
+    with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
+        toy = study()
+        began = time.monotonic()
+        toy.run(timeout=60)
+        assert set(toy.jobs().values()) == {"CG"}
+        go.touch()
+    toy.lawful(4)
+    assert time.monotonic() - began < 60

@@ -68,6 +68,16 @@ def first_point(config: Config) -> dict[str, Any]:
     return derive.design(config)[0].parameters
 
 
+def check_needs(config: Config) -> None:
+    """Raise UserError that names the first file of `needs` that is not there."""
+    for i, name in enumerate(config.needs):
+        if not Path(name).exists():
+            raise UserError(
+                f"needs.{i}: {name}: there is no such file; make it before, or have the study as a module "
+                "of the workflow that makes it"
+            )
+
+
 def resolve(config: Config) -> str:
     """What an evaluation would start, in words.
 

@@ -4,6 +4,7 @@
 rule evaluate:
     input:
         proposals="<study>/iterations/{iteration}/proposals.json",
+        needs=dag.needs,
     output:
         outcomes="<study>/iterations/{iteration}/outcomes/{chunk}.json",
     log:

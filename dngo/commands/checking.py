@@ -61,7 +61,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _looked_at(study: Study) -> list[str]:
     """What a study is, how it stands and what it starts, in lines; raises UserError."""
-    from dngo.check import resolve, standing
+    from dngo.check import check_needs, resolve, standing
     from dngo.config.placeholders import words_of
     from dngo.evaluation.obstacles import for_a_shell
 
@@ -80,6 +80,8 @@ def _looked_at(study: Study) -> list[str]:
     lines += _time_is_short(config)
     lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
     lines += [line for line in [standing(study)] if line]
+    if study.plan().iterations:
+        check_needs(config)
     lines.append(f"Objective: {resolve(config)}")
     command = config.objective.command
     if command and (word := for_a_shell(words_of(command))):

@@ -209,6 +209,13 @@ class Config(Section):
         "paths `~` is the home folder, and no variable is known.",
     )
     objective: Objective
+    needs: list[Annotated[str, StringConstraints(min_length=1)]] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="Files that the objective needs, relative to the configuration's folder. No "
+        "evaluation starts before they are there; in a workflow that has the study as a module, its "
+        "rules make them.",
+    )
     space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")
     space_constraints: list[str] = Field(
         default_factory=list,

@@ -38,6 +38,9 @@ def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, type
     return config.model_copy(
         update={
             "objective": objective.model_copy(update={"working_directory": directory}),
+            "needs": [
+                path(("needs", str(i)), written, folder) for i, written in enumerate(config.needs)
+            ],
             "results": path(("results",), config.results, Path() if typed else folder),
         }
     )

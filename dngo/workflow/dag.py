@@ -18,9 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from snakemake.io import ancient, flag
 from snakemake.logging import logger
+from snakemake.path_modifier import PATH_MODIFIER_FLAG
 
+from dngo.check import check_needs
 from dngo.config import load
+from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
 from dngo.locate import find_study
 from dngo.provenance import workflow_folder
@@ -44,6 +48,7 @@ class Dag:
         self.folder = str(study.folder) if folder is None else folder
         self._claim: Claim | None = None
         self._listen: Callable[[], None] = lambda: None  # to signals, once a run begins
+        self.needs = _as_inputs(study.config.needs, modified=None)
         self._file = ""  # the configuration's, as it is given to `dngo`
         # A cluster job runs one rule for its own wildcards: it needs no plan.
         self.archived = study.merged()
@@ -71,6 +76,7 @@ class Dag:
         else:
             study, folder = _module_study(workflow, config)
             dag = cls.build(study, **roles, folder=folder)
+            dag.needs = _as_inputs(study.config.needs, modified=workflow.modifier.path_modifier)
             if workflow.is_main_process:
                 module.attach(workflow, dag)
         if workflow.nodes is None:
@@ -97,6 +103,8 @@ class Dag:
             os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
             if dag.study.config.objective.strict:
                 dag.study.changes()
+            if folder is None and dag.goes_on:
+                check_needs(study.config)
             dag._announce(brief=folder is not None)
         if main and not dry:
             slurm.register()
@@ -346,6 +354,21 @@ class Dag:
         return "\n".join(lines)
 
 
+def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
+    """Files as inputs of a rule, whose age makes no evaluation run again.
+
+    modified: what a module does to the paths of its rules. These are the workflow's around it, and keep
+    theirs.
+    """
+    found = [ancient(name.replace("{", "{{").replace("}", "}}")) for name in needs]
+    if modified is None:
+        return found
+    return [
+        flag(each, PATH_MODIFIER_FLAG) if modified.replace_prefix(each) != each else each
+        for each in found
+    ]
+
+
 def _profile(argv: Sequence[str]) -> str:
     """The profile that Snakemake was started with, of its command line or the environment."""
     for word, value in pairwise([*argv, ""]):
@@ -373,7 +396,7 @@ def _module_study(workflow: Any, config: Any) -> tuple[Study, str]:
         raise UserError(
             'module: `config:` has no study in it; give it one, as `config: config["dngo"]`'
         )
-    found = load([], given, place="module: config")
+    found = load([], as_meant(given, workflow.configfiles), place="module: config")
     folder = str(Path(found.results) / found.study)
     prefixed = workflow.modifier.path_modifier.replace_prefix
     place = prefixed(f"{folder}/archive.h5")

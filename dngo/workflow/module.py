@@ -7,6 +7,7 @@ here, for its own rules: those of the workflow around it keep their handlers and
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class _Modules:
         prepare = workflow._prepare_dag
 
         def prepared(*args: Any, **options: Any) -> None:
+            self._check_rules()
             prepare(*args, **options)
             workflow.dag._reason = _Reasons(self._reason)
 
@@ -72,6 +74,20 @@ class _Modules:
         folder = str(dag.study.folder)
         self.studies.setdefault(folder, dag)
         self.rules.setdefault(folder, []).append(rules)
+
+    def _check_rules(self) -> None:
+        """End with a line if a rule's `with: input:` has cut evaluations off from what is proposed."""
+        for rule in (
+            each for folder in self.rules for rules in self.rules[folder] for each in rules
+        ):
+            evaluates = any("/outcomes/{chunk" in str(path) for path in rule.output)
+            is_told = any(str(path).endswith("/proposals.json") for path in rule.input)
+            if evaluates and not is_told and "proposals" not in dict(rule.input.items()):
+                sys.exit(
+                    f"rule {rule.name}: its `with: input:` leaves `proposals` out, so nothing would be "
+                    "proposed; remove `input:`, and name the files under `needs` of the study, as "
+                    f"needs: [{', '.join(str(path) for path in rule.input)}]"
+                )
 
     def _has(self, folder: str, rule: Any) -> bool:
         return any(rule in rules for rules in self.rules[folder])

@@ -56,7 +56,7 @@ from dngo.acquisition.spacing import distances
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.local import around_the_best
+from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.local import around_the_best
+from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings
 
 NOISY = [f"noisy{n}d10i5" for n in (107, 112, 113, 118, 122, 130, 105, 111, 116, 125)]

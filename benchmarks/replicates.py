@@ -26,7 +26,7 @@ from dngo.acquisition.settings import AcquisitionSettings
 from dngo.space import Space
 from dngo.space.parameters import Int
 from dngo.surrogates import TrainingData
-from dngo.surrogates.local import around_the_best
+from dngo.surrogates.nearby import around_the_best
 
 Array = NDArray[np.float64]
 

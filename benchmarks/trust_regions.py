@@ -24,7 +24,7 @@ from dngo.acquisition import History
 from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
-from dngo.surrogates.local import LocalModels
+from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.numerics import one_thread
 
 

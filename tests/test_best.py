@@ -18,7 +18,7 @@ from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.model import Model
-from dngo.surrogates.local import around_the_best
+from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings
 
 ARCHIVES = Path(__file__).parent / "data" / "archives"

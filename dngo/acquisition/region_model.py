@@ -8,10 +8,9 @@ the models that these points could have is right is told by the points themselve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.acquisition.blind import RULES as BLIND
 from dngo.acquisition.blind import neighbours, probes, steps
@@ -25,9 +24,8 @@ from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
 from dngo.space.priors import believed
-from dngo.surrogates.data import LogScale
 from dngo.surrogates.draws import Draws, draw
-from dngo.surrogates.local import LocalModel, LocalModels
+from dngo.surrogates.nearby import Nearby
 from dngo.types import Array, Rows
 
 UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
@@ -126,19 +124,23 @@ class Penalty:
 class RegionModel:
     """The models of a region, ready to be searched.
 
-    rows: (n,) of the evaluated points that the models were fitted to; v: (n, k) their natural values, u:
-    (n, k) their coordinates, inside: (n,) whether they are in the region. centre: (1, k) natural values.
+    rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
+    v: (m, k) those in the region. centre: (1, k) natural values. lowest: that of the lowest points in the
+    same region, if it knows these better. floor: beside that, one that tells these apart where high ones
+    hide them. is_lowest: whether it is one of the lowest points.
     """
 
     space: Space
     region: Region
     rows: Rows
-    v: Array
     u: Array
-    inside: NDArray[np.bool_]
+    v: Array
     centre: Array
-    local: LocalModels
+    near: Nearby
     rules: LocalSearch
+    lowest: RegionModel | None = None
+    floor: RegionModel | None = None
+    is_lowest: bool = False
 
     @classmethod
     def fit(
@@ -150,18 +152,25 @@ class RegionModel:
         rules: LocalSearch,
         *,
         is_first: bool,
-        lowest: bool = True,
     ) -> RegionModel:
-        """is_first: whether it is the region of the best point, for which every candidate is tried.
-        lowest: whether the lowest points may have a model of their own."""
+        """is_first: whether it is the region of the best point. Others have one model, and turned axes are
+        not tried."""
         u, y = space.unit(history.v), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
         count = min(rules.most_points, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
-        x, noise = space.encode(history.v[rows]), history.noise[rows]
-        local = LocalModels.fit(x, y[rows], noise, rng=rng, thorough=is_first, lowest=lowest)
-        return cls.around(space, history, region, rows, local, rules)
+        averaged = is_first and count <= rules.averaged_up_to
+        v = history.v[rows]
+        near = Nearby.fit(
+            space.encode(v),
+            y[rows],
+            history.noise[rows],
+            shares=rules.additive_shares[: None if averaged else 1],
+            turn=is_first,
+            rng=rng,
+        )
+        return cls.around(space, history, region, rows, near, rules)
 
     @classmethod
     def around(
@@ -170,43 +179,86 @@ class RegionModel:
         history: History,
         region: Region,
         rows: Rows,
-        local: LocalModels,
+        near: Nearby,
         rules: LocalSearch,
     ) -> RegionModel:
         """The same models, fitted to these rows, in this region."""
-        v, centre = history.v[rows], history.v[[region.centre]]
-        u = space.unit(v)
-        inside = np.all(np.abs(u - space.unit(centre)) <= region.half, axis=1)
-        return cls(space, region, rows, v, u, inside, centre, local, rules)
+        u, v = space.unit(history.v), history.v
+        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
+        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near, rules)
 
     def where_believed(self, history: History, block: int) -> RegionModel:
         """In the region that there would be, had every outcome been what the models take it for.
 
         Where noise multiplies outcomes or has heavy tails, the lowest is luck: nothing in its region is as
         low again, the region shrinks, and the search stays where it is. A deviation is added to the mean,
-        as the lowest of many means is a lucky one as well. Under even noise this gained nothing
+        as the lowest of many means is a lucky one, too. Under even noise this gained nothing
         (benchmarks/rules.md).
         """
-        first = self.local.first
-        if not (isinstance(first.scale, LogScale) or len(first.outliers)):
+        if not self.near.by_logarithms and not len(self.near.outliers):
             return self
-        mean, variance = first.process.at_rows()
         order = np.argsort(self.rows)
-        rows, believed = self.rows[order], (mean + np.sqrt(variance))[order]
+        rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
         u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
         found, _, _ = replayed(u, believed, batch, block)
         region = Region(int(rows[found.centre]), found.half)
-        return self.around(self.space, history, region, self.rows, self.local, self.rules)
+        return self.around(self.space, history, region, self.rows, self.near, self.rules)
+
+    def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
+        """The same, with a model of the lowest points where it foretells them better.
+
+        Under noise the lowest points are the luckiest, and have none.
+        """
+        rules, y, n = self.rules, history.y, len(self.rows)
+        least = (self.space.d + 1) * (self.space.d + 2) // 2
+        count = max(least, rules.lowest_least, int(rules.lowest_share * n))
+        if count > n // 2 or self.near.is_noisy:
+            return self
+        order = np.argsort(y[self.rows], kind="stable")
+        order = order[~np.isin(order, self.near.outliers)][:count]
+        rows = self.rows[order]
+        (rng,) = rng.spawn(1)
+        near = Nearby.fit(
+            self.space.encode(history.v[rows]),
+            y[rows],
+            history.noise[rows],
+            shares=rules.additive_shares[:1],
+            rng=rng,
+        )
+        gain = near.left_out(y[rows]) - self.near.left_out(y[self.rows])[order]
+        if near.is_noisy or gain.mean() < rules.foretold:
+            return self
+        lowest = self.around(self.space, history, self.region, rows, near, rules)
+        return replace(self, lowest=replace(lowest, is_lowest=True))
+
+    def with_floor(
+        self, history: History, rng: np.random.Generator, *, is_first: bool
+    ) -> RegionModel:
+        """The same, with a model that tells low outcomes apart which high ones hide (`Nearby.resolved`).
+
+        It takes the place of that of all points, unless there is one of the lowest points beside that.
+        """
+        (rng,) = rng.spawn(1)
+        near = self.near.resolved(
+            self.space.encode(history.v[self.rows]),
+            history.y[self.rows],
+            history.noise[self.rows],
+            share=self.rules.additive_shares[0],
+            turn=is_first,
+            rng=rng,
+        )
+        if near is self.near:
+            return self
+        found = replace(self, near=near, lowest=None)
+        return found if self.lowest is None else replace(self, floor=found)
 
     def steps(
         self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
     ) -> list[Array]:
-        """Those of `size` picks that are steps around the best point, as no model predicts anything."""
-        d = self.space.d
-        if len(self.rows) < (d + 1) * (d + 2) // 2 or not self.local.is_blind:
-            return []
+        """Those of `size` picks that are steps around the best point, as the models are of no use."""
         seen = neighbours(self.u, y[self.rows])
-        if seen == "unlike":
+        centre = self.space.unit(self.centre)
+        if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
             return []
         count, largest = size, self.region.half
         if seen == "unknown":
@@ -251,7 +303,7 @@ class RegionModel:
         By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
         Other regions are judged by that spread: they get a batch's picks where they promise much.
         """
-        known = y[np.delete(self.rows, self.local.first.outliers)]
+        known = y[np.delete(self.rows, self.near.outliers)]
         return float(np.quantile(known, self.rules.low) - known.min())
 
     def search(
@@ -259,28 +311,24 @@ class RegionModel:
     ) -> tuple[Array, Array]:
         """Good points of `count` drawn functions, in the region or some in the whole space.
 
-        Each of the models has as many of them as its weight says. penalty: added to the functions. turn:
-        points before these, so that models and boxes take turns where batches are single points as well.
-        Returns v (count, m, k), best first for each, and their gains on the best point known, (count, m),
-        in units of the objective.
+        Each of the models has as many of them. penalty: added to the functions. turn: points before these,
+        so that the models take turns where batches are single points, too. Returns v (count, m, k), best
+        first for each, and their gains on the best point known, (count, m), in units of the objective.
         """
-        local, every = self.local, self.rules.wide_every
-        number = turn + np.arange(count)
-        wide = number % every == every - 1
-        of_all = np.array([float(m.is_of_all) for m in local.models])
-        which = np.where(
-            wide,
-            _shared(local.weights * of_all, number // every),
-            _shared(local.weights, number - number // every),
-        )
+        kinds = 1 + (self.lowest is not None) + (self.floor is not None)
+        first, second = ((turn + i + count) // kinds - (turn + i) // kinds for i in (0, 1))
+        low = 0 if self.lowest is None else first
+        wide, half = (count - low) // self.rules.wide_every, self.region.half
+        flat = 0 if self.floor is None else max(second - wide, 0)
         found = [
-            self._search_box(model, half, int(np.sum(mine)), rng, penalty)
-            for i, model in enumerate(local.models)
-            for half, mine in (
-                (self.region.half, (which == i) & ~wide),
-                (1.0, (which == i) & wide),
+            model._search_box(side, number, rng, penalty)
+            for model, side, number in (
+                (self, half, count - low - wide - flat),
+                (self.floor or self, 1.0, wide),
+                (self.lowest, half, low),
+                (self.floor, half, flat),
             )
-            if mine.any()
+            if model is not None and number > 0
         ]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
         # Where few promise enough to be followed, these are of all kinds.
@@ -288,24 +336,17 @@ class RegionModel:
         return points[order], gains[order]
 
     def _search_box(
-        self,
-        model: LocalModel,
-        half: float,
-        count: int,
-        rng: np.random.Generator,
-        penalty: Penalty,
+        self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
     ) -> tuple[Array, Array]:
-        """The same of one model's functions, in the box of this half side around the centre."""
-        space, rules, process = self.space, self.rules, model.process
+        """The same in the box of this half side around the centre."""
+        space, rules = self.space, self.rules
         box = Box.around(space, self.centre, half)
         number = rules.shared // 2
         wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
         near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
-        known = self.v[model.rows][self.inside[model.rows]]
-        known = known if len(known) else self.centre
-        shared = np.concatenate([wide, box.clip(near), known])
-        t = model.inputs(space.encode(shared))
-        extra = penalty(shared, self.centre) + _unknown(model, t)
+        shared = np.concatenate([wide, box.clip(near), self.v])
+        t = self.near.inputs(space.encode(shared))
+        extra = penalty(shared, self.centre) + self._unknown(t)
         points, gains = [], []
 
         def step(v: Array, largest: float) -> Array:
@@ -313,29 +354,38 @@ class RegionModel:
             return box.clip(moved)
 
         boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
-        for at in range(0, count, rules.at_once):
-            draws = draw([process], boldness[at : at + rules.at_once], rng)
-            values = draws(t) + extra  # (functions, shared)
-            found, value = minima(
-                shared,
-                values,
-                self._own(model, draws, penalty),
-                step,
-                box=box,
-                largest=rules.first_step * half,
-                rules=rules.descent,
-                slopes=self._slopes(model, draws, penalty),
-            )
-            points.append(found)
-            # What it adds to the best point known, both by the function drawn: an observed
-            # value may be lower by luck alone. Below the model's resolution it is nothing.
-            lowest = values[:, -len(known) :].min(axis=1)[:, None]
-            told = lowest - value > min(float(np.sqrt(process.noise[0])), rules.coarsest)
-            gain = model.scale.to_objective(lowest) - model.scale.to_objective(value)
-            gains.append(np.where(told, gain, 0.0))
+        for i, model in enumerate(self.near.models):
+            mine = boldness[i :: len(self.near.models)]
+            for at in range(0, len(mine), rules.at_once):
+                draws = draw([model], mine[at : at + rules.at_once], rng)
+                values = draws(t) + extra  # (functions, shared)
+                found, value = minima(
+                    shared,
+                    values,
+                    self._own(draws, penalty),
+                    step,
+                    box=box,
+                    largest=rules.first_step * half,
+                    rules=rules.descent,
+                    slopes=self._slopes(draws, penalty),
+                )
+                points.append(found)
+                # What it adds to the best point known, both by the function drawn: an observed
+                # value may be lower by luck alone. Below the model's resolution it is nothing.
+                known = values[:, -len(self.v) :].min(axis=1)[:, None]
+                told = known - value > min(float(np.sqrt(model.noise[0])), rules.coarsest)
+                gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
+                gains.append(np.where(told, gain, 0.0))
         return np.concatenate(points), np.concatenate(gains)
 
-    def _slopes(self, model: LocalModel, draws: Draws, penalty: Penalty) -> Slopes | None:
+    def _unknown(self, t: Array) -> Array:
+        """A wall around the lowest points, as their model knows nothing beyond: t (n, d) -> (n,)."""
+        if not self.is_lowest:
+            return np.zeros(len(t))
+        known = np.square(self.near.models[0].x).sum(axis=1).max()
+        return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
+
+    def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
         # A wall has no slope. What people believe has one that is not written out, and known constraints
         # turn a step aside: there differences see what a slope would not.
         if penalty.doubt is not None or self.space.conditions or not draws.has_slopes:
@@ -343,37 +393,16 @@ class RegionModel:
 
         def slopes(v: Array) -> Array:
             x = self.space.encode(v)
-            return model.slopes(x, draws.slopes(model.inputs(x)))
+            return self.near.slopes(x, draws.slopes(self.near.inputs(x)))
 
-        return Slopes(slopes, model.metric(self.space.continuous_inputs))
+        return Slopes(slopes, self.near.metric(self.space.continuous_inputs))
 
-    def _own(self, model: LocalModel, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
+    def _own(self, draws: Draws, penalty: Penalty) -> Callable[[Array], Array]:
         def own(v: Array) -> Array:
             flat = v.reshape(-1, v.shape[2])
-            t = model.inputs(self.space.encode(flat))
+            t = self.near.inputs(self.space.encode(flat))
             values = draws.own(t.reshape(*v.shape[:2], -1))
-            extra = penalty(flat, self.centre) + _unknown(model, t)
+            extra = penalty(flat, self.centre) + self._unknown(t)
             return values + extra.reshape(v.shape[:2])
 
         return own
-
-
-def _shared(weights: Array, number: Rows) -> Rows:
-    """Which of some models has each numbered function, in proportion to weights (k,): (n,).
-
-    By van der Corput's sequence, so that any few in a row are in proportion as well.
-    """
-    ends = np.cumsum(weights) / weights.sum()
-    place, base, left = np.zeros(len(number)), 0.5, number.copy()
-    while left.any():
-        place += base * (left % 2)
-        left, base = left // 2, base / 2
-    return np.minimum(np.searchsorted(ends, place, side="right"), len(weights) - 1)
-
-
-def _unknown(model: LocalModel, t: Array) -> Array:
-    """A wall around the lowest points, as their model knows nothing beyond: t (n, d) -> (n,)."""
-    if model.is_of_all:
-        return np.zeros(len(t))
-    known = np.square(model.process.x).sum(axis=1).max()
-    return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)

@@ -140,7 +140,7 @@ class View:
     @cached_property
     def _around_the_best(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows near the best one, and their objective's mean and deviation, minimised."""
-        from dngo.surrogates.local import around_the_best
+        from dngo.surrogates.nearby import around_the_best
 
         ok, table = np.flatnonzero(self.ok), self.table
         rows, mean, std = around_the_best(

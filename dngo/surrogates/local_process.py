@@ -15,12 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from dngo.surrogates.evidence import Solved
-from dngo.surrogates.gaussian_process import GaussianProcess, inverse_cholesky
+from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
 from dngo.types import Array
 
@@ -179,28 +178,6 @@ class LocalProcess(GaussianProcess):
         mean = self.targets - noise * (reduction.T @ readout)
         variance = noise - noise**2 * np.einsum("ij,ij->j", reduction, reduction)
         return mean, np.maximum(variance, 0.0)
-
-    def from_halves(self, half: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """What each half of the targets, half (n,) and the others, is predicted to be by the other half.
-
-        Mean and variance, noise included, of each: two (n,). The error is in proportion to the height of the
-        mean: by an outcome's own height every high outcome would be likely. The hyperparameters have seen
-        both halves.
-        """
-        (covariance,) = self.covariance(self.x, self.x)
-        noise, prior = self.noise_of_rows(0), np.diag(covariance)
-        mean, variance = np.empty(len(self.x)), np.empty(len(self.x))
-        for known, others in ((half, ~half), (~half, half)):
-            block = covariance[np.ix_(known, known)]
-            block[np.diag_indices(len(block))] += noise[known]
-            factor = inverse_cholesky(block)
-            root = factor @ covariance[np.ix_(known, others)]
-            readout = factor @ self.targets[known]
-            mean[others] = readout @ root
-            variance[others] = prior[others] - np.einsum("ij,ij->j", root, root)
-        height = np.maximum(mean - np.quantile(self.targets, RULES.low), 0.0)
-        own = self.noise[0] * self.reported + self.error * height**2
-        return mean, np.maximum(variance, 0.0) + own
 
     def left_out_density(self) -> Array:
         """Log density of each target given all others, noise included, but for a constant: (n,).

@@ -90,15 +90,15 @@ class TrustRegions:
                 break
             (rng,) = rng.spawn(1)
             is_first = "thompson" not in sources
-            # Under constraints a model of the lowest points costs more than it gains.
-            local = RegionModel.fit(
-                space, history, region, rng, search, is_first=is_first, lowest=penalty.wall is None
-            )
+            local = RegionModel.fit(space, history, region, rng, search, is_first=is_first)
             if is_first:
                 local = local.where_believed(history, block)
                 if not picked:
                     picked += local.steps(y, size, rng, spacing, penalty)
                     sources += ["step"] * len(picked)
+                if penalty.wall is None:  # under constraints it costs more than it gains
+                    local = local.with_lowest(history, rng)
+            local = local.with_floor(history, rng, is_first=is_first)
             # Other regions have to be worth it beside all of the space.
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread

@@ -32,13 +32,11 @@ from dngo.entering import Source, Told, add, skip, tell
 from dngo.errors import UserError
 from dngo.evaluation.journal import Halted
 from dngo.exchange import package
-from dngo.exchange.points import points_of
-from dngo.exchange.rows import Row
+from dngo.exchange.values import natural_points, records, with_outcomes
 from dngo.locate import file_at, find_study, is_archive
 from dngo.replay import configuration, surrogate
 from dngo.report.data import View
 from dngo.report.text import headline
-from dngo.space import Space
 from dngo.study import Study
 
 if TYPE_CHECKING:
@@ -136,7 +134,8 @@ class Fitted:
         points: a dict of parameters, several, or a DataFrame with a column for each parameter, in
         natural units. A row for each. Raises UserError for a point outside the space.
         """
-        x = self.view.box.encode(natural_points(self.view.space, points))
+        known = self.view.config["constraints"]
+        x = self.view.box.encode(natural_points(self.view.space, points, known))
         return self._frame(x)
 
     def feasibility(self, points: Points) -> np.ndarray:
@@ -153,15 +152,6 @@ class Fitted:
         assert self.view.model is not None
         known = self.view.model.summary().get("observations")
         return f"<surrogate of iteration {self.iteration}, of {known} evaluations>"
-
-
-def natural_points(space: Space, points: Points) -> np.ndarray:
-    """Points as people give them, as natural values: (n, k). Raises UserError outside the space."""
-    rows = [Row(f"point {i}", row) for i, row in enumerate(_records(points), start=1)]
-    found, problems = points_of(space, rows)
-    for i, why in problems.items():
-        raise UserError(f"{rows[i].place}: {why}")
-    return space.from_parameters(found)
 
 
 class Session:
@@ -377,45 +367,24 @@ class Session:
         """Enter what was measured: of points that were asked for, or of others.
 
         points: a proposal, its id, a dict of parameters, several of these, or a DataFrame. objective:
-        its value, or as many values. outcome: each constraint by name, `status`, `noise`, `duration`.
-        All of it may stand in the dicts or columns instead. A batch whose outcomes are all
+        its value, or as many values. outcome: each constraint by name (or `constraints`, a dict of
+        them), `status`, `noise`, `duration`, `started`, `finished`, `message`, `metadata`.
+        All of it may stand in the dicts or columns instead. Every constraint has to be told with an
+        objective; a point without one has a `status`, as failed. A batch whose outcomes are all
         there is merged into the archive. Outcomes of other points are known to the next `ask`, and
         in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.
         """
         study = self.study
-        some = points if _several(points) else [points]
-        rows = [self._row(p) for p in (some if isinstance(some, list) else _records(some))]
-        if objective is not None:
-            values = [objective] if np.ndim(objective) == 0 else list(objective)  # type: ignore[arg-type]
-            if len(values) != len(rows):
-                raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
-            rows = [{**row, "objective": value} for row, value in zip(rows, values, strict=True)]
-        told = tell(study, Source.of_values([{**row, **outcome} for row in rows], "api", "tell"))
+        rows = with_outcomes(records(points, named=True), objective, outcome)
+        told = tell(study, Source.of_values(rows, "api", "tell"))
         if study.run_claim.owner() is None:  # else the one who runs it merges
             with self._claimed():
                 merge(study)
         return told
 
-    def _row(self, point: Any) -> dict[str, Any]:
-        """What stands in a row for one point."""
-        if isinstance(point, Proposal):
-            return dict(point.parameters)
-        if isinstance(point, str):
-            point = {"id": point}
-        row = dict(point)
-        name = row.pop("id", None)
-        if name is None:
-            return row
-        study = self.study
-        for batch in study.in_flight(study.merged()):
-            for p in batch.evaluated:
-                if p.id == name:
-                    return {**p.parameters, **row}
-        raise UserError(f"{name}: there is no such proposal in flight")
-
     def add(self, points: Points) -> None:
         """Put points at the head of the next batch; raises UserError as `dngo add` does."""
-        add(self.study, Source.of_values(_records(points), "user", "add"))
+        add(self.study, Source.of_values(records(points), "user", "add"))
 
     def skip(self, point: Proposal | str, reason: str) -> None:
         """Withdraw a point that waits; raises UserError as `dngo skip` does."""
@@ -471,19 +440,6 @@ def _sized(study: Study, t: int, n: int | None) -> Study:
         changes["design"] = study.config.design.model_copy(update={"size": n})
     asked = {**provenance.who(), "through": "api"}
     return Study(study.config.model_copy(update=changes), study.beside, asked)
-
-
-def _several(points: Any) -> bool:
-    return not isinstance(points, Proposal | str | Mapping)
-
-
-def _records(points: Any) -> list[dict[str, Any]]:
-    """Points as a list of dicts."""
-    if isinstance(points, Mapping):
-        return [dict(points)]
-    if hasattr(points, "to_dict"):
-        return [{str(k): v for k, v in row.items()} for row in points.to_dict("records")]
-    return [dict(point) for point in points]
 
 
 def _pandas() -> Any:

@@ -18,9 +18,11 @@ from dngo.archive import transfer
 from dngo.batch import TOLD, Batch, Outcome, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
+from dngo.outcomes import is_time
 from dngo.space import Space
 from dngo.space.parameters import AnyParameter
 from dngo.storage.logs import PointLogs
+from dngo.storage.text import one_line
 from dngo.types import Array, Rows
 
 NEAREST = 3
@@ -176,7 +178,7 @@ def page(data: dict[str, Any]) -> str:
     lines += ["", "What came of it", *_what_came(data)]
     for stream, text in data["printed"].items():
         last = [line for line in text.splitlines() if line.strip()][-PRINTED:]
-        lines += [f"  Last on {stream:<15} {line[:200]}" for line in last]
+        lines += [f"  Last on {stream:<15} {one_line(line, 200)}" for line in last]
     if data["nearest_before"]:
         lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
         lines += [
@@ -273,7 +275,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
     came = data["outcome"]
     lines = [
-        f"  Status                  {came['status']} {came['message']}".rstrip(),
+        f"  Status                  {came['status']} {one_line(came['message'], 500)}".rstrip(),
         f"  Objective               {_show(came['objective'])}",
     ]
     if math.isfinite(came["standardised_residual"]):
@@ -404,6 +406,6 @@ def _some(ids: list[str]) -> str:
 
 
 def _time(seconds: float) -> str:
-    if not math.isfinite(seconds):
+    if not is_time(seconds):
         return "time unknown"
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

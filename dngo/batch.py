@@ -249,7 +249,9 @@ def way(status: str, message: str) -> tuple[str, str]:
 
 def last_line(message: str) -> str:
     """The line of a message that says it, within bounds."""
-    return text.splitlines()[-1].strip()[:300] if (text := message.strip()) else "(no message)"
+    lines = message.strip().splitlines()
+    # An archive of an earlier release may hold what moves the cursor of a terminal.
+    return one_line(lines[-1], 300) if lines else "(no message)"
 
 
 def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:

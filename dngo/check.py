@@ -23,6 +23,7 @@ from dngo.evaluation.limits import Limits
 from dngo.evaluation.obstacles import obstacle, script_of
 from dngo.evaluation.run import Files
 from dngo.evaluation.slots import slots
+from dngo.storage.text import visible
 from dngo.study import Study
 
 PATIENCE = 60.0  # seconds for an import
@@ -214,7 +215,7 @@ def _quoted(where: str, text: str) -> list[str]:
     if not lines:
         return [f"  {where}: nothing"]
     cut = [f"    [... {len(lines) - SHOWN} lines ...]"] if len(lines) > SHOWN else []
-    return [f"  {where}:", *cut, *(f"    {line}" for line in lines[-SHOWN:])]
+    return [f"  {where}:", *cut, *(f"    {visible(line)}" for line in lines[-SHOWN:])]
 
 
 def standing(study: Study) -> str:

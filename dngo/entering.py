@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from dngo import provenance
 from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, read, sha256
-from dngo.exchange.outcomes import evaluation_of
+from dngo.exchange.names import PARAMETER, Names
+from dngo.exchange.outcomes import outcome_of
 from dngo.exchange.points import points_of
-from dngo.exchange.rows import Row
+from dngo.exchange.rows import Row, known
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
@@ -35,34 +36,47 @@ class Source:
     """Rows that somebody enters.
 
     name: what messages call their source.  kind: source of their proposals.  origin: what the
-    archive keeps of it: who, when, file and digest.
+    archive keeps of it: who, when, file and digest.  left_out: what a file has besides, and why.
     """
 
     name: str
     kind: str
     rows: list[Row]
     origin: dict[str, Any]
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_file(cls, study: Study, path: Path, kind: str, objective: str | None = None) -> Source:
+    def of_file(
+        cls,
+        study: Study,
+        path: Path,
+        kind: str,
+        objective: str | None = None,
+        ignore: Collection[str] = (),
+    ) -> Source:
         """The rows of a file (CSV, Parquet, an Optuna study); raises UserError.
 
-        objective: the column of the outcomes, if there are to be some.
+        objective: the column of the outcomes, if there are to be some.  ignore: columns left out.
         """
-        _, rows = read(path, study.config)
-        check_columns(path, rows, study.config, objective)
+        table = read(path, study.config, ignore=ignore)
+        told = objective is not None
+        check_columns(path, table.rows, study.config, objective, by_id=told)
         origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
-        return cls(str(path), kind, rows, origin)
+        return cls(str(path), kind, table.rows, origin, table.left_out)
 
     @classmethod
-    def of_values(cls, points: Sequence[dict[str, Any]], kind: str, name: str) -> Source:
+    def of_values(cls, points: Sequence[Mapping[str, Any]], kind: str, name: str) -> Source:
         """Points as they were typed or called with."""
         rows = [Row(f"point {i}", dict(p)) for i, p in enumerate(points, start=1)]
         return cls(name, kind, rows, provenance.who())
 
+    @property
+    def of_a_file(self) -> bool:
+        return "file" in self.origin
+
     def origin_of(self, row: Row) -> dict[str, Any]:
         """What the archive keeps of one of the rows."""
-        return {**self.origin, "row": row.place} if "file" in self.origin else self.origin
+        return {**self.origin, "row": row.place} if self.of_a_file else self.origin
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,9 @@ def add(study: Study, source: Source) -> list[Entry]:
     Raises UserError, with a line for each of the first mistakes: a point outside the space or its
     known constraints, one that was proposed before or that waits already.
     """
-    points, problems = points_of(study.space, source.rows)
+    problems = _misnamed(study, source, told=False)
+    points, outside = points_of(study.space, source.rows)
+    problems = {**outside, **problems}
     for i, point in enumerate(points):
         if i not in problems and (broken := _broken(study, point)):
             problems[i] = f"breaks the known constraint {broken!r}"
@@ -103,6 +119,26 @@ def add(study: Study, source: Source) -> list[Entry]:
     study.header()  # whose study it is
     study.waiting.add(entries, check)
     return entries
+
+
+def _misnamed(
+    study: Study, source: Source, *, told: bool, objective: str | None = None
+) -> dict[int, str]:
+    """Names in the rows that mean nothing, by the number of the row.
+
+    told: whether the rows may say something of an outcome. Of a file each column has been looked at.
+    """
+    names, problems = Names.of(study.config, objective), {}
+    for i, row in enumerate(source.rows if not source.of_a_file else ()):
+        try:
+            kinds = {key: names.meaning(key, row.values)[0] for key in row.values}
+        except ValueError as error:
+            problems[i] = str(error)
+            continue
+        others = [key for key, kind in kinds.items() if kind != PARAMETER]
+        if others and not told:
+            problems[i] = f"{others[0]} is no parameter; outcomes are told"
+    return problems
 
 
 def _broken(study: Study, point: dict[str, Any]) -> str:
@@ -161,29 +197,23 @@ def tell(
     """Enter outcomes that were measured elsewhere.
 
     Those of points in flight are their outcomes from now on; others wait for the next batch, whose
-    model knows them. objective: its column. skip_invalid: leave out rows with mistakes.
+    model knows them. A row with an `id` is of that proposal. objective: its column. skip_invalid: leave
+    out rows with mistakes.
     Raises UserError, with a line for each of the first mistakes: a point outside the space, one that
     has an outcome, one that is being evaluated.
     """
     study.header()
-    points, problems = points_of(study.space, source.rows)
-    outcomes: dict[int, Outcome] = {}
-    for i, row in enumerate(source.rows):
-        if i not in problems:
-            try:
-                _, found = evaluation_of(0, points[i], row, study.config, source.name, objective)
-                told = {"told": source.origin_of(row)}
-                outcomes[i] = replace(found, metadata=told)
-            except ValueError as error:
-                problems[i] = str(error)
+    problems = _misnamed(study, source, told=True, objective=objective)
+    named = _named(study, source, problems)
+    source = replace(
+        source, rows=[_filled(study, r, named.get(i)) for i, r in enumerate(source.rows)]
+    )
+    points, outside = points_of(study.space, source.rows)
+    problems = {**outside, **problems}
+    outcomes = _outcomes(study, source, points, objective, problems)
     entries: dict[int, Entry] = {}
     with study.waiting.changing() as waiting:
-        known = study.known()
-        keys = study.space.keys(study.space.from_parameters(points))
-        flying = {i: p for i in outcomes if (p := _in_flight(study, known.get(keys[i])))}
-        pending = {keys[i] for i in flying}
-        others = {key: known[key] for key in known.keys() - pending}
-        problems |= _twice(study, others, waiting, {i: points[i] for i in outcomes})
+        flying = _flying(study, points, outcomes, named, problems, waiting)
         with contextlib.ExitStack() as stack:
             for i in [i for i in flying if i not in problems]:
                 try:
@@ -204,6 +234,93 @@ def tell(
         list(entries.values()),
         {source.rows[i].place: problems[i] for i in sorted(problems)},
     )
+
+
+def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, Proposal]:
+    """The proposals that rows name by their id; one that is not in flight is a problem."""
+    found: dict[int, Proposal] = {}
+    for i, row in enumerate(source.rows):
+        name = known(row.values.get("id"))
+        if name is None or i in problems:
+            continue
+        try:
+            found[i] = _find(study, str(name))
+            if found[i].told:
+                problems[i] = f"{name}: was told with its outcome"
+        except UserError as error:
+            hint = "; `--ignore id` leaves the column out" if source.of_a_file else ""
+            problems[i] = f"{error}{hint}"
+    return found
+
+
+def _filled(study: Study, row: Row, proposal: Proposal | None) -> Row:
+    """A row with the parameters of its proposal that it does not have itself."""
+    if proposal is None:
+        return row
+    names = Names.of(study.config)
+    given = {
+        names.meaning(key, row.values) for key, v in row.values.items() if known(v) is not None
+    }
+    filled = {
+        PARAMETER + name: value
+        for name, value in proposal.parameters.items()
+        if (PARAMETER, name) not in given
+    }
+    return replace(row, values={**row.values, **filled})
+
+
+def _outcomes(
+    study: Study,
+    source: Source,
+    points: list[dict[str, Any]],
+    objective: str,
+    problems: dict[int, str],
+) -> dict[int, Outcome]:
+    """What the rows say of the outcomes of their points, of those that have no problem."""
+    found: dict[int, Outcome] = {}
+    for i, row in enumerate(source.rows):
+        if i not in problems:
+            try:
+                outcome = outcome_of(0, points[i], row, study.config, objective)
+            except ValueError as error:
+                problems[i] = str(error)
+                continue
+            told = {**outcome.metadata, "told": source.origin_of(row)}
+            found[i] = replace(outcome, metadata=told)
+    return found
+
+
+def _flying(
+    study: Study,
+    points: list[dict[str, Any]],
+    outcomes: dict[int, Outcome],
+    named: dict[int, Proposal],
+    problems: dict[int, str],
+    waiting: Sequence[Entry],
+) -> dict[int, Proposal]:
+    """Which rows are of points in flight; those that cannot be entered are problems."""
+    proposed = study.known()
+    keys = study.space.keys(study.space.from_parameters(points))
+    flying = {i: p for i in outcomes if (p := _in_flight(study, proposed.get(keys[i])))}
+    for i, proposal in named.items():
+        if i in outcomes:
+            flying[i] = proposal
+            differ = [
+                f"{name} is {value} there, not {points[i].get(name)}"
+                for name, value in proposal.parameters.items()
+                if points[i].get(name) != value
+            ]
+            if differ:
+                problems[i] = f"id {proposal.id}: {', '.join(differ[:SHOWN])}"
+    first: dict[str, int] = {}
+    for i, proposal in sorted(flying.items()):
+        if first.setdefault(proposal.id, i) != i:
+            problems[i] = f"is there twice, as number {first[proposal.id] + 1} too"
+    pending = {keys[i] for i in flying}
+    others = {key: proposed[key] for key in proposed.keys() - pending}
+    unnamed = {i: points[i] for i in outcomes if i not in named}
+    problems.update(_twice(study, others, waiting, unnamed))
+    return flying
 
 
 def _in_flight(study: Study, known: tuple[str, str] | None) -> Proposal | None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from dngo.batch import RAN, STATUSES
 from dngo.config.messages import nearest
-from dngo.errors import UserError
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import one_line, shown
 from dngo.thresholds import Constraints
@@ -147,13 +146,6 @@ def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:
             elif section == "constraints" and name in space:
                 lines.append(f"{section}.{name}: is the name of a parameter, too; rename it")
     return lines
-
-
-def check_clashes(space: Iterable[str], constraints: Iterable[str]) -> None:
-    """Raise UserError with the lines of `clashes`, if there are any."""
-    lines = clashes(space, constraints)
-    if lines:
-        raise UserError("\n".join(lines))
 
 
 def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def study_in(folder: Path, direction: str = "minimize", **changes: Any) -> Study
     return Study(load([folder / "config.yaml"], {"results": str(folder / "results")}))
 
 
-def begin(study: Study) -> Path:
+def begin(study: Study, change: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Path:
     """An archive with a design and outcomes of every kind, nothing of it evaluated."""
     rng = np.random.default_rng(3)
     proposals = derive.design(study.config)
@@ -93,7 +94,7 @@ def begin(study: Study) -> Path:
         study.archive,
         identity=study.config.identity(),
         batch=batch,
-        outcomes=outcomes,
+        outcomes=[change(outcome) for outcome in outcomes],
         surrogate=None,
     )
     return study.archive
@@ -242,12 +243,11 @@ WRONG = """\
 
 
 def test_a_plain_table(tmp_path: Path) -> None:
-    study = study_in(tmp_path)
+    study = study_in(tmp_path, constraints=["small"])
     (tmp_path / "plain.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7"))
     assert start(study, tmp_path / "plain.csv") == 0
     table = archive.read_table(study.archive)
     assert list(table.status) == ["ok", "ok", "invalid", "infeasible"]
-    assert np.isnan(table.constraints["quiet"]).all()
     first, second, third, _ = study.space.to_parameters(table.v)
     assert first["dropout"] == 0.3 and first["warm"] is True and first["constant"] == "here"
     assert second["mixed"] == 1 and second["momentum"] == 0.9
@@ -255,7 +255,7 @@ def test_a_plain_table(tmp_path: Path) -> None:
 
 
 def test_rows_outside_the_space_are_named_and_skipped_on_demand(tmp_path: Path, capsys) -> None:
-    study = study_in(tmp_path)
+    study = study_in(tmp_path, constraints=["small"])
     (tmp_path / "wrong.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7") + WRONG)
     assert start(study, tmp_path / "wrong.csv") == 1
     lines = capsys.readouterr().err.splitlines()
@@ -318,7 +318,7 @@ def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
     assert "is there already" in capsys.readouterr().err
 
 
-def test_what_optuna_found_itself(tmp_path: Path) -> None:
+def test_what_optuna_found_itself(tmp_path: Path, capsys) -> None:
     """A study that Optuna ran, with a list of unnamed constraints and trials that did not end."""
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -342,8 +342,13 @@ def test_what_optuna_found_itself(tmp_path: Path) -> None:
     theirs.optimize(objective, n_trials=12, catch=(RuntimeError,))
     theirs.enqueue_trial({"x": 0.5, "n": 1})
     assert start(study, tmp_path / "theirs.db") == 0
+    said = capsys.readouterr()
+    assert "trial 2: left out: was pruned, and has no objective of its own" in said.err
+    assert "trial 12: left out: waits, and has not begun" in said.err and "; 2 left out" in said.out
     table = archive.read_table(study.archive)
     assert len(table) == 11  # neither the pruned one nor the one that waits
+    record = archive.read_batch(study.archive, 0, study.space).environment["import"]
+    assert (record["rows"], record["skipped"]) == (13, 2)
     assert (table.status == "failed").sum() == 1
     best = best_row(table, "maximize")
     assert best is not None and table.objective[best] == theirs.best_value

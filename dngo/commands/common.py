@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dngo.errors import UserError
+
 if TYPE_CHECKING:
     from dngo.study import Study
+
+SHOWN = 20  # of what is left out, by name
 
 
 def add_study(command: argparse.ArgumentParser) -> None:
@@ -53,6 +59,46 @@ def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]
 
     marks = b'<meta name="dngo-version"', f"<title>{title}</title>".encode()
     return handing_out(Path(path), lambda beginning: all(mark in beginning for mark in marks))
+
+
+def add_ignore(command: argparse.ArgumentParser) -> None:
+    """The option that leaves columns of a file out."""
+    command.add_argument(
+        "--ignore",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns of the file that mean nothing here",
+    )
+
+
+def named_values(option: str, words: Sequence[str]) -> dict[str, str]:
+    """The values of NAME=VALUE ...; raises UserError for anything else, and for a name given twice."""
+    values: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {word}: is to be NAME=VALUE")
+        if name in values:
+            raise UserError(f"{option} {word}: {name} is given twice, and was {values[name]!r}")
+        values[name] = value
+    return values
+
+
+def say_left_out(name: str, skipped: Mapping[str, str]) -> None:
+    """Say on standard error what was left out of a file, and why; what has one reason on one line."""
+    places: dict[str, list[str]] = {}
+    for place, why in skipped.items():
+        places.setdefault(why, []).append(place)
+    for i, (why, where) in enumerate(places.items()):
+        if i == SHOWN:
+            rest = sum(map(len, list(places.values())[SHOWN:]))
+            print(f"... and {rest} more", file=sys.stderr)
+            return
+        which = f"{', '.join(where[:SHOWN])}{', ...' if len(where) > SHOWN else ''}"
+        count = f" ({len(where)} in all)" if len(where) > 1 else ""
+        print(f"{name}: {which}{count}: left out: {why}", file=sys.stderr)
 
 
 def finite(value: Any) -> Any:

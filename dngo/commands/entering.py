@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dngo.commands.common import study_of
+from dngo.commands.common import add_ignore, named_values, say_left_out, study_of
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def register(commands: Any) -> None:
     _given(add, "a point: NAME=VALUE ...")
 
     tell = _command(commands, "tell", _tell, "enter outcomes that were measured elsewhere")
-    _given(tell, "a point and its outcome: NAME=VALUE ... objective=VALUE")
+    _given(tell, "a point, or id=7-12, and its outcome: NAME=VALUE ... objective=VALUE")
     tell.add_argument("--objective", default="objective", help="its column; default: objective")
     tell.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
 
@@ -54,6 +54,7 @@ def _given(command: Any, words: str) -> None:
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="CSV, Parquet, or an Optuna study")
     which.add_argument("--set", nargs="+", metavar="NAME=VALUE", help=words)
+    add_ignore(command)
 
 
 def _source(
@@ -62,16 +63,34 @@ def _source(
     from dngo.entering import Source
 
     if arguments.file is not None:
-        return Source.of_file(study, Path(arguments.file), kind, objective)
-    values = {}
-    known = [*study.space.parameters, *study.config.constraints, objective, "status", "noise"]
-    for word in arguments.set:
-        name, equals, value = word.partition("=")
-        if not equals or (name not in known and not name.startswith(("parameter_", "constraint_"))):
-            names = ", ".join(filter(None, known))
-            raise UserError(f"--set {word}: is to be NAME=VALUE, of {names}")
-        values[name] = value
+        file, ignored = Path(arguments.file), arguments.ignore
+        source = Source.of_file(study, file, kind, objective, ignored)
+        say_left_out(source.name, source.left_out)
+        return source
+    if arguments.ignore:
+        raise UserError("--ignore: is for the columns of a file")
+    values = named_values("--set", arguments.set)
+    _check_names(study, values, objective)
     return Source.of_values([values], kind, "--set")
+
+
+def _check_names(study: Study, values: dict[str, str], objective: str | None) -> None:
+    """Raise UserError for a name of --set that means nothing; without an objective, parameters alone do."""
+    from dngo.config.messages import nearest
+    from dngo.exchange.names import PARAMETER, Names
+    from dngo.outcomes import NAMES
+
+    names = Names.of(study.config, objective)
+    known = list(names.parameters)
+    if objective is not None:
+        known += [*names.constraints, *NAMES, "id"]
+    for name, value in values.items():
+        with contextlib.suppress(ValueError):
+            if names.meaning(name, values)[0] == PARAMETER or objective is not None:
+                continue
+        raise UserError(
+            f"--set {name}={value}: is to be NAME=VALUE, of {', '.join(known)}{nearest(name, known)}"
+        )
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -92,8 +111,7 @@ def _tell(arguments: argparse.Namespace) -> int:
     study = study_of(arguments)
     source = _source(study, arguments, "imported", arguments.objective)
     told = tell(study, source, objective=arguments.objective, skip_invalid=arguments.skip_invalid)
-    for place, reason in told.skipped.items():
-        print(f"{source.name}: {place}: left out: {reason}", file=sys.stderr)
+    say_left_out(source.name, told.skipped)
     for name in told.concluded:
         print(f"{name}: has its outcome")
     if told.waiting:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from dngo.commands.common import study_of
-from dngo.errors import UserError
-
-SHOWN = 20  # evaluations that do not come along, by name
+from dngo.commands.common import named_values, say_left_out, study_of
 
 
 def register(commands: Any) -> None:
@@ -40,17 +36,8 @@ def _fork(arguments: argparse.Namespace) -> int:
 
     study = study_of(arguments)
     old = archive_at(arguments.old)
-    values = {}
-    for word in arguments.values:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise UserError(f"--with {word}: is to be NAME=VALUE")
-        values[name] = value
-    found = fork(study, old, values)
-    for place, why in list(found.skipped.items())[:SHOWN]:
-        print(f"{old}: {place}: left out: {why}", file=sys.stderr)
-    if len(found.skipped) > SHOWN:
-        print(f"... and {len(found.skipped) - SHOWN} more", file=sys.stderr)
+    found = fork(study, old, named_values("--with", arguments.values))
+    say_left_out(str(old), found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     print(f"{study.archive}: iteration 0 is {old}: {counts}; {len(found.skipped)} left out")
     if list((old.parent / "pending").glob("*/proposals.json")):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import study_of
+from dngo.commands.common import add_ignore, say_left_out, study_of
 
 
 def register(commands: Any) -> None:
@@ -19,6 +18,7 @@ def register(commands: Any) -> None:
     start.add_argument("--objective", default="objective", help="its column; default: objective")
     start.add_argument("--study", help="which of several Optuna studies in the file")
     start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
+    add_ignore(start)
     start.set_defaults(run=_import)
 
 
@@ -32,10 +32,11 @@ def _import(arguments: argparse.Namespace) -> int:
         objective=arguments.objective,
         name=arguments.study,
         skip_invalid=arguments.skip_invalid,
+        ignore=arguments.ignore,
     )
-    for place, reason in found.skipped.items():
-        print(f"{arguments.file}: {place}: left out: {reason}", file=sys.stderr)
+    say_left_out(arguments.file, found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
-    print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}")
+    left_out = f"; {len(found.skipped)} left out" if found.skipped else ""
+    print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}{left_out}")
     print(f"Go on with: dngo run {arguments.config}")
     return 0

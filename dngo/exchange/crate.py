@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dngo.exchange import package
+from dngo.outcomes import is_time
 from dngo.provenance import workflow_folder
 
 WORKFLOW = workflow_folder()
@@ -107,7 +107,7 @@ class Crate:
         times: Iterable[float] = (),
     ) -> Any:
         """Add what was done: with an instrument, out of objects, results."""
-        known = [x for x in times if math.isfinite(x)]
+        known = [x for x in times if is_time(x)]
         self.times += known
         action = self.add(
             identifier,

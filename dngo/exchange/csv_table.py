@@ -38,6 +38,9 @@ def read(path: Path) -> list[Row]:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
             names = next(reader, [])
+            twice = next((name for name in names if name and names.count(name) > 1), None)
+            if twice is not None:
+                raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
             rows = []
             for cells in reader:
                 if len(cells) not in (0, len(names)):
@@ -46,7 +49,7 @@ def read(path: Path) -> list[Row]:
                         "columns; values with commas need quotes"
                     )
                 if cells:
-                    values = dict(zip(names, cells, strict=True))
+                    values = {n: c for n, c in zip(names, cells, strict=True) if n or c}
                     rows.append(Row(f"line {reader.line_num}", values))
             return rows
     except (csv.Error, UnicodeDecodeError) as error:

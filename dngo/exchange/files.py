@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from dngo.config import Config
+from dngo.config.messages import nearest
 from dngo.errors import UserError
-from dngo.exchange.rows import Row
+from dngo.exchange.names import Names, unknown
+from dngo.exchange.rows import Row, Table
 
 
-def read(path: Path, config: Config, name: str | None = None) -> tuple[str, list[Row]]:
-    """The format of a file, told by how it begins, and its rows."""
+def read(
+    path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
+) -> Table:
+    """What a file holds, in the format that its beginning tells; raises UserError.
+
+    name: the Optuna study, if there are several.  ignore: columns that are left out.
+    """
+    table = _read(path, config, name)
+    if not ignore:
+        return table
+    there = {key for row in table.rows for key in row.values}
+    for column in ignore:
+        if column not in there:
+            known = sorted(map(str, there))
+            raise UserError(f"--ignore {column}: {path} has no such column{nearest(column, known)}")
+    rows = [
+        replace(row, values={k: v for k, v in row.values.items() if k not in ignore})
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
+
+
+def _read(path: Path, config: Config, name: str | None) -> Table:
     try:
         with path.open("rb") as stream:
             start = stream.read(64)
@@ -20,16 +45,15 @@ def read(path: Path, config: Config, name: str | None = None) -> tuple[str, list
     if start.startswith(b"PAR1"):
         from dngo.exchange import parquet
 
-        return "parquet", parquet.read(path)
+        return Table("parquet", parquet.read(path))
     if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
         from dngo.exchange import optuna
 
         direction, constraints = config.objective.direction, config.constraints
-        names = list(constraints)
-        return "optuna", optuna.read(path, name=name, direction=direction, constraints=names)
+        return optuna.read(path, name=name, direction=direction, constraints=list(constraints))
     from dngo.exchange import csv_table
 
-    return "csv", csv_table.read(path)
+    return Table("csv", csv_table.read(path))
 
 
 def sha256(path: Path) -> str:
@@ -38,18 +62,28 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check_columns(path: Path, rows: list[Row], config: Config, objective: str | None) -> None:
-    """Raise UserError unless there is a column for each parameter, and for the objective if named."""
+def check_columns(
+    path: Path, rows: list[Row], config: Config, objective: str | None, *, by_id: bool = False
+) -> None:
+    """Raise UserError unless each column means something, and there is one for each parameter.
+
+    objective: the name of its column, where there has to be one.  by_id: whether a column of ids will
+    do in place of the parameters.
+    """
     there = {name for row in rows for name in row.values}
     if rows and objective is not None and objective not in there:
         names = ", ".join(sorted(there))[:300]
         raise UserError(
             f"{path}: has no column {objective!r}; name the objective's with --objective, of {names}"
         )
+    if objective is not None and objective in config.space:
+        raise UserError(f"--objective {objective}: is a parameter")
     needed = [c.name for c in config.search_space.columns if not c.conditions]
     missing = [n for n in needed if not {n, f"parameter_{n}"} & there]
-    if rows and missing:
+    if rows and missing and not (by_id and "id" in there):
         raise UserError(
             f"{path}: has no column for the parameters {', '.join(missing)}; every parameter needs "
             "one, called as in the configuration"
         )
+    for name, why in unknown(Names.of(config, objective), rows).items():
+        raise UserError(f"{path}: {why}; `--ignore {name}` leaves the column out")

@@ -21,9 +21,11 @@ from dngo.exchange.outcomes import SOURCE
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.exchange.warm_start import Imported, begin_with
+from dngo.outcomes import MAX_MESSAGE, clashes, is_time
 from dngo.space import Space
 from dngo.space.parameters import Fixed
 from dngo.storage.digest import digest_parameters
+from dngo.storage.text import one_line
 from dngo.study import Study
 from dngo.thresholds import Constraints
 
@@ -36,21 +38,27 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     direction, or if nobody says what value earlier points had of a parameter.
     """
     header = _header(path, study)
-    values = _values(study.space, archive.read_space(path), dict(given or {}))
+    old = archive.read_space(path)
+    # Names that can be mistaken come along, and no further ones.
+    known = clashes(old.parameters, header.identity["constraints"])
+    wrong = [w for w in clashes(study.config.space, study.config.constraints) if w not in known]
+    if wrong:
+        raise UserError("\n".join(wrong))
+    values = _values(study.space, old, dict(given or {}))
     found = _evaluations(path, header.iterations)
     _check_gone(path, study.space, found)
     rows = [Row(f"proposal {p.id}", {**values, **p.parameters}) for p, _ in found]
     points, problems = points_of(study.space, rows)
     kept: list[tuple[Proposal, Outcome]] = []
-    for i, (old, outcome) in enumerate(found):
+    for i, (earlier, outcome) in enumerate(found):
         if outcome.status in UNTOLD:
             problems[i] = f"{outcome.status}: nothing is known of it"
         if i in problems:
             continue
         proposal = Proposal(iteration=0, slot=len(kept), parameters=points[i], source=SOURCE)
-        place = f"study {header.identity['study']}, proposal {old.id}"
+        place = f"study {header.identity['study']}, proposal {earlier.id}"
         own = replace(
-            _judged(outcome, study.config.reported),
+            _judged(_mended(outcome), study.config.reported),
             iteration=0,
             slot=proposal.slot,
             parameters_digest=digest_parameters(points[i]),
@@ -135,6 +143,19 @@ def _check_gone(path: Path, space: Space, found: list[tuple[Proposal, Outcome]])
                     f"space.{name}: is gone, and its values differ among the evaluations in {path}; "
                     "keep it as {type: fixed, value: ...}, and those with that value come along"
                 )
+
+
+def _mended(outcome: Outcome) -> Outcome:
+    """An outcome as it may be said today: what earlier releases let in and nobody can mean is unknown."""
+    known: dict[str, Any] = {
+        name: value if 0 <= (value := getattr(outcome, name)) < math.inf else math.nan
+        for name in ("noise", "duration")
+    }
+    known |= {
+        name: value if is_time(value := getattr(outcome, name)) else math.nan
+        for name in ("started", "finished")
+    }
+    return replace(outcome, **known, message=one_line(outcome.message, MAX_MESSAGE))
 
 
 def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:

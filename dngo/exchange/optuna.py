@@ -22,13 +22,21 @@ from dngo import archive as archives
 from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
-from dngo.exchange.rows import Row, known
+from dngo.exchange.rows import Row, Table, known
+from dngo.outcomes import NAMES, is_time
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
 from dngo.storage.files import handing_out
 from dngo.thresholds import Threshold
 
 JOURNALS = (".log", ".journal", ".jsonl")
+# What an export keeps of an outcome as attributes of a trial.
+ATTRIBUTES = tuple(name for name in NAMES if name not in ("objective", "constraints"))
+UNFINISHED = {
+    "PRUNED": "was pruned, and has no objective of its own",
+    "RUNNING": "has not ended",
+    "WAITING": "waits, and has not begun",
+}
 
 
 def write(archive: Path, output: Path) -> None:
@@ -104,7 +112,7 @@ def _trial(
 
 def _local(seconds: float) -> datetime | None:
     """Optuna's clock: local time without a zone."""
-    return datetime.fromtimestamp(seconds) if math.isfinite(seconds) else None
+    return datetime.fromtimestamp(seconds) if is_time(seconds) else None
 
 
 @contextmanager
@@ -131,8 +139,8 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> list[Row]:
-    """The finished trials of a study; raises UserError if there is none that fits.
+def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> Table:
+    """The trials of a study that came to an end, and which others there are; raises UserError.
 
     name: which study, if the file holds several.  direction: what it must be.
     constraints: the names of an unnamed list of constraints, if the study does not tell them.
@@ -158,8 +166,11 @@ def read(path: Path, *, name: str | None, direction: str, constraints: list[str]
             f"{path}: study {title!r} has directions {', '.join(directions)}, and the "
             f"configuration says {direction}"
         )
-    order = attributes.get("constraints", constraints)
-    return [_row(t, order) for t in trials if t.state.name in ("COMPLETE", "FAIL")]
+    order, ours = attributes.get("constraints", constraints), "archive_digest" in attributes
+    rows = [_row(t, order, ours=ours) for t in trials if t.state.name not in UNFINISHED]
+    others = [t for t in trials if t.state.name in UNFINISHED]
+    left_out = {f"trial {t.number}": UNFINISHED[t.state.name] for t in others}
+    return Table("optuna", rows, left_out)
 
 
 def is_sqlite(path: Path) -> bool:
@@ -178,22 +189,24 @@ def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def _row(trial: Any, names: list[str]) -> Row:
-    attributes = trial.user_attrs
-    kept = ("status", "noise", "duration", "started", "finished", "message")
-    values = {n: attributes[n] for n in kept if n in attributes}
+def _row(trial: Any, names: list[str], *, ours: bool) -> Row:
+    """A trial as a row. ours: whether an export made it, which says itself what is known."""
+    values = {n: v for n, v in trial.user_attrs.items() if n in ATTRIBUTES}
     values |= {f"parameter_{n}": v for n, v in trial.params.items()}
-    values |= {n: bool(v) for n, v in attributes.items() if n.startswith("constraint_")}
-    values |= {n: v for n, v in attributes.items() if n.startswith("number_")}
+    held = ("constraint_", "number_")
+    values |= {n: v for n, v in trial.user_attrs.items() if n.startswith(held)}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
-        values[f"constraint_{names[place] if 0 <= place < len(names) else name}"] = amount <= 0
+        if not math.isnan(amount):
+            name = names[place] if 0 <= place < len(names) else name
+            values[f"constraint_{name}"] = amount <= 0
     if trial.state.name == "FAIL":
         values.setdefault("status", "failed")
+        values["objective"] = None
     else:
         values["objective"] = trial.value
-    if "duration" not in values and trial.duration is not None:
+    if not ours and "duration" not in values and trial.duration is not None:
         values["duration"] = trial.duration.total_seconds()
-        values["started"] = trial.datetime_start.timestamp()
-        values["finished"] = trial.datetime_complete.timestamp()
+        values.setdefault("started", trial.datetime_start.timestamp())
+        values.setdefault("finished", trial.datetime_complete.timestamp())
     return Row(f"trial {trial.number}", values)

@@ -11,6 +11,7 @@ from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import Row, known
+from dngo.outcomes import is_time
 from dngo.space.parameters import Float, Int, Parameter, choices, text
 from dngo.storage.files import handing_out
 
@@ -36,7 +37,7 @@ def write(archive: Path, output: Path) -> None:
         elif kind == "bool":
             values = [None if v is None else bool(v) for v in values]
         elif name in _TIMES:
-            values = [None if v is None else round(v * 1e6) for v in values]
+            values = [round(v * 1e6) if v is not None and is_time(v) else None for v in values]
         columns[name] = pa.array(values, pa.timestamp("us", "UTC") if name in _TIMES else kind)
     table = pa.table(columns).replace_schema_metadata(
         {"study": header.identity["study"], "archive_digest": header.digest}
@@ -71,6 +72,10 @@ def read(path: Path) -> list[Row]:
     """The rows of a Parquet file; raises UserError if it cannot be read."""
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     try:
+        names = parquet.read_schema(path).names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
         rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:160]

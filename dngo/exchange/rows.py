@@ -6,9 +6,10 @@ Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_N
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from dngo.storage.plain import scalar
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,29 @@ class Row:
         return None
 
 
-def known(value: Any) -> Any:
-    """A value, or None for what stands for "does not apply": NaN, empty text."""
-    missing = value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
-    return None if missing else value
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file.
+
+    form: its format.  left_out: what it has besides, by place, and why that is no row.
+    """
+
+    form: str
+    rows: list[Row]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def known(value: Any, *, nan: bool = False) -> Any:
+    """A value, or None for what stands for "does not apply": NaN, empty text.
+
+    nan: whether NaN is a value here.  An array of one value is that value.
+    """
+    found = scalar(value)
+    if found is None or (isinstance(found, str) and found == ""):
+        return None
+    if isinstance(found, float) and nan:
+        return found
+    try:
+        return None if found != found else found  # NaN, and pandas' NaT
+    except Exception:  # an array; or pandas' NA, which is not even false
+        return None if type(found).__name__ == "NAType" else found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dngo import archive, derive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, read, sha256
-from dngo.exchange.outcomes import evaluation_of
+from dngo.exchange.outcomes import SOURCE, outcome_of
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.study import Study
@@ -41,23 +41,27 @@ def warm_start(
     objective: str = "objective",
     name: str | None = None,
     skip_invalid: bool = False,
+    ignore: Collection[str] = (),
 ) -> Imported:
     """Make the evaluations in a file iteration 0 of a study that has not begun.
 
     objective: the column that holds it, in a table.  name: the Optuna study, if there are several.
     skip_invalid: leave out rows that do not lie in the space instead of refusing them all.
+    ignore: columns that are left out.
     Raises UserError, with a line for each of the first mistakes.
     """
     config = study.config
     _check_new(study)
-    form, rows = read(path, config, name)
-    check_columns(path, rows, config, objective)
-    found, skipped = _evaluations(study, path, rows, objective, skip_invalid=skip_invalid)
+    study.header()  # a study whose names can be mistaken does not begin
+    table = read(path, config, name, ignore)
+    check_columns(path, table.rows, config, objective)
+    found, skipped = _evaluations(study, path, table.rows, objective, skip_invalid=skip_invalid)
+    skipped = {**skipped, **table.left_out}
     record = {
         "file": path.name,
-        "format": form,
+        "format": table.form,
         "sha256": sha256(path),
-        "rows": len(rows),
+        "rows": len(table.rows) + len(table.left_out),
         "skipped": len(skipped),
     }
     return begin_with(study, found, record, skipped)
@@ -110,11 +114,13 @@ def _evaluations(
             continue
         try:
             # Only what is kept is numbered: slots have no gaps.
-            found.append(
-                evaluation_of(len(found), points[i], row, study.config, path.name, objective)
-            )
+            outcome = outcome_of(len(found), points[i], row, study.config, objective)
         except ValueError as error:
             problems[i] = str(error)
+            continue
+        place = {"imported_from": f"{path.name}, {row.place}"}
+        proposal = Proposal(iteration=0, slot=len(found), parameters=points[i], source=SOURCE)
+        found.append((proposal, replace(outcome, metadata={**outcome.metadata, **place})))
     skipped = {rows[i].place: problems[i] for i in sorted(problems)}
     if skipped and not skip_invalid:
         lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]

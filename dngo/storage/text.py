@@ -57,6 +57,14 @@ def number_in(text: str) -> int | float | None:
     return float(word) if _NUMBER.fullmatch(word) else None
 
 
+def visible(text: str) -> str:
+    """A line with its control characters as a programmer writes them: nothing moves the cursor."""
+    escaped = (
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in storable(text)
+    )
+    return "".join(escaped)
+
+
 def shown(value: Any, limit: int = 60) -> str:
     """A value as a message quotes it: one line of bounded length, control characters made visible."""
     text: Any = value

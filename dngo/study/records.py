@@ -15,6 +15,7 @@ from dngo.archive.identity import check_identity
 from dngo.batch import Batch, Outcome, find_outcome, read_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
+from dngo.outcomes import clashes
 from dngo.space import Space
 from dngo.storage.digest import digest_parameters
 from dngo.study.paths import Paths
@@ -48,7 +49,12 @@ class Records:
 
     def header(self) -> Header | None:
         """The archive's header, None before the first merge; raises UserError if it is not ours."""
-        return archive.read_header(self.archive, self.config.identity())
+        header = archive.read_header(self.archive, self.config.identity())
+        # The names of a study that has begun cannot change, and it goes on.
+        wrong = [] if header else clashes(self.config.space, self.config.constraints)
+        if wrong and not self.in_flight(0):
+            raise UserError("\n".join(wrong))
+        return header
 
     def merged(self) -> int:
         """Number of iterations in the archive."""

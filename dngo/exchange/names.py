@@ -1,0 +1,178 @@
+"""What the columns of a table mean, and the names in a dict: each one thing, or an error.
+
+A prefix says what a name is of: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
+constraint with a threshold). A name alone is a parameter's; or else it is one of `dngo.outcomes.NAMES`;
+or else a constraint's. Studies of before may call a parameter as an outcome's column is called: where
+`parameter_NAME` is there, too, the name alone is the outcome's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dngo.config import Config
+from dngo.config.messages import nearest
+from dngo.evaluation.unreadable import why
+from dngo.exchange.rows import Row, known
+from dngo.outcomes import NAMES
+from dngo.storage.text import number_in, shown
+
+# Columns of an export that say nothing of an outcome.
+BESIDE = (
+    *("iteration", "slot", "stage", "source", "origin", "acquisition", "runner_up", "mean", "std"),
+    *("feasibility", "num_pending", "deviation_scale", "attempts", "host", "job"),
+)
+PARAMETER, FLAG, NUMBER, CONSTRAINT, OUTCOME, OTHER = (
+    *("parameter_", "constraint_", "number_"),
+    *("constraint", "outcome", "other"),
+)
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that mean something in a study.
+
+    objective: what the column of the objective is called.
+    """
+
+    parameters: Collection[str]
+    constraints: Collection[str] = ()
+    objective: str = "objective"
+
+    @classmethod
+    def of(cls, config: Config, objective: str | None = None) -> Names:
+        return cls(config.space, config.constraints, objective or "objective")
+
+    def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
+        """What a key of a row is of, as a constant of this module, and its name without a prefix.
+
+        keys: all of the row. Raises ValueError if it is of nothing known, or of two things.
+        """
+        key = str(key)
+        found = [
+            (prefix, key.removeprefix(prefix))
+            for prefix in (PARAMETER, FLAG, NUMBER)
+            if key.startswith(prefix) and key.removeprefix(prefix) in self._of(prefix)
+        ]
+        if key in self.parameters and PARAMETER + key not in keys:
+            found.append((PARAMETER, key))
+        if len(found) > 1:
+            raise ValueError(
+                f"{shown(key)} may be {found[0][1]!r} or the parameter of this name; "
+                f"write {PARAMETER}{key}"
+            )
+        if found:
+            return found[0]
+        if key == self.objective:
+            return OUTCOME, "objective"
+        if key == "objective":
+            return OTHER, key  # another column is said to be it
+        if key in (*NAMES, "id"):
+            return OUTCOME, key
+        if key in self.constraints and not {FLAG + key, NUMBER + key} & set(keys):
+            return CONSTRAINT, key
+        if key in BESIDE:
+            return OTHER, key
+        if key in (*self.parameters, *self.constraints):
+            raise ValueError(f"{shown(key)} is there twice, with a prefix and without")
+        raise ValueError(f"unknown name {shown(key)}{self._nearest(key)}")
+
+    def _of(self, prefix: str) -> Collection[str]:
+        return self.parameters if prefix == PARAMETER else self.constraints
+
+    def _nearest(self, key: str) -> str:
+        bare = [*self.parameters, self.objective, *self.constraints, *NAMES, "id"]
+        found = [PARAMETER + name for name in self.parameters]
+        found += [prefix + name for name in self.constraints for prefix in (FLAG, NUMBER)]
+        return nearest(key, bare) or nearest(key, found) or f"; known: {', '.join(bare)}"[:200]
+
+
+def unknown(names: Names, rows: Iterable[Row]) -> dict[str, str]:
+    """The keys of some rows that mean nothing, or two things, and why."""
+    found: dict[str, str] = {}
+    seen: dict[frozenset[Any], None] = {}
+    for row in rows:
+        keys = frozenset(row.values)
+        if keys in seen:
+            continue
+        seen[keys] = None
+        for key in row.values:
+            try:
+                names.meaning(key, keys)
+            except ValueError as error:
+                found.setdefault(str(key), str(error))
+    return found
+
+
+def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str, Any]:
+    """What a row says of an outcome, by name, for `dngo.outcomes.judge`; raises ValueError.
+
+    Empty cells say nothing. In a table all may have become text: what is a number or a flag is read.
+    """
+    names, reported = Names.of(config, objective), config.reported
+    said: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    for key, value in row.values.items():
+        kind, name = names.meaning(key, row.values)
+        # NaN is an objective of which it is known that there is none.
+        cell = known(value, nan=kind == OUTCOME and name == "objective")
+        if cell is None or kind in (PARAMETER, OTHER) or name == "id":
+            continue
+        if kind == OUTCOME:
+            said[name] = _read(name, cell)
+        elif kind == CONSTRAINT or (kind == NUMBER) == (reported[name] is not None):
+            threshold = reported[name]
+            read = _flag if threshold is None else _number
+            given[name] = read(name, cell) if isinstance(cell, str) else cell
+    inside = said.get("constraints")
+    if isinstance(inside, Mapping):
+        for name in inside:
+            if name in given:
+                raise ValueError(f"constraint {shown(name)} is there twice")
+        said["constraints"] = {**inside, **given}
+    elif inside is None and given:
+        said["constraints"] = given
+    return said
+
+
+def _read(name: str, cell: Any) -> Any:
+    """A cell of an outcome's column: what its text says, if it is text."""
+    if not isinstance(cell, str):
+        return cell
+    if name in ("metadata", "constraints"):
+        return _document(cell)
+    if name in ("objective", "noise", "duration"):
+        return _number(name, cell)
+    if name in ("started", "finished"):
+        seconds = number_in(cell)
+        return cell if seconds is None else seconds
+    return cell
+
+
+def _number(name: str, cell: str) -> float:
+    found = number_in(cell)
+    if found is None:
+        reason = why(cell)
+        raise ValueError(f"{name}: {shown(cell)} is not a number{f': {reason}' if reason else ''}")
+    return found
+
+
+def _flag(name: str, cell: str) -> bool:
+    word = cell.strip().lower()
+    if word in ("true", "1", "1.0"):
+        return True
+    if word in ("false", "0", "0.0"):
+        return False
+    raise ValueError(f"{name}: {shown(cell)} is neither true nor false")
+
+
+def _document(cell: str) -> Any:
+    """The mapping that a text is, as an export writes it; else the text."""
+    try:
+        found = json.loads(cell, strict=False)
+    except (ValueError, RecursionError):
+        return cell
+    return found if isinstance(found, dict) else cell

@@ -1,0 +1,93 @@
+"""Points and outcomes as Python gives them: dicts, proposals, data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dngo.batch import Proposal
+from dngo.errors import UserError
+from dngo.exchange.names import PARAMETER, Names, unknown
+from dngo.exchange.points import points_of
+from dngo.exchange.rows import Row, known
+from dngo.space import Space
+from dngo.storage.text import shown
+
+
+def natural_points(space: Space, points: Any, constraints: Collection[str] = ()) -> np.ndarray:
+    """Points as people give them, as natural values: (n, k). Raises UserError outside the space.
+
+    constraints: names that may be there as well; nothing is made of them.
+    """
+    rows = [Row(f"point {i}", row) for i, row in enumerate(records(points), start=1)]
+    for why in unknown(Names(space.parameters, constraints), rows).values():
+        raise UserError(why)
+    found, problems = points_of(space, rows)
+    for i, why in problems.items():
+        raise UserError(f"{rows[i].place}: {why}")
+    return space.from_parameters(found)
+
+
+def records(points: Any, *, named: bool = False) -> list[dict[str, Any]]:
+    """Points as a list of dicts; raises UserError for what is none.
+
+    points: a proposal, its id, a dict, several of these, or a DataFrame.  named: whether ids say
+    which proposal is meant.
+    """
+    if isinstance(points, Proposal | str | Mapping):
+        points = [points]
+    elif hasattr(points, "to_dict") and hasattr(points, "columns"):
+        return _of_frame(points)
+    elif hasattr(points, "to_dict"):  # a row of a DataFrame
+        points = [points.to_dict()]
+    try:
+        some = list(points)
+    except TypeError:
+        some = [points]
+    return [_record(point, named) for point in some]
+
+
+def _of_frame(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a DataFrame, where NaN is an empty cell."""
+    names = [str(column) for column in frame.columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the table has two columns called {name!r}; leave one of them out")
+    rows = frame.to_dict("records")
+    return [{str(k): None if known(v) is None else v for k, v in row.items()} for row in rows]
+
+
+def _record(point: Any, named: bool) -> dict[str, Any]:
+    if isinstance(point, Proposal):
+        values = {f"{PARAMETER}{name}": value for name, value in point.parameters.items()}
+        return {"id": point.id, **values} if named else values
+    if isinstance(point, str) and named:
+        return {"id": point}
+    if isinstance(point, Mapping):
+        return {str(name): value for name, value in point.items()}
+    which = "a dict, a proposal or its id" if named else "a dict or a proposal"
+    raise UserError(f"a point is {which}, and not {shown(point)}")
+
+
+def with_outcomes(
+    rows: Sequence[dict[str, Any]], objective: Any, outcome: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Rows with what is said beside them: an objective or one for each, and the same of them all.
+
+    Raises UserError where a row says it already, and where there are not as many objectives as rows.
+    """
+    values = [None] * len(rows)
+    if objective is not None:
+        values = [objective] if np.ndim(objective) == 0 else list(objective)
+        if len(values) != len(rows):
+            raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
+    found = []
+    for row, value in zip(rows, values, strict=True):
+        beside = {**({} if objective is None else {"objective": value}), **outcome}
+        twice = next((name for name in beside if name in row), None)
+        if twice is not None:
+            raise UserError(f"{twice}: is said of a point, and beside it as well; say it once")
+        found.append({**row, **beside})
+    return found

@@ -154,10 +154,19 @@ Resource = dict[str, int | float | str]
 class Resources(Section):
     """Resources of each rule, by Snakemake's names: mem_mb, runtime (minutes), slurm_partition ..."""
 
-    fit: Resource = Field(default_factory=dict)
-    propose: Resource = Field(default_factory=dict)
-    evaluate: Resource = Field(default_factory=dict)
-    merge: Resource = Field(default_factory=dict)
+    fit: Resource = Field(
+        default_factory=dict,
+        description="On a cluster fit and propose are one job: their runtimes are added, the larger mem_mb "
+        "counts, and a partition and the like must be the same. Where nothing is said: 4000 and 20 each.",
+    )
+    propose: Resource = Field(default_factory=dict, description="See fit.")
+    evaluate: Resource = Field(
+        default_factory=dict,
+        description="Where nothing is said, `default-resources` of the profile counts: 2000 and 60.",
+    )
+    merge: Resource = Field(
+        default_factory=dict, description="Runs where Snakemake does, also on a cluster."
+    )
 
 
 def _held(given: Any) -> Any:

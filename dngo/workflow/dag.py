@@ -30,7 +30,7 @@ from dngo.locate import find_study
 from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.study import Study
-from dngo.workflow import course, module, slurm
+from dngo.workflow import course, module, resources, slurm
 from dngo.workflow.bare import job_limits
 
 
@@ -81,6 +81,8 @@ class Dag:
                 module.attach(workflow, dag)
         if workflow.nodes is None:
             dag.cores = workflow.cores
+        if roles["main"]:
+            resources.check(dag.study.config, workflow)
         if roles["main"]:
             atexit.register(course.outlive_readers)
             dag._listen = lambda: slurm.listen(workflow)
@@ -215,8 +217,7 @@ class Dag:
 
         Time and memory of an evaluation grow with each attempt where the user asks for it.
         """
-        found = dict(getattr(self.study.config.resources, rule))
-        found.pop("threads", None)
+        found = resources.asked(self.study.config, rule, cluster=self.cores is None)
         if rule == "evaluate":
             for name in ("mem_mb", "gpu", "gpus"):
                 if isinstance(found.get(name), int | float):

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +28,10 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
     toy = study(
         designed=False,
         iterations=1,
-        resources={"evaluate": {"mem_mb": 1000, "threads": 3, "slurm_extra": "--nice=7"}},
+        resources={
+            "evaluate": {"mem_mb": 1000, "threads": 3, "slurm_extra": "--nice=7"},
+            "fit": {"runtime": 10},
+        },
     )
     before = {record["JobId"] for record in cluster.records()}
     output = toy.run()
@@ -40,6 +44,8 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
     # More CPUs than the machine has where Snakemake runs.
     assert sum("cpu=3,mem=1000M" in r["Tres"] for r in jobs) == 4
     assert sum("mem=4000M" in r["Tres"] for r in jobs) == 2
+    # The design's proposals, and those after a fit, whose minutes are added.
+    assert Counter(r["TimeLimit"] for r in jobs) == {"60": 4, "20": 1, "30": 1}
     assert "Nothing to evaluate" in toy.run()
 
 

@@ -1,0 +1,69 @@
+"""What the rules ask a cluster for: the study's `resources`, and what they have where it is silent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dngo.config import Config
+from dngo.errors import UserError
+
+# Of a cluster's job: 10,000 observations take 700 MB, and it grows linearly with them.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "fit": {"mem_mb": 4000, "runtime": 20},
+    "propose": {"mem_mb": 4000, "runtime": 20},
+}
+TOGETHER = {"fit": "propose", "propose": "fit"}  # one job of a cluster
+RULES = ("fit", "propose", "evaluate", "merge")
+
+
+def asked(config: Config, rule: str, *, cluster: bool) -> dict[str, Any]:
+    """The resources of a rule, but for its threads.
+
+    On a cluster fit and propose are one job: a partition and the like that only one of them names is
+    that of both.
+    """
+    found = dict(getattr(config.resources, rule))
+    if cluster and rule in TOGETHER:
+        other = getattr(config.resources, TOGETHER[rule])
+        words = {name: value for name, value in other.items() if isinstance(value, str)}
+        found = {**DEFAULTS[rule], **words, **found}
+    found.pop("threads", None)
+    return found
+
+
+def check(config: Config, workflow: Any, argv: Sequence[str] = sys.argv) -> None:
+    """Raise UserError if a resource of the configuration would have no effect, or cannot have one.
+
+    workflow: Snakemake's. What its command line says wins, as it should; what a profile says does not.
+    """
+    for name in ("fit", "propose"):
+        for key, value in getattr(config.resources, name).items():
+            other = getattr(config.resources, TOGETHER[name]).get(key, value)
+            if workflow.nodes is not None and value != other and str in (type(value), type(other)):
+                raise UserError(
+                    f"resources.{name}.{key}: fit and propose are one job, so {key} must be the same in "
+                    f"both, and not {value} and {other}"
+                )
+    settings, named = workflow.resource_settings, workflow.modifier.modify_rulename
+    for name in RULES:
+        given = getattr(config.resources, name)
+        _heard(
+            name, given, settings.overwrite_resources.get(named(name), {}), "set-resources", argv
+        )
+        threads = settings.overwrite_threads.get(named(name))
+        if threads is not None:
+            _heard(name, given, {"threads": threads}, "set-threads", argv)
+
+
+def _heard(
+    rule: str, given: Mapping[str, Any], wins: Mapping[str, Any], option: str, argv: Sequence[str]
+) -> None:
+    if any(word.partition("=")[0] == f"--{option}" for word in argv):
+        return
+    for key in given.keys() & set(wins):
+        raise UserError(
+            f"resources.{rule}.{key}: {given[key]} has no effect, since `{option}` of the profile says "
+            f"{getattr(wins[key], 'raw', wins[key])}; remove {rule}'s {key} there"
+        )

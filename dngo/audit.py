@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from dngo import archive
 from dngo.archive import transfer
@@ -20,14 +19,13 @@ from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.outcomes import is_time
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter
+from dngo.space.parameters import parameters_of_archive
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import one_line
 from dngo.types import Array, Rows
 
 NEAREST = 3
 PRINTED = 5  # lines of each stream that a page shows
-_PARAMETER: TypeAdapter[AnyParameter] = TypeAdapter(AnyParameter)
 _KEYS = ("iteration", "slot", "parameters_digest")  # of an outcome
 
 
@@ -357,7 +355,7 @@ def _belief(batch: Batch, v: Array, evaluations: int) -> float | None:
     from dngo.acquisition.belief import log_weight
     from dngo.space.priors import believed
 
-    space = Space({n: _PARAMETER.validate_python(p) for n, p in batch.config["space"].items()})
+    space = Space(dict(parameters_of_archive(batch.config["space"])))
     return float(np.exp(log_weight(space, v, evaluations)[0])) if believed(space) else None
 
 

@@ -193,7 +193,7 @@ def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
                 known["acquisition"] = "acquisition"
             sections = {k: json.loads(fitted[name]) for name, k in known.items() if name in fitted}
             document |= _upgraded(sections, fitted, source)
-        return validate(document, source=source)
+        return validate(document, source=source, is_archived=True)
     except UserError as error:
         environment = json.loads(attributes["environment"])
         raise UserError(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from dngo.errors import UserError
-from dngo.space.parameters import AnyParameter
-
-_SPACE: TypeAdapter[dict[str, AnyParameter]] = TypeAdapter(dict[str, AnyParameter])
+from dngo.space.parameters import parameters_of_archive
 
 
 def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -66,7 +64,7 @@ def _changed_space(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 def _today(space: Any) -> dict[str, Any]:
     """A space as this release writes it down, what was not known then filled in."""
     try:
-        return _SPACE.dump_python(_SPACE.validate_python(space), mode="json")
+        return {n: p.model_dump(mode="json") for n, p in parameters_of_archive(space).items()}
     except ValidationError:
         return dict(space) if isinstance(space, dict) else {}
 

@@ -31,7 +31,7 @@ from dngo.archive.layout import (
 )
 from dngo.batch import STATUSES
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter
+from dngo.space.parameters import parameters_of_archive
 from dngo.storage.hdf5 import Unsound, check_tree
 
 _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
@@ -200,7 +200,7 @@ def space_of(identity: dict[str, Any]) -> Space:
     numbers = TypeAdapter(list[str]).validate_python(identity.get("thresholds", []))
     if not all(isinstance(name, str) for name in names) or not set(numbers) <= set(names):
         raise Unsound("/@identity: has constraints without a name")
-    parameters = TypeAdapter(dict[str, AnyParameter]).validate_python(identity["space"])
+    parameters = parameters_of_archive(identity["space"])
     known = TypeAdapter(list[str]).validate_python(identity.get("space_constraints", []))
     return Space(dict(parameters), known)
 

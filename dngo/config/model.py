@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short, shown, threshold_form
 from dngo.config.placeholders import RESERVED
 from dngo.space import ExpressionError, Space
+from dngo.space.columns import never
 from dngo.space.parameters import (
     AnyParameter,
     Boolean,
@@ -27,6 +28,7 @@ from dngo.space.parameters import (
     Parameter,
     Section,
     admits,
+    archived,
 )
 from dngo.storage.text import fault, join_pairs
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
@@ -302,7 +304,7 @@ class Config(Section):
         return _storable(data, ())
 
     @model_validator(mode="after")
-    def _check(self) -> Config:
+    def _check(self, info: ValidationInfo) -> Config:
         for name, parameter in self.space.items():
             if name in RESERVED:
                 raise Located(
@@ -319,6 +321,8 @@ class Config(Section):
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
         self._check_known()
+        if not archived(info):
+            self._check_reached()
         if COMPLETED in self.constraints:
             raise Located(("constraints",), f"{COMPLETED!r} is always there; choose another name")
         return self
@@ -375,6 +379,13 @@ class Config(Section):
             raise Located(
                 where, f"{parent} is fixed at {parameter.value!r}: never active; remove it"
             )
+
+    def _check_reached(self) -> None:
+        """Every value that a condition waits for is one that its parent can have."""
+        for name, parameter in self.space.items():
+            for parent, wanted in parameter.active_if.items():
+                if why := never(parent, self.space[parent], wanted):
+                    raise Located(("space", name, "active_if", parent), why)
 
     @property
     def design_size(self) -> int:
@@ -453,9 +464,11 @@ def _storable(value: Any, loc: tuple[str, ...]) -> Any:
 def _range(parameter: Any) -> str:
     if isinstance(parameter, Float | Int) and parameter.values is None:
         return f"it ranges from {parameter.low} to {parameter.high}"
+    if isinstance(parameter, Float | Int):
+        return f"its values are {short(parameter.values)}"
     if isinstance(parameter, Categorical | Ordinal):
         return f"its choices are {short(list(parameter.listed))}"
-    return "see its definition"
+    return "it is true or false" if isinstance(parameter, Boolean) else "it is fixed"
 
 
 def _check_cycles(space: Mapping[str, Any]) -> None:

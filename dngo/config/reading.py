@@ -14,7 +14,9 @@ from dngo.config.model import Config
 from dngo.config.paths import from_folder
 from dngo.config.placeholders import RESERVED, names, shell_variables, words_of
 from dngo.errors import UserError
+from dngo.space.parameters import ARCHIVED
 from dngo.storage.files import is_hdf5
+from dngo.storage.text import number_in
 
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
@@ -66,13 +68,20 @@ def load(
     return from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
 
 
-def validate(data: Any, *, lines: Lines | None = None, source: str = "configuration") -> Config:
+def validate(
+    data: Any,
+    *,
+    lines: Lines | None = None,
+    source: str = "configuration",
+    is_archived: bool = False,
+) -> Config:
     """A `Config` of plain data; `lines` says where each key stands, for errors.
 
+    is_archived: it is an archive's, which may have a space that is refused in a new configuration.
     Raises UserError with one line for each mistake.
     """
     try:
-        config = Config.model_validate(data)
+        config = Config.model_validate(data, context=ARCHIVED if is_archived else None)
     except ValidationError as error:
         raise UserError("\n".join(explain(error, Config, lines or {}, source))) from None
     if mistaken := [
@@ -85,8 +94,11 @@ def validate(data: Any, *, lines: Lines | None = None, source: str = "configurat
 
 
 def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The truth values of a document that would count as 0 or 1, by their keys."""
-    if isinstance(given, bool) and isinstance(found, int | float) and given is not found:
+    """What would count as a number in a document, and is none, by its keys: true, and '1_000'."""
+    word = isinstance(given, str) and not isinstance(found, bool) and number_in(given) is None
+    if isinstance(found, int | float) and (
+        word or (isinstance(given, bool) and given is not found)
+    ):
         yield key, given
     elif isinstance(given, Mapping) and isinstance(found, Mapping):
         for name in (n for n in given if n in found):
@@ -167,10 +179,17 @@ def _in_words(problem: str) -> str:
 def _check_word(node: Node, key: tuple[str, ...], path: Path) -> None:
     """Refuse what YAML gives a meaning of its own, and no key of a study has a use for."""
     meaning = {"timestamp": "a date", "value": "a sign of its own", "merge": "a sign of its own"}
-    found = meaning.get(str(node.tag).rpartition(":")[2]) if isinstance(node.value, str) else None
+    kind = str(node.tag).rpartition(":")[2]
+    found, right = (meaning.get(kind) if isinstance(node.value, str) else None), ""
+    # YAML's versions, and Python, do not agree on what these are.
+    if kind in ("int", "float") and re.match(r"[+-]?0[0-9]|.*_", node.value):
+        plain = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", node.value.replace("_", ""))
+        found, right = "a number", f"; write {plain} if it is meant to be one"
     if found:
         place = f"{path}:{node.start_mark.line + 1}: {'.'.join(map(short, key)) or 'configuration'}"
-        raise UserError(f"{place}: {short(node.value)} is {found} in YAML; in quotes it is a word")
+        raise UserError(
+            f"{place}: {short(node.value)} is {found} in YAML; in quotes it is a word{right}"
+        )
 
 
 def _index_lines(

@@ -9,49 +9,56 @@ import numpy as np
 
 from dngo.exchange.rows import Row
 from dngo.space import Column, Space
+from dngo.space.columns import meant, written
 from dngo.space.parameters import text
-from dngo.storage.text import number_in
+from dngo.storage.text import number_in, shown
 
 
 def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[int, str]]:
-    """The parameters of each row, and what is wrong with the rows that do not lie in the space."""
+    """The parameters of each row, and what is wrong with the rows that do not lie in the space.
+
+    What stands in the cell of a parameter that does not exist at its point is not looked at.
+    """
     v = np.full((len(rows), space.k), np.nan)
     problems: dict[int, str] = {}
+    for j, column in enumerate(space.columns):  # parents first
+        for i in np.flatnonzero(space.exists(v, j)).tolist():
+            try:
+                v[i, j] = _natural(column, rows[i].get(column.name, "parameter_"))
+            except ValueError as error:
+                problems.setdefault(i, str(error))
+        if column.choices is None:
+            known = np.flatnonzero(~np.isnan(v[:, j])).tolist()
+            v[known, j], wrong = meant(column, v[known, j])
+            for at, why in wrong.items():
+                problems.setdefault(known[at], why)
     for i, row in enumerate(rows):
-        try:
-            v[i] = [_natural(c, row.get(c.name, "parameter_")) for c in space.columns]
-            for name, value in space.fixed.items():
-                _check_fixed(name, value, row.get(name, "parameter_"))
-        except ValueError as error:
-            problems[i] = str(error)
-    active = space.active(v)
-    v[~active] = np.nan  # a parameter that does not exist at a point has no value there
-    near = space.on_grid(v)
-    for i, j in np.argwhere(active & ~np.isclose(near, v, rtol=1e-9, atol=1e-300)):
-        column = space.columns[j]
-        if np.isnan(v[i, j]):
-            problems.setdefault(int(i), f"{column.name} has no value")
-        else:
-            problems.setdefault(
-                int(i),
-                f"{column.name}: {v[i, j]:.12g} is not on the grid; next to it is {near[i, j]:.12g}",
-            )
-    return space.to_parameters(near), problems
+        for name, value in space.fixed.items():
+            if (cell := row.get(name, "parameter_")) is not None and not _same(value, cell):
+                problems.setdefault(i, f"{name}: is fixed at {value!r}, and is {shown(cell)} here")
+    return space.to_parameters(v), problems
 
 
 def _natural(column: Column, value: Any) -> float:
-    """A cell as it stands in `v`, NaN if it is empty; raises ValueError outside the space."""
+    """A cell as it stands in `v`; raises ValueError if it is empty or no value of its kind."""
     if value is None:
-        return math.nan
+        raise ValueError(f"{column.name} has no value")
     if column.choices is not None:
         for i, choice in enumerate(column.choices):
             if _same(choice, value):
                 return float(i)
-        raise ValueError(f"{column.name}: {value!r} is not one of {list(column.choices)}")
+        raise ValueError(f"{column.name}: {shown(value)} is not one of {list(column.choices)}")
     found = number(column.name, value)
-    if not column.low <= found <= column.high:
-        raise ValueError(f"{column.name}: {value} is outside {column.low:g} to {column.high:g}")
-    return found
+    if math.isnan(found):
+        raise ValueError(f"{column.name} has no value")
+    try:
+        rounded = float(found)
+    except OverflowError:
+        rounded = math.inf
+    if column.integer and rounded != found and isinstance(found, int):
+        low, high = written(column, column.low), written(column, column.high)
+        raise ValueError(f"{column.name}: {shown(found)} is outside {low} to {high}")
+    return rounded
 
 
 def _same(choice: Any, value: Any) -> bool:
@@ -61,25 +68,12 @@ def _same(choice: Any, value: Any) -> bool:
     if isinstance(choice, str):
         return choice == value
     try:
-        return bool(choice == _exact("", value))
+        return bool(choice == number("", value))
     except ValueError:
         return False
 
 
-def _check_fixed(name: str, fixed: Any, value: Any) -> None:
-    if value is not None and not _same(fixed, value):
-        raise ValueError(f"{name}: is fixed at {fixed!r}, and is {value!r} here")
-
-
-def number(name: str, value: Any) -> float:
-    """A cell as a number; raises ValueError if it is none."""
-    try:
-        return float(_exact(name, value))
-    except OverflowError:
-        raise ValueError(f"{name}: is an integer beyond all numbers that can be kept") from None
-
-
-def _exact(name: str, value: Any) -> int | float:
+def number(name: str, value: Any) -> int | float:
     """A cell as a number, a whole one with all of its digits; raises ValueError if it is none."""
     found = value.item() if isinstance(value, np.generic) else value
     try:
@@ -90,5 +84,5 @@ def _exact(name: str, value: Any) -> int | float:
     except (TypeError, ValueError, OverflowError):
         found = None
     if found is None or isinstance(found, bool):
-        raise ValueError(f"{name}: {value!r} is not a number")
+        raise ValueError(f"{name}: {shown(value)} is not a number")
     return found

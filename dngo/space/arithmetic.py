@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dngo.space.names import Names, nearest_word
+from dngo.space.ranges import LARGEST
 from dngo.types import Array
 
 MAX_POWER = 16
@@ -34,6 +35,15 @@ class Arithmetic:
 
     def number(self, node: ast.expr) -> Number:
         """A function of natural values for an arithmetic expression."""
+        found = self._number(node)
+        if isinstance(node, ast.BinOp | ast.Call) and not self.names.named(node):
+            with np.errstate(all="ignore"):
+                value = float(found(np.zeros((1, len(self.names.columns))))[0])
+            if not math.isfinite(value):
+                raise self.names.error(node, f"{self.names.shown(node)} is no finite number")
+        return found
+
+    def _number(self, node: ast.expr) -> Number:
         if isinstance(node, ast.Name):
             return self._value(node)
         if isinstance(node, ast.Constant):
@@ -77,6 +87,10 @@ class Arithmetic:
                 )
         elif op not in _OPERATORS and op not in (ast.Add, ast.Sub, ast.Mult):
             raise self.names.error(node, "calculate with + - * / // % **")
+        elif (
+            op in _OPERATORS and (by := self.linear(node.right)) and not by[0].any() and by[1] == 0
+        ):
+            raise self.names.error(node.right, "nothing can be divided by zero")
 
         def value(v: Array) -> tuple[Array, Array]:
             (a, a_size), (b, b_size) = left(v), right(v)
@@ -122,7 +136,21 @@ class Arithmetic:
         return value
 
     def linear(self, node: ast.expr) -> tuple[Array, float] | None:
-        """Coefficients (k,) and constant of a linear expression; None for any other."""
+        """Coefficients (k,) and constant of a linear expression; None for any other.
+
+        Raises ExpressionError where they overflow over the ranges of the parameters.
+        """
+        with np.errstate(all="ignore"):
+            found = self._linear(node)
+            if found is None:
+                return None
+            sizes = [max(abs(c.low), abs(c.high)) for c in self.names.columns]
+            size = float(np.abs(found[0]) @ sizes) + abs(found[1])
+        if not size <= LARGEST:
+            raise self.names.error(node, f"the numbers in {self.names.shown(node)} overflow")
+        return found
+
+    def _linear(self, node: ast.expr) -> tuple[Array, float] | None:
         if isinstance(node, ast.Name):
             j = self.names.find(node)
             if j is None:
@@ -132,21 +160,21 @@ class Arithmetic:
         if isinstance(node, ast.Constant):
             return np.zeros(len(self.names.columns)), self.names.finite(node)
         if isinstance(node, ast.UnaryOp):
-            inner = self.linear(node.operand)
+            inner = self._linear(node.operand)
             sign = -1.0 if isinstance(node.op, ast.USub) else 1.0
             return None if inner is None else (sign * inner[0], sign * inner[1])
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sum":
-            terms = [self.linear(argument) for argument in node.args]
+            terms = [self._linear(argument) for argument in node.args]
             known = [t for t in terms if t is not None]
             if len(known) < len(terms):
                 return None
-            return np.sum([t[0] for t in known], axis=0), math.fsum(t[1] for t in known)
+            return np.sum([t[0] for t in known], axis=0), _sum([t[1] for t in known])
         if isinstance(node, ast.BinOp):
             return self._linear_operation(node)
         return None
 
     def _linear_operation(self, node: ast.BinOp) -> tuple[Array, float] | None:
-        left, right = self.linear(node.left), self.linear(node.right)
+        left, right = self._linear(node.left), self._linear(node.right)
         if left is None or right is None:
             return None
         if isinstance(node.op, ast.Add | ast.Sub):
@@ -165,6 +193,13 @@ class Arithmetic:
                 value = float(np.power(left[1], right[1]))
             return (left[0], value) if math.isfinite(value) else None
         return None
+
+
+def _sum(numbers: list[float]) -> float:
+    try:
+        return math.fsum(numbers)
+    except (OverflowError, ValueError):  # of infinite ones, or on the way to one
+        return math.nan
 
 
 def _mapped(inner: Number, function: Callable[[Array], Array]) -> Number:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from dngo.space.grids import ROUNDING, Grid
 from dngo.space.parameters import Boolean, Categorical, Float, Int, Ordinal, Parameter
 
 Kind = Literal["float", "int", "grid", "categorical"]
@@ -25,7 +25,7 @@ class Column:
     log: coordinates are logarithmic.
     values: (levels,) sorted numbers of a grid, or None.
     choices: the natural values behind the indices of an ordinal, categorical or boolean, or None.
-    step: grid of a stepped float or integer, or None.
+    step: of a stepped float or integer, or None; grid: its values.
     integer: natural values are integers.
     default: the natural value (index for choices) used where the parameter is inactive.
     conditions: pairs (column index, admissible values in ``v``); all must hold.
@@ -40,6 +40,7 @@ class Column:
     values: np.ndarray | None
     choices: tuple[Any, ...] | None
     step: float | None
+    grid: Grid | None
     integer: bool
     default: float
     conditions: tuple[tuple[int, tuple[float, ...]], ...]
@@ -47,7 +48,7 @@ class Column:
 
 def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
     kind: Kind
-    values = choices = step = None
+    values = choices = step = grid = None
     levels: int | None
     log = False
     if isinstance(p, Float | Int) and p.values is not None:
@@ -60,9 +61,10 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
         kind = "int" if isinstance(p, Int) else "float"
         low, high, log = float(p.low), float(p.high), p.log
         step = float(p.step) if p.step is not None else (1.0 if kind == "int" else None)
-        levels = None if step is None else math.floor((high - low) / step + 1e-9) + 1
-        middle = math.sqrt(low * high) if log else (low + high) / 2
-        default = float(p.default) if p.default is not None else middle
+        if step is not None:
+            grid = Grid.of(p.low, p.high, 1 if p.step is None else p.step)
+        levels = None if grid is None else grid.levels
+        default = float(p.default) if p.default is not None else _middle(low, high, log)
     else:
         assert isinstance(p, Ordinal | Categorical | Boolean)
         choices = (False, True) if isinstance(p, Boolean) else p.listed
@@ -80,6 +82,7 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
         values=values,
         choices=choices,
         step=step,
+        grid=grid,
         integer=isinstance(p, Int),
         default=default,
         conditions=conditions,
@@ -90,10 +93,29 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
 
 def index_of(choices: tuple[Any, ...], value: Any) -> int:
     # `True == 1` in Python: the type is part of a choice's identity.
-    for i, choice in enumerate(choices):
-        if choice == value and isinstance(choice, bool) == isinstance(value, bool):
-            return i
+    same = [
+        i
+        for i, choice in enumerate(choices)
+        if choice == value and isinstance(choice, bool) == isinstance(value, bool)
+    ]
+    if same:
+        # Archives of before may have 1 beside 1.0.
+        return next((i for i in same if type(choices[i]) is type(value)), same[0])
     raise ValueError(f"{value!r} is not one of {list(choices)}")
+
+
+def _middle(low: float, high: float, log: bool) -> float:
+    if not log:
+        return (low + high) / 2
+    return float(_between(np.array([low]), np.array([high]))[0])
+
+
+def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Middles on a logarithmic scale, where a product may be beyond what floats can hold."""
+    with np.errstate(over="ignore", under="ignore"):
+        product = low * high
+    fits = (product > 1e-300) & (product < 1e300)
+    return np.where(fits, np.sqrt(np.where(fits, product, 1.0)), np.sqrt(low) * np.sqrt(high))
 
 
 def to_column(column: Column, value: Any) -> float:
@@ -104,6 +126,79 @@ def to_column(column: Column, value: Any) -> float:
     if not column.low <= value <= column.high:
         raise ValueError(f"{column.name}: {value!r} is outside [{column.low}, {column.high}]")
     return float(value)
+
+
+def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
+    """The values of a column of numbers that some given ones (n,) stand for, and what is wrong, by row.
+
+    Whoever enters numbers asks here. A value that the column has stands for itself. Of a grid or a list,
+    one that is off by the rounding of whoever calculated it, at the ends and at zero too, stands for the
+    nearest.
+    """
+    near = nearest(column, values)
+    wrong = ~(np.abs(values - near) <= _rounding(column, near))
+    problems = {}
+    for i in np.flatnonzero(wrong):
+        given = float(values[i])
+        place = f"is outside {written(column, column.low)} to {written(column, column.high)}"
+        if column.low <= given <= column.high:
+            place = f"is not on the grid; next to it is {written(column, float(near[i]))}"
+        problems[int(i)] = f"{column.name}: {written(column, given)} {place}"
+    return near, problems
+
+
+def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
+    """Which of some values a parameter within its range never has, and which it has; empty if none.
+
+    A condition on such a value would never hold.
+    """
+    if not isinstance(parameter, Float | Int) or not values:
+        return ""
+    column = make_column(name, parameter, ())
+    if column.levels is None:
+        return (
+            f"{name} is continuous, and no condition can wait for {values[0]!r} exactly: give it "
+            "values or a step, or add a choice that decides"
+        )
+    _, problems = meant(column, np.array(values, dtype=float))
+    if not problems:
+        return ""
+    said = f"{name} never has the value {values[min(problems)]!r}; "
+    if column.integer and column.values is None and column.step == 1:
+        return f"{said}it has the whole numbers from {parameter.low} to {parameter.high}"
+    few = np.arange(min(column.levels, 3.0))
+    first = column.grid.values(few) if column.grid else np.array(column.values)[:3]
+    last = [] if column.levels <= 3 else ["..."] if column.levels > 4 else []
+    shown = [written(column, x) for x in first.tolist()]
+    if column.levels > 3:
+        last.append(written(column, float(nearest(column, np.array([column.high]))[0])))
+    return f"{said}it has the values {', '.join([*shown, *last])}"
+
+
+def written(column: Column, value: float) -> str:
+    """A number as messages have it."""
+    if column.integer and value.is_integer():
+        return str(int(value))
+    short = f"{value:.15g}"
+    return short if float(short) == value else repr(value)
+
+
+def _rounding(column: Column, near: np.ndarray) -> np.ndarray:
+    """How far from its values (n,) a number may be and still be one of them: (n,)."""
+    size = np.spacing(max(abs(column.low), abs(column.high)))
+    if column.levels is None:
+        return np.zeros(len(near))  # every number of its range is a value of its own
+    if column.integer:
+        return np.clip(4 * np.spacing(np.abs(near)), ROUNDING, 0.25)
+    if column.values is None:
+        gap = np.full(len(near), column.step)
+    else:
+        around = np.concatenate([[-np.inf], column.values, [np.inf]])
+        at = np.searchsorted(column.values, near) + 1
+        gap = np.minimum(near - around[at - 1], around[at + 1] - near)
+        gap = np.minimum(gap, np.where(near == 0, np.inf, np.abs(near)))
+        gap, size = np.where(np.isinf(gap), 1.0, gap), np.spacing(np.abs(near))
+    return np.minimum(np.maximum(ROUNDING * gap, 4 * size), gap / 4)
 
 
 def natural(column: Column, value: float) -> Any:
@@ -153,17 +248,20 @@ class Axes:
 
 def nearest(column: Column, value: np.ndarray) -> np.ndarray:
     if column.values is not None:
-        middle = np.sqrt(column.values[1:] * column.values[:-1]) if column.log else None
-        if middle is None:
-            middle = (column.values[1:] + column.values[:-1]) / 2
-        return column.values[np.searchsorted(middle, value)]
+        return _listed(column.values, value, column.log)
     if column.choices is not None:
         return np.clip(np.floor(value + 0.5), 0, column.high)
-    if column.step is not None:
+    if column.grid is not None and column.step is not None:
         steps = np.floor((value - column.low) / column.step + 0.5)
-        steps = np.clip(steps, 0, (column.levels or 1) - 1)
-        # Rounded to a trillionth of the step: 0.1 * 3 is to be 0.3 for people and jobs.
-        digits = 12 - math.floor(math.log10(column.step))
-        rounded = np.round(column.low + steps * column.step, digits)
-        return np.clip(rounded, column.low, column.high)
+        found = column.grid.values(np.clip(steps, 0, column.grid.levels - 1))
+        return np.clip(found, column.low, column.high)
     return np.clip(value, column.low, column.high)
+
+
+def _listed(values: np.ndarray, value: np.ndarray, log: bool) -> np.ndarray:
+    """The nearest of listed values, ascending."""
+    low, high = values[:-1], values[1:]
+    middle = _between(low, high) if log else (high + low) / 2
+    at = np.searchsorted(values, value).clip(max=len(values) - 1)
+    # Where two floats are neighbours, the middle is one of them.
+    return np.where(values[at] == value, value, values[np.searchsorted(middle, value)])

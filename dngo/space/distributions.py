@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dngo.space.columns import Column
 from dngo.space.parameters import Parameter, choices, text
 from dngo.space.space import Space
+
+FINE = 10**6  # steps
 
 
 def distributions(optuna: Any, space: Space) -> dict[str, Any]:
@@ -30,17 +34,18 @@ def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> An
     if column.values is not None:
         numbers = [int(x) if column.integer else float(x) for x in column.values]
         return kinds.CategoricalDistribution(numbers)
-    step, high = column.step, column.high
-    if step is not None:
-        # The highest value of the grid; 0.1 * 7 is to be 0.7 for Optuna.
-        high = float(f"{column.low + ((column.levels or 1) - 1) * step:.12g}")
+    step, high, grid = column.step, column.high, column.grid
+    if grid is not None:
+        high = float(grid.values(np.array([grid.levels - 1.0]))[0])
     # Optuna has no logarithmic grid: the grid is dropped, its points stay what they are.
     if column.integer:
         return kinds.IntDistribution(
             int(column.low), int(high), log=column.log, step=1 if column.log else int(step or 1)
         )
+    # Nor can it say of a fine grid which values are on it.
+    fine = grid is not None and grid.levels > FINE
     return kinds.FloatDistribution(
-        column.low, high, log=column.log, step=None if column.log else step
+        column.low, high, log=column.log, step=None if column.log or fine else step
     )
 
 

@@ -50,6 +50,13 @@ class Names:
         shown = self.text if len(self.text) <= 200 else self.text[:200] + "..."
         return ExpressionError(f"{shown!r}{f', column {at}' if at else ''}: {message}")
 
+    def shown(self, node: ast.AST) -> str:
+        """A part of the text, as it is quoted."""
+        part = ast.get_source_segment(self._aliased(), node) or self.text
+        for alias, word in self.alias.items():
+            part = part.replace(alias, word)
+        return part if len(part) <= 60 else part[:60] + "..."
+
     def _aliased(self) -> str:
         """The text with parameters that are called as a word of Python (`lambda`) made names."""
         text = self.text

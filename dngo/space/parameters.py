@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,9 +17,15 @@ from pydantic import (
     Field,
     PlainValidator,
     StrictBool,
+    TypeAdapter,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
+
+from dngo.space.grids import EXACT, ROUNDING, Grid
+from dngo.space.ranges import fault_of_range, fault_of_values
+from dngo.storage.text import number_in
 
 MAX_CHOICES = 1000
 MAX_TEXT = 200
@@ -43,7 +49,14 @@ Value = Annotated[
     PlainValidator(_scalar),
     WithJsonSchema({"type": ["boolean", "number", "string"], "maxLength": MAX_TEXT}),
 ]
+ARCHIVED = {"archived": True}
+"""Context in which a space of an archive is validated: earlier releases took some that are refused now."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def archived(info: ValidationInfo) -> bool:
+    """Whether what is validated is of an archive: it is taken if it can be read."""
+    return bool(info.context and info.context.get("archived"))
 
 
 class Section(BaseModel):
@@ -96,12 +109,11 @@ class _Numeric(Parameter):
     log: bool = Field(False, description="Search on a logarithmic scale; needs positive values.")
 
     @model_validator(mode="after")
-    def _check(self) -> _Numeric:
-        low, high, values, default = (
-            getattr(self, name) for name in ("low", "high", "values", "default")
-        )
+    def _check(self, info: ValidationInfo) -> _Numeric:
+        low, high, values, step = (getattr(self, n) for n in ("low", "high", "values", "step"))
+        whole = isinstance(self, Int)
         if values is not None:
-            if low is not None or high is not None or getattr(self, "step", None) is not None:
+            if low is not None or high is not None or step is not None:
                 raise ValueError("give either values, or low and high (and step), not both")
             if len(set(values)) != len(values):
                 raise ValueError("values has a number twice; list each one once")
@@ -112,33 +124,38 @@ class _Numeric(Parameter):
             raise ValueError(
                 f"low ({low}) must be below high ({high}); for one value use {{type: fixed}}"
             )
+        if whole and max(abs(low), abs(high)) > EXACT:
+            raise ValueError(
+                f"integers beyond 2^53 ({EXACT}) cannot be told apart in floating point"
+            )
         if self.log and low <= 0:
             raise ValueError(f"log: true needs values above zero, and the lowest is {low}")
-        if values is not None and len(values) > 1:
-            _check_apart(sorted(math.log(x) if self.log else x for x in values))
-        step = getattr(self, "step", None)
-        if step is not None:
-            if step <= 0:
-                raise ValueError(f"step must be above zero, not {step}")
-            if step > high - low:
-                raise ValueError(f"step ({step}) is wider than the range {low} to {high}")
-        if default is not None:
-            if values is not None and default not in values:
-                raise ValueError(f"default {default} is not one of the listed values")
-            if not low <= default <= high:
-                raise ValueError(f"default {default} is outside the range {low} to {high}")
-            if step is not None and values is None:
-                steps = (default - low) / step
-                if abs(steps - round(steps)) > 1e-6:
-                    raise ValueError(
-                        f"default {default} is not on the grid {low}, {low + step}, ... of step"
-                    )
+        if step is not None and step <= 0:
+            raise ValueError(f"step must be above zero, not {step}")
+        if step is not None and step > high - low:
+            raise ValueError(f"step ({step}) is wider than the range {low} to {high}")
+        if values is not None:
+            fault = fault_of_values(values, log=self.log, whole=whole)
+        else:
+            fault = fault_of_range(low, high, step, log=self.log, whole=whole)
+        if fault and not archived(info):
+            raise ValueError(fault)
+        self._check_default(low, high, archived(info))
         return self
 
-
-def _check_apart(places: list[float]) -> None:
-    if min(b - a for a, b in pairwise(places)) < 1e-9 * (places[-1] - places[0]):
-        raise ValueError("two values are too close to be told apart; list one of them")
+    def _check_default(self, low: float, high: float, is_archived: bool) -> None:
+        default, values, step = (getattr(self, n) for n in ("default", "values", "step"))
+        if default is None:
+            return
+        if values is not None and default not in values:
+            raise ValueError(f"default {default} is not one of the listed values")
+        if not low <= default <= high:
+            raise ValueError(f"default {default} is outside the range {low} to {high}")
+        if values is None and step is not None:
+            near = Grid.of(low, high, step).nearest(default)
+            # Releases up to 0.1.0 took what was a millionth of a step beside the grid.
+            if abs(near - default) > (1e-6 if is_archived else ROUNDING) * step:
+                raise ValueError(f"default {default} is not on the grid; next to it is {near:.15g}")
 
 
 class Float(_Numeric):
@@ -172,13 +189,6 @@ class Int(_Numeric):
     )
     default: int | None = Field(None, description="Start value; the middle if left out.")
 
-    @model_validator(mode="after")
-    def _exact(self) -> Int:
-        numbers = [self.low, self.high, *(self.values or [])]
-        if any(n is not None and abs(n) > 2**53 for n in numbers):
-            raise ValueError("integers beyond 2^53 (about 9e15) cannot be told apart by the model")
-        return self
-
 
 class _Listed(Parameter):
     default: Value | None = Field(None, description="Start value.")
@@ -188,13 +198,36 @@ class _Listed(Parameter):
         raise NotImplementedError
 
     @model_validator(mode="after")
-    def _check(self) -> _Listed:
+    def _check(self, info: ValidationInfo) -> _Listed:
         shown = [repr(c) for c in self.listed]
         if len(set(shown)) != len(shown):
             raise ValueError("a choice is listed twice; list each one once")
+        if (pair := _alike(self.listed)) and not archived(info):
+            raise ValueError(
+                f"{pair[0]!r} and {pair[1]!r} look alike in tables, files and commands; list one of "
+                "them, or give them other names"
+            )
         if self.default is not None and repr(self.default) not in shown:
             raise ValueError(f"default {self.default!r} is not one of {list(self.listed)}")
         return self
+
+
+def _alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Two choices of different types that one text in a table may mean, if there are any."""
+    words = {str(c).lower(): c for c in listed if isinstance(c, bool)}
+    numbers: dict[float, Any] = {}
+    for choice in listed:
+        if isinstance(choice, int | float) and not isinstance(choice, bool):
+            if choice in numbers:
+                return numbers[choice], choice
+            numbers[choice] = choice
+    for choice in (c for c in listed if isinstance(c, str)):
+        number = number_in(choice)
+        if number is not None and number in numbers:
+            return numbers[number], choice
+        if choice.lower() in words:
+            return words[choice.lower()], choice
+    return None
 
 
 class Categorical(_Listed):
@@ -238,6 +271,14 @@ class Fixed(Parameter):
 AnyParameter = Annotated[
     Float | Int | Categorical | Ordinal | Boolean | Fixed, Field(discriminator="type")
 ]
+
+
+_SPACE: TypeAdapter[dict[str, AnyParameter]] = TypeAdapter(dict[str, AnyParameter])
+
+
+def parameters_of_archive(space: Any) -> dict[str, AnyParameter]:
+    """The parameters in an archive's space; raises pydantic's ValidationError if they are none."""
+    return _SPACE.validate_python(space, context=ARCHIVED)
 
 
 def admits(parameter: Parameter, value: Any) -> bool:

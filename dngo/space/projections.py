@@ -78,7 +78,8 @@ class Projections:
             over = measure(v[rows]) * (OVERSHOOT if condition.gap is None else 1.0)
             slope = self._slope(condition, v[rows], u[rows])
         slope = np.where(frozen[rows], 0.0, slope)
-        length = (slope**2).sum(axis=1)
+        with np.errstate(over="ignore"):
+            length = (slope**2).sum(axis=1)
         ok = (length > 0) & np.isfinite(length) & np.isfinite(over)
         step[rows[ok]] = (over[ok] / length[ok])[:, None] * slope[ok]
         return step
@@ -102,7 +103,7 @@ class Projections:
             beside[:, j] = above[:, j]
             up = measure(beside)
             beside[:, j] = below[:, j]
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 slope[:, j] = (up - measure(beside)) / (2.0 * width)
         return np.nan_to_num(slope, posinf=0.0, neginf=0.0)
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dngo.space.columns import Axes, Column, make_column, natural, nearest, to_column
+from dngo.space.columns import Axes, Column, make_column, meant, natural, nearest, to_column
 from dngo.space.constraints import Feasible
 from dngo.space.expressions import read
 from dngo.space.parameters import Fixed, Parameter
@@ -54,9 +54,7 @@ class Space:
                 if parent in self.fixed:
                     continue  # decided once and for all by validation
                 column = columns[position[parent]]
-                conditions.append(
-                    (position[parent], tuple(sorted(to_column(column, w) for w in wanted)))
-                )
+                conditions.append((position[parent], tuple(sorted(_wanted(column, wanted)))))
             position[name] = len(columns)
             columns.append(make_column(name, parameter, tuple(conditions)))
         self.columns = tuple(columns)
@@ -74,6 +72,7 @@ class Space:
         self._low = np.array([c.low for c in self.columns])
         self._high = np.array([c.high for c in self.columns])
         self._rounded = [j for j, c in enumerate(self.columns) if c.levels is not None]
+        self._stepped = [j for j, c in enumerate(self.columns) if c.grid and not c.integer]
         self.d = start + len(self._flag_columns)
         self.constraints = tuple(constraints)
         self.conditions = tuple(c for text in constraints for c in read(text, columns, self.fixed))
@@ -153,6 +152,13 @@ class Space:
                 active[:, j] &= active[:, parent] & np.isin(v[:, parent], wanted)
         return active
 
+    def exists(self, v: np.ndarray, j: int) -> np.ndarray:
+        """Where column j is active at points whose earlier columns are known, NaN where inactive: (n,)."""
+        active = np.ones(len(v), dtype=bool)
+        for parent, wanted in self.columns[j].conditions:
+            active &= np.isin(v[:, parent], wanted)
+        return active
+
     def _mask(self, v: np.ndarray) -> np.ndarray:
         if self._flag_columns:
             v[~self.active(v)] = np.nan
@@ -201,6 +207,8 @@ class Space:
     def keys(self, v: np.ndarray) -> list[bytes]:
         """A hashable identity for each row: equal exactly when the points are the same."""
         v = np.ascontiguousarray(np.atleast_2d(v), dtype=float) + 0.0  # -0.0 becomes 0.0
+        for j in self._stepped:
+            v[:, j] = nearest(self.columns[j], v[:, j])  # earlier releases wrote 64.07000000000001
         v[np.isnan(v)] = np.nan  # one bit pattern for every NaN
         return [row.tobytes() for row in v]
 
@@ -240,6 +248,16 @@ class Space:
     def defaults(self) -> np.ndarray:
         """The point in which every parameter has its default, kept constraints or not: (1, k)."""
         return self._mask(np.array([[c.default for c in self.columns]]).reshape(1, self.k))
+
+
+def _wanted(column: Column, values: Sequence[Any]) -> list[float]:
+    """The values of a parent, in its column, at which a parameter is active."""
+    found = np.array([to_column(column, value) for value in values])
+    if column.choices is not None:
+        return found.tolist()
+    near, problems = meant(column, found)
+    # Archives of before have values that no point ever has.
+    return [float(found[i] if i in problems else near[i]) for i in range(len(found))]
 
 
 def _parents_first(parameters: dict[str, Parameter]) -> list[str]:

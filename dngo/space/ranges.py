@@ -1,0 +1,82 @@
+"""Ranges of numbers in which values cannot be told apart, and what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from dngo.space.grids import Grid
+
+# Floats go on to 1.8e308, but products of such numbers, and widths of such ranges, do not.
+LARGEST, SMALLEST = 1e300, 1e-300
+APART = 16  # floats from one value to the next on the scale of the parameter, at least
+NUMBERS = 2**12  # floats in a continuous range, at least
+MOST_LEVELS = 2**49  # of whole numbers: with more, coordinates from 0 to 1 cannot tell them apart
+MEMBERS_APART = 1e-9  # from one listed value to the next, as a share of their range
+
+
+def fault_of_range(low: float, high: float, step: float | None, *, log: bool, whole: bool) -> str:
+    """Why the values from low to high cannot be told apart, and what would be right; empty if they can.
+
+    whole: they are integers, and step is 1 if it is None.
+    """
+    if wrong := _fault_of_ends(low, high, log):
+        return wrong
+    if high - low < SMALLEST:
+        return f"the range {low} to {high} is too narrow to calculate with; use a smaller unit"
+    scales = (float, math.log) if log else (float,)
+    if step is None and not whole:
+        number = min((f(high) - f(low)) / _spacing((low, high), f) for f in scales)
+        if number >= NUMBERS:
+            return ""
+        return (
+            f"only {number:.0f} floating-point numbers lie between low ({low!r}) and high ({high!r}), "
+            f"too few to search; search the difference from {low}"
+        )
+    step = step or 1
+    if not 0 < step <= high - low:
+        return ""  # which is said elsewhere
+    if whole and (levels := Grid.of(low, high, step).levels) > MOST_LEVELS:
+        return (
+            f"its {levels} values are more than the model can tell apart, {MOST_LEVELS}; narrow the "
+            "range, or widen the step"
+        )
+    for scale in scales:
+        gap = float(step) if scale is float else -math.log1p(-min(step / high, 0.5))
+        exact = whole and scale is float
+        if gap < APART * _spacing((low, high), scale) and not exact:
+            on = "" if scale is float else " on a logarithmic scale"
+            return (
+                f"values near {high} that are {step} apart cannot be told apart{on} in floating "
+                "point; widen the step, or narrow the range"
+            )
+    return ""
+
+
+def fault_of_values(values: list[float] | list[int], *, log: bool, whole: bool) -> str:
+    """The same of listed values."""
+    if wrong := _fault_of_ends(min(values), max(values), log):
+        return wrong
+    for scale in (float, math.log) if log else (float,):
+        places = sorted(map(scale, values))
+        exact = whole and scale is float
+        least = 0.0 if exact else APART * _spacing(values, scale)
+        if log == (scale is math.log):
+            least = max(least, MEMBERS_APART * (places[-1] - places[0]))
+        if any(b - a < least for a, b in pairwise(places)):
+            return "two values are too close to be told apart; list one of them"
+    return ""
+
+
+def _spacing(values: Sequence[float], scale: Callable[[float], float]) -> float:
+    """How far apart floating-point numbers are that stand for values on a scale, at most."""
+    return math.ulp(max(abs(scale(x)) for x in values))
+
+
+def _fault_of_ends(low: float, high: float, log: bool) -> str:
+    if max(abs(low), abs(high)) > LARGEST:
+        return f"numbers beyond {LARGEST:g} cannot be calculated with; use a larger unit"
+    if log and low < SMALLEST:
+        return f"log: true needs values from {SMALLEST:g} on, and the lowest is {low}"
+    return ""

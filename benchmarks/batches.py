@@ -411,7 +411,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--rounds", type=int, help="batches, in place of the problem's")
-    parser.add_argument("--ablation", action="store_true", help="variants of dngo instead")
+    parser.add_argument(
+        "--ablation",
+        nargs="*",
+        metavar="VARIANT",
+        help="variants of dngo instead, those named or all",
+    )
     parser.add_argument("--table", type=Path, help="print what is in such a file, and run nothing")
     parser.add_argument("--results", type=Path, help="file of JSON lines to keep the runs in")
     arguments = parser.parse_args()
@@ -430,8 +435,11 @@ def main() -> None:
     if any(n.startswith("bbob") for n in problems) and not importlib.util.find_spec("ioh"):
         parser.error("the BBOB functions need a package: pip install ioh")
     runs = {name: METHODS[name] for name in arguments.methods}
-    if arguments.ablation:
+    if arguments.ablation is not None:
         runs = ablation()
+        if unknown := set(arguments.ablation) - runs.keys():
+            parser.error(f"no variant {', '.join(unknown)}; known: {', '.join(runs)}")
+        runs = {name: runs[name] for name in arguments.ablation or runs}
     done = _read(arguments.table or arguments.results)
     print(
         "problem | method | schedule | mean | sd | found | infeasible after 30 | near | CPU s | n"

@@ -19,7 +19,7 @@ import time
 import numpy as np
 from objectives import HARTMANN_A, HARTMANN_C, HARTMANN_P, cube
 from scipy.optimize import minimize
-from searching import add_settings, settings_of
+from searching import add_settings, of_preset, settings_of
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -93,14 +93,9 @@ def main() -> None:
     add_settings(parser, "--acquisition", "acquisition")
     chosen = parser.parse_args()
 
-    settings = settings_of(parser, SurrogateSettings, chosen.set, kind="least_squares", warp=False)
-    acquisition = settings_of(
-        parser,
-        AcquisitionSettings,
-        chosen.acquisition,
-        trust_region_share=0.0,
-        when_vanished="explore",
-    )
+    surrogate, picks = (of_preset("brofos-2015", s) for s in ("surrogate", "acquisition"))
+    settings = settings_of(parser, SurrogateSettings, chosen.set, **surrogate)
+    acquisition = settings_of(parser, AcquisitionSettings, chosen.acquisition, **picks)
     for name in chosen.problems:
         f, d = PROBLEMS[name]
         best = optimum(f, d)

@@ -2,6 +2,7 @@
 
     python benchmarks/calibration.py                                   # all functions, the default
     python benchmarks/calibration.py hartmann6 --set kind=gp warp=false
+    python benchmarks/calibration.py hartmann6 --preset dngo-2015
     python benchmarks/calibration.py --tables DIR                      # Boston and Yacht too
     python benchmarks/calibration.py hartmann6 --rivals                # others on the same data
 
@@ -25,7 +26,7 @@ import numpy as np
 from objectives import FUNCTIONS, regression_table
 from rivals import Predict, installed_surrogates
 from scipy.stats import norm, qmc
-from searching import add_settings, settings_of
+from searching import add_preset, add_settings, of_preset, settings_of
 
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
@@ -103,8 +104,10 @@ def main() -> None:
         "--rivals", action="store_true", help="those of rivals.py that are installed"
     )
     add_settings(parser, "--set", "surrogate")
+    add_preset(parser)
     chosen = parser.parse_args()
-    settings = settings_of(parser, SurrogateSettings, chosen.set)
+    preset = of_preset(chosen.preset, "surrogate")
+    settings = settings_of(parser, SurrogateSettings, chosen.set, **preset)
     fits = {"dngo": ours(settings)}
     if chosen.rivals:
         fits |= {label: beside(rival) for label, rival in installed_surrogates().items()}

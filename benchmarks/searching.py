@@ -15,7 +15,9 @@ from pydantic import ValidationError
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.picks import Picks
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.config.presets import whole
 from dngo.kinds import Kinds
+from dngo.presets import PRESETS
 from dngo.space import Space
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
@@ -47,6 +49,17 @@ def add_settings(parser: argparse.ArgumentParser, flag: str, section: str) -> No
     parser.add_argument(
         flag, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"{section}:"
     )
+
+
+def add_preset(parser: argparse.ArgumentParser, **how: Any) -> None:
+    """An option that takes a published system, by one word."""
+    text = "a published system (docs/presets.md)"
+    parser.add_argument("--preset", choices=PRESETS.names(), help=text, **how)
+
+
+def of_preset(name: str | None, section: str) -> dict[str, Any]:
+    """A section of a preset, as `settings_of` takes it; empty without one."""
+    return {} if name is None else dict(whole(name)[section])
 
 
 def settings_of(

@@ -3,6 +3,7 @@
     python benchmarks/table1.py --tables DIR --results runs.jsonl   # all five problems
     python benchmarks/table1.py --tables DIR --seeds 3 --first 10   # three more
     python benchmarks/table1.py hartmann6 --set kind=adaptive_basis
+    python benchmarks/table1.py --tables DIR --preset dngo-2015     # as published
     python benchmarks/table1.py branin --rival    # BoTorch's LogEI in our place (rivals.py)
 
 DIR holds lda_on_grid.csv and svm_on_grid.csv; without it the other three problems are run. Each run starts
@@ -25,10 +26,10 @@ from pathlib import Path
 import numpy as np
 from objectives import FUNCTIONS, GRIDS, cube, grid
 from rivals import LogEI
-from searching import add_settings, settings_of
+from searching import add_preset, add_settings, of_preset, settings_of
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
@@ -41,6 +42,7 @@ PAPER = {
     "lda": (50, "1269.6 ± 2.9", "1271.5 ± 3.5", "1266.2 ± 0.1", "1266.2 ± 0.0"),
     "svm": (100, "24.1 ± 0.1", "24.2 ± 0.0", "24.1 ± 0.1", "24.1 ± 0.1"),
 }
+Settings = tuple[SurrogateKind, Acquisition]
 UNITS = {"svm": 100.0}  # its table has shares, the paper percent
 
 
@@ -81,7 +83,7 @@ class Problem:
 
 
 def run(
-    problem: Problem, seed: int, budget: int, settings: SurrogateKind | None, stop: bool
+    problem: Problem, seed: int, budget: int, settings: Settings | None, stop: bool
 ) -> tuple[float, int, float, float]:
     """The last four fields of a `Run`; without settings, the rival's."""
     space, rng = problem.space, np.random.default_rng([seed, 1])
@@ -95,14 +97,14 @@ def run(
             pick = other.ask(1)
         else:
             data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(y))})
-            model = fit_model(data, settings, rng=rng)
+            model = fit_model(data, settings[0], rng=rng)
             middle = time.process_time()
             pick = propose_batch(
                 model,
                 space,
                 History(v, y),
                 size=1,
-                settings=AcquisitionSettings(),
+                settings=settings[1],
                 rng=rng,
             ).v
         fitting += middle - start
@@ -149,6 +151,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tables", type=Path, help="the folder of the grids")
     parser.add_argument("--no-stop", action="store_true")
     add_settings(parser, "--set", "surrogate")
+    add_preset(parser)
     parser.add_argument("--rival", action="store_true", help="BoTorch's LogEI in our place")
     parser.add_argument(
         "--results", type=Path, help="JSON lines, a run each; what is there is kept"
@@ -163,9 +166,16 @@ def parsed() -> argparse.Namespace:
             parser.error(f"{name} needs its table: --tables DIR")
     if chosen.rival and not importlib.util.find_spec("botorch"):
         parser.error("BoTorch is not installed: benchmarks/rivals.txt")
-    chosen.method = "LogEI" if chosen.rival else " ".join(["dngo", *chosen.set])
+    ours = [chosen.preset or "dngo", *chosen.set]
+    chosen.method = "LogEI" if chosen.rival else " ".join(ours)
     chosen.method += " to the end" if chosen.no_stop else ""
-    chosen.settings = None if chosen.rival else settings_of(parser, SurrogateSettings, chosen.set)
+    surrogate, acquisition = (of_preset(chosen.preset, s) for s in ("surrogate", "acquisition"))
+    chosen.settings = None
+    if not chosen.rival:
+        chosen.settings = (
+            settings_of(parser, SurrogateSettings, chosen.set, **surrogate),
+            AcquisitionSettings(**acquisition),
+        )
     return chosen
 
 

@@ -1,5 +1,5 @@
-"""What is chosen by name, and may come from another package: kinds of surrogates and acquisitions, ways to
-train bases, parts of a surrogate in a file.
+"""What is chosen by name, and may come from another package: kinds of surrogates and acquisitions, presets,
+ways to train bases, parts of a surrogate in a file.
 
 Other packages add to a group by entry points. What stands in rooms of this package that no default needs
 comes in through the same door: `OWN` has the form of entry points, so that it is there without an
@@ -34,6 +34,15 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "random": _ACQUISITION + "Random",
         "sobol": _ACQUISITION + "Sobol",
         "optuna": _RIVALS + "Optuna",
+    },
+    "dngo.presets": {
+        "dngo-2015": _PAPERS + "presets:DNGO_2015",
+        "dngo-preprint": _PAPERS + "presets:DNGO_PREPRINT",
+        "gp-ei-mcmc-2012": _PAPERS + "presets:GP_EI_MCMC_2012",
+        "gp-ei-per-second-2012": _PAPERS + "presets:GP_EI_PER_SECOND_2012",
+        "bohamiann-2016": _PAPERS + "presets:BOHAMIANN_2016",
+        "bohamiann-2016-transfer": _PAPERS + "presets:BOHAMIANN_2016_TRANSFER",
+        "brofos-2015": _PAPERS + "presets:BROFOS_2015",
     },
     "dngo.trainings": {
         "map": "dngo.surrogates.training:train_networks",

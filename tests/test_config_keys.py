@@ -56,6 +56,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "training": ("evidence",),
     "calibration": ("in_sample",),
     "prior_mean": ("quadratic", {"calibration": "in_sample"}),
+    "equations": ("preprint", {"calibration": "in_sample"}),
     "posterior_samples": (3,),
     "chains": (2,),
     "burn_in": (6,),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from test_surrogates import CLASSIFIER
 
+from dngo.errors import UserError
 from dngo.papers.evidence import torch_features
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
@@ -133,3 +134,12 @@ def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
     assert coverage["default"] > 0.88
     assert coverage["basis"] > 0.88
     assert coverage["literal"] < 0.7
+
+
+@pytest.mark.parametrize("kind", ["adaptive_basis", "least_squares", "auto"])
+def test_a_training_that_diverges_is_one_line(kind: str):
+    x = np.random.default_rng(0).random((60, 3))
+    networks = {"optimizer": "sgd", "learning_rate": 30.0, "steps": 200}
+    settings = SurrogateSettings(kind=kind, networks=networks)
+    with pytest.raises(UserError, match=r"networks.learning_rate: 30 is too large for sgd"):
+        fit_model(TrainingData(x, np.sin(9 * x[:, 0])), settings, rng=np.random.default_rng(0))

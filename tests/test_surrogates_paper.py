@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from scipy import integrate, stats
 
 from dngo.acquisition.fantasies import Fantasies
+from dngo.papers.equations import Preprint
 from dngo.papers.evidence import climb_evidence, log_evidence, torch_features
 from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.papers.quadratic import (
@@ -200,3 +201,25 @@ def test_the_paper_recipe_is_fitted_stored_and_searched_with():
 def test_the_quadratic_prior_needs_in_sample_evidence():
     with pytest.raises(ValidationError, match="in_sample"):
         SurrogateSettings(kind="adaptive_basis", prior_mean="quadratic")
+
+
+def test_the_preprint_is_followed_to_the_letter():
+    rng = np.random.default_rng(0)
+    phi, y, alpha, beta = rng.standard_normal((7, 4)), rng.standard_normal(7), 0.7, 1.9
+    found, preprint = Regression.fit(phi, y), Preprint()
+    k = beta * phi.T @ phi + alpha**2 * np.eye(4)  # (7)
+    m = beta * np.linalg.solve(k, phi.T @ y)  # (6)
+    expected = -0.5 * np.log((2 * np.pi * alpha) ** 7 * 4 * beta * np.linalg.det(k))
+    expected -= np.sum((y - phi @ m) ** 2) / (2 * alpha) + m @ m / (2 * beta)  # (8)
+    assert preprint.log_evidence(found, alpha, beta) == pytest.approx(expected)
+    mean, variance = preprint.posterior(found, np.array([alpha]), np.array([beta]))
+    np.testing.assert_allclose(found.rotation @ mean[0], m)
+    np.testing.assert_allclose(
+        found.rotation @ np.diag(variance[0]) @ found.rotation.T, np.linalg.inv(k)
+    )
+    assert preprint.noise(np.array([alpha]), np.array([beta])) == pytest.approx(alpha**2)  # (5)
+
+
+def test_equations_of_a_version_need_in_sample_evidence():
+    with pytest.raises(ValidationError, match="equations: preprint needs calibration: in_sample"):
+        SurrogateSettings(kind="adaptive_basis", equations="preprint")

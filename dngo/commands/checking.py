@@ -63,7 +63,9 @@ def _looked_at(study: Study) -> list[str]:
     """What a study is, how it stands and what it starts, in lines; raises UserError."""
     from dngo.check import check_needs, resolve, standing
     from dngo.config.placeholders import words_of
+    from dngo.config.presets import departures
     from dngo.evaluation.obstacles import for_a_shell
+    from dngo.presets import PRESETS
 
     config = study.config
     space = config.search_space
@@ -75,6 +77,10 @@ def _looked_at(study: Study) -> list[str]:
         f"batches of {config.batch_size}, {config.points_per_job} to a job",
         f"Results in {study.folder}",
     ]
+    if config.preset is not None:
+        changed = departures(config)
+        own = f", with {', '.join(changed)} of your own" if changed else ""
+        lines.append(f"Preset {config.preset}: {PRESETS.find(config.preset).paper}{own}")
     if config.space_constraints:
         lines.append(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
     lines += _time_is_short(config)

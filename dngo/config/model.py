@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, nearest, short, shown, threshold_form
 from dngo.config.placeholders import RESERVED
+from dngo.presets import PresetName
 from dngo.space import ExpressionError, Space
 from dngo.space.columns import never
 from dngo.space.parameters import (
@@ -278,6 +279,13 @@ class Config(Section):
         ge=1,
         le=100,
         description="Factor on evaluate's runtime and mem_mb at each further attempt.",
+    )
+    preset: PresetName | None = Field(
+        None,
+        description="A published system, by one word: it stands for the sections `surrogate`, "
+        "`classifier`, `acquisition` and `design` as docs/presets.md has them. Keys that are given "
+        "beside it take the place of its own, one by one; another kind takes that of a whole section. "
+        "The archive holds what came of it.",
     )
     surrogate: SurrogateSection = SurrogateSettings()
     classifier: ClassifierSettings = ClassifierSettings()

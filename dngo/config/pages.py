@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from dngo.config.messages import sections, tag
 from dngo.config.model import Config
+from dngo.config.presets import MINIMAL, spread, whole
 
 Kinds = list[tuple[str, type[BaseModel]]]  # what a section may be, each with the name of its kind
 
@@ -24,7 +25,8 @@ HEAD = """# Every key of a study's configuration
 Written by `dngo check --keys`: change the models in `dngo`, not this page. What a key without a
 default is without it, its description says. `config.yaml` shows the keys at work.
 """
-MINIMAL = {"study": "a", "objective": {"command": "a"}, "space": {"x": {"type": "boolean"}}}
+# What follows it says what a preset stands for, and is written anew.
+STANDS_FOR = "# ---- preset: "
 # A key with a value, commented out or not, and what is said of it.
 KEY = re.compile(
     r"^(?P<indent> *)(?P<mark># )?(?P<inner> *)(?P<key>\w+):(?P<value> .*?)?(?P<note> +#.*)?$"
@@ -115,11 +117,15 @@ def _values(property: dict[str, Any]) -> str:
 def with_defaults(text: str) -> str:
     """A configuration file in which each key that is commented out shows its default.
 
-    A comment is a key's if it is one in the section around it: `# retries: 2   # what it is`.
+    A comment is a key's if it is one in the section around it: `# retries: 2   # what it is`. With a
+    preset the defaults are its values, and all that it stands for follows at the end, as comments.
     """
-    defaults = Config.model_validate(MINIMAL).model_dump(mode="json")
+    text = text.partition(STANDS_FOR)[0].rstrip() + "\n"
+    preset = (YAML(typ="safe", pure=True).load(text) or {}).get("preset")
+    chosen = {} if preset is None else {"preset": preset}
+    defaults = Config.model_validate(spread(MINIMAL | chosen)).model_dump(mode="json")
     lines: list[str] = []
-    path: list[tuple[int, Any]] = [(-1, defaults)]
+    path: list[tuple[int, Any]] = [(-1, defaults | {"preset": None})]
     for line in text.splitlines():
         found = KEY.match(line)
         if found:
@@ -135,7 +141,20 @@ def with_defaults(text: str) -> str:
             elif not found["mark"]:
                 path.append((column, None))
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *(_stands_for(preset) if preset is not None else ())]) + "\n"
+
+
+def _stands_for(preset: str) -> list[str]:
+    """The keys of a preset, section by section, commented out."""
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.representer.add_representer(
+        type(None),
+        lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null"),
+    )
+    yaml.dump(whole(preset), stream)
+    head = f"{STANDS_FOR}{preset} "
+    return ["", head.ljust(100, "-"), "", *(f"# {line}" for line in stream.getvalue().splitlines())]
 
 
 def _shown(found: re.Match[str], value: Any) -> str:

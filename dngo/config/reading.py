@@ -13,6 +13,7 @@ from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import Config
 from dngo.config.paths import from_folder
 from dngo.config.placeholders import RESERVED, names, shell_variables, words_of
+from dngo.config.presets import merge, missing, spread
 from dngo.errors import UserError
 from dngo.space.parameters import ARCHIVED
 from dngo.storage.files import is_hdf5
@@ -52,14 +53,17 @@ def load(
     lines: Lines = {}
     for path in paths:
         data, places = _read(Path(path))
-        _update(merged, data)
+        merge(merged, data)
         lines.update(places)
     if overrides:
-        _update(merged, overrides)
+        merge(merged, overrides)
         for key in overrides:
             lines[(key,)] = place
     source = str(paths[0]) if paths else place
-    config = validate(merged, lines=lines, source=source)
+    for key, what in missing(merged).items():
+        place = place_of(("preset",), lines, source)
+        raise UserError(f"{place}: preset: {merged['preset']} needs the key {key}: {what}")
+    config = validate(spread(merged), lines=lines, source=source)
     _check_placeholders(config, lines, source)
     if config.acquisition.missing_package:
         place = place_of(("acquisition",), lines, source)
@@ -221,17 +225,3 @@ def _index_lines(
 def _merges(key: Node) -> bool:
     """Whether a key is `<<`, which puts the keys of another mapping in its place."""
     return str(key.tag).endswith(":merge")
-
-
-def _update(into: dict[str, Any], new: Mapping[str, Any]) -> None:
-    for key, value in new.items():
-        before = into.get(key)
-        if isinstance(value, Mapping) and isinstance(before, dict) and _alike(before, value):
-            _update(before, value)
-        else:
-            into[key] = dict(value) if isinstance(value, Mapping) else value
-
-
-def _alike(before: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two sections may be of the same kind: another kind has other keys."""
-    return before.get("kind", new.get("kind")) == new.get("kind", before.get("kind"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dngo.papers.equations import VERSIONS
 from dngo.papers.quadratic import RULES as QUADRATIC
 from dngo.papers.quadratic import QuadraticStatistics, coefficients, quadratic_features
 from dngo.papers.quadratic import log_prior as log_hyperprior
@@ -53,7 +54,7 @@ def _in_sample(
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
-    components, chains = [], []
+    components, chains, equations = [], [], VERSIONS[settings.equations]
     quadratic = settings.prior_mean == "quadratic"
     q = quadratic_features(x)[:, : None if quadratic else 0]
     # Where the chain starts: no curvature to speak of, in the middle of the cube.
@@ -68,14 +69,15 @@ def _in_sample(
             if not np.isfinite(prior):
                 return -np.inf
             head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
-            return prior + head.log_evidence(np.exp(log[0]), np.exp(log[1]))
+            return prior + equations.log_evidence(head, np.exp(log[0]), np.exp(log[1]))
 
         chain = sample_chain(log_posterior, np.concatenate([np.zeros(2), hyper]), settings, rng)
         alpha, beta = np.exp(chain[:, :2]).T
         means, variances = [], []
         for h, log in enumerate(chain):
             theta = coefficients(log[2:]) if quadratic else log[2:]
-            mean, variance = statistics.given(theta).posterior(alpha[[h]], beta[[h]])
+            head = statistics.given(theta)
+            mean, variance = equations.posterior(head, alpha[[h]], beta[[h]])
             means.append(np.concatenate([mean[0], theta]))
             variances.append(np.concatenate([variance[0], np.zeros_like(theta)]))
         components.append(
@@ -84,7 +86,7 @@ def _in_sample(
                 statistics.head.rotation,
                 np.array(means),
                 np.array(variances),
-                1 / beta,
+                equations.noise(alpha, beta),
                 quadratic=quadratic,
             )
         )

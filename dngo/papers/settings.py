@@ -28,14 +28,19 @@ class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
         default="out_of_fold",
         description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
         "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
-        "in_sample: the paper's recipe, the evidence (8) of the points the networks were trained "
-        "on; overconfident, kept for comparison.",
+        "in_sample: the evidence (8) of the points the networks were trained on, as in the paper, "
+        "whose networks are trained by sgd (`preset: dngo-2015`); with adam grossly overconfident.",
     )
     training: Training = "map"
     prior_mean: Literal["constant", "quadratic"] = Field(
         default="constant",
         description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
         "centre and widths, equation (9); for calibration in_sample only.",
+    )
+    equations: Literal["final", "preprint"] = Field(
+        default="final",
+        description="Of which version of the paper (5) to (8) are. preprint: of arXiv:1502.05700v1, "
+        "which are of no probability model; kept for comparison, for calibration in_sample only.",
     )
     hyperparameter_samples: int = Field(
         default=10,
@@ -46,9 +51,11 @@ class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
     networks: EnsembleSettings = EnsembleSettings()
 
     @model_validator(mode="after")
-    def _quadratic_needs_in_sample(self) -> AdaptiveBasis:
-        if self.prior_mean == "quadratic" and self.calibration != "in_sample":
-            raise ValueError("prior_mean: quadratic needs calibration: in_sample")
+    def _acts_in_sample_alone(self) -> AdaptiveBasis:
+        for key, default in (("prior_mean", "constant"), ("equations", "final")):
+            value = getattr(self, key)
+            if value != default and self.calibration != "in_sample":
+                raise ValueError(f"{key}: {value} needs calibration: in_sample")
         return self
 
 

@@ -84,7 +84,7 @@ def train_networks(
 
     x: (n, d) unit cube. targets: (n,), of zero mean and unit variance for the squared loss,
     0 or 1 for the logistic one. A network without rows keeps its random initial weights: its
-    features are then as good as any.
+    features are then as good as any. Raises UserError where the training diverges.
 
     The output layer that is trained along is thrown away; a Bayesian one takes its place
     (section 3). The paper trains by SGD with momentum, `optimizer: sgd`; Adam reaches a lower loss
@@ -100,6 +100,11 @@ def train_networks(
         rows_of = [rows if len(rows) > 0 else some for rows in training_rows]
         after = _descend(x, targets, rows_of, start, settings, loss, rng, progress)
         result = [np.where(trained[:, None, None], a, s) for a, s in zip(after, start, strict=True)]
+    if not all(np.isfinite(part).all() for part in result):
+        raise UserError(
+            f"networks.learning_rate: {settings.learning_rate:g} is too large for {settings.optimizer}: "
+            "the training diverged; lower it"
+        )
     weights, biases = result[: settings.layers], result[settings.layers + 1 : -1]
     return [
         Network(

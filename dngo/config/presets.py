@@ -1,0 +1,80 @@
+"""A preset's keys beneath those of a user, and which of them the user has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dngo.config.model import Config
+from dngo.presets import PRESETS, find_preset
+
+MINIMAL = {"study": "a", "objective": {"command": "a"}, "space": {"x": {"type": "boolean"}}}
+KINDS = ("surrogate", "acquisition")  # sections that a kind alone may stand for
+
+
+def spread(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A user's document with what its preset stands for beneath its own keys.
+
+    As it is where it names none, or one that there is not: validation says so.
+    """
+    preset = find_preset(document.get("preset"))
+    found: dict[str, Any] = {}
+    if preset is not None:
+        merge(found, preset.document)
+    merge(found, {k: _section(k, v) for k, v in document.items()} if found else document)
+    return found
+
+
+def _section(key: str, value: Any) -> Any:
+    """Without a kind the preset's is meant, and a kind alone is its section."""
+    return {"kind": value} if key in KINDS and isinstance(value, str) else value
+
+
+def merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
+    """Add keys, those of sections of the same kind one by one; later ones take the place of others."""
+    for key, value in new.items():
+        before = into.get(key)
+        if isinstance(value, Mapping) and isinstance(before, dict) and _alike(before, value):
+            merge(before, value)
+        elif isinstance(value, Mapping):
+            into[key] = {}
+            merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _alike(before: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two sections may be of the same kind: another kind has other keys."""
+    return before.get("kind", new.get("kind")) == new.get("kind", before.get("kind"))
+
+
+def missing(document: Mapping[str, Any]) -> dict[str, str]:
+    """Keys that a preset needs beside it and a user has not given, each with what for."""
+    preset = find_preset(document.get("preset"))
+    needs = {} if preset is None else preset.needs
+    return {key: what for key, what in needs.items() if not document.get(key)}
+
+
+def whole(name: str) -> dict[str, Any]:
+    """All keys of the sections that a preset is about, as a study has them that says nothing more."""
+    preset = PRESETS.find(name)
+    resolved = Config.model_validate(spread({**MINIMAL, "preset": name})).model_dump(mode="json")
+    return {key: resolved[key] for key in Config.model_fields if key in preset.document}
+
+
+def departures(config: Config) -> list[str]:
+    """Keys of a study that are other than its preset has them, as "surrogate.warp"."""
+    if config.preset is None:
+        return []
+    return list(_differing(whole(config.preset), config.model_dump(mode="json"), ""))
+
+
+def _differing(wanted: Mapping[str, Any], found: Mapping[str, Any], path: str) -> Iterator[str]:
+    if wanted.get("kind") != found.get("kind"):
+        yield f"{path}kind"
+        return
+    for key, value in wanted.items():
+        if isinstance(value, Mapping):
+            yield from _differing(value, found[key], f"{path}{key}.")
+        elif found[key] != value and value is not None:
+            yield f"{path}{key}"

@@ -1,0 +1,52 @@
+"""What a published system is, as a configuration: a name that stands for keys.
+
+This package's own are in `dngo.papers.presets`. Another package adds one by an entry point of the group
+`dngo.presets` that refers to a `Preset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticKnownError
+
+from dngo.plugins import Registry
+
+PRESETS = Registry("dngo.presets")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A configuration of everything that a paper says of its method.
+
+    paper: which. document: keys of a configuration, in as many sections as it takes. needs: keys that a
+    user has to give beside it, each with what for.
+    """
+
+    paper: str
+    document: Mapping[str, Any]
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_preset(name: Any) -> Preset | None:
+    """The preset of a name; None if there is none."""
+    if not isinstance(name, str) or name not in PRESETS.names():
+        return None
+    found: Preset = PRESETS.find(name)
+    return found
+
+
+def _known(name: str) -> str:
+    if find_preset(name) is None:
+        raise PydanticKnownError(
+            "literal_error", {"expected": " or ".join(map(repr, PRESETS.names()))}
+        )
+    return name
+
+
+PresetName = Annotated[
+    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*PRESETS.own]})
+]

@@ -319,6 +319,11 @@ def _derived_by(data: dict[str, Any]) -> list[str]:
         f"  dngo {environment.get('dngo')}, commit {str(commit.get('id', 'unknown'))[:12]}{dirty}",
         f"  {packages}",
         f"  Python {environment.get('python')} on {environment.get('host')}, {environment.get('cpu')}",
+        *(
+            f"  {name:<22}  {kernel}"
+            for name, kernel in sorted(environment.get("kernels", {}).items())
+            if kernel
+        ),
         f"  random stream           seed {why['seed']}, key {why['spawn_key']}",
         f"  trained on the prefix   {why['training_digest'] or '(none)'}",
         f"  recorded in             {data['digest']}",

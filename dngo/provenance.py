@@ -61,6 +61,7 @@ def environment() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "cpu": _cpu(),
+        "kernels": kernels(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
@@ -72,6 +73,40 @@ def environment() -> dict[str, Any]:
         "profile": os.environ.get("DNGO_PROFILE", ""),
         "variables": {k: os.environ[k] for k in VARIABLES if k in os.environ},
     }
+
+
+def kernels() -> dict[str, str]:
+    """What numerical libraries have chosen to compute with on this processor, each that is loaded.
+
+    Results of others have other last bits. `torch` is asked only where it is imported anyway.
+    """
+    import numpy as np
+
+    blas = {
+        f"{p['internal_api']} {p['architecture']}" for p in threadpool_info() if "architecture" in p
+    }
+    simd = np.show_config(mode="dicts").get("SIMD Extensions", {})  # type: ignore[union-attr]
+    found = {"blas": ", ".join(sorted(blas)), "numpy": " ".join(simd.get("found", []))}
+    if torch := sys.modules.get("torch"):
+        found["torch"] = torch.backends.cpu.get_cpu_capability()
+    return found
+
+
+def another_processor(made: dict[str, Any]) -> str | None:
+    """How the processor of a stage's environment differs from this one, in words: "" if it does not.
+
+    None if that is not known: earlier releases did not record it.
+    """
+    if "kernels" not in made:
+        return None
+    then = {"cpu": made.get("cpu", ""), **made["kernels"]}
+    here = {"cpu": _cpu(), **kernels()}
+    # A library that was not loaded then, or is not now, tells nothing.
+    return "; ".join(
+        f"{name} was {then[name]} and is {here[name]}"
+        for name in then
+        if then[name] and here.get(name) and then[name] != here[name]
+    )
 
 
 def _commit() -> dict[str, Any]:

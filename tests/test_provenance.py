@@ -82,6 +82,77 @@ def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) 
     assert replay(altered, 3).verdict == "different"
 
 
+# What makes a library choose other kernels than on this processor: as if it were another one.
+OTHERS = {"blas": {"OPENBLAS_CORETYPE": "Prescott"}, "torch": {"ATEN_CPU_CAPABILITY": "default"}}
+
+
+def elsewhere(path: Path, t: int, *names: str) -> str:
+    """The verdict on an iteration of a process with other kernels."""
+    code = f"from pathlib import Path; from dngo.replay import replay; print(replay(Path({str(path)!r}), {t}))"
+    environment = dict(os.environ)
+    for name in names:
+        environment |= OTHERS[name]
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("names", [("blas",), ("torch",), ("blas", "torch")], ids="-".join)
+def test_another_processor_is_no_difference_and_is_named(study: Toy, names: tuple[str]) -> None:
+    environment = dict(os.environ)
+    for name in names:
+        environment |= OTHERS[name]
+    words = [sys.executable, "-m", "dngo", "replay", str(study.folder / "moved.h5")]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0] == "iteration 0: identical"  # a design is computed with no kernel
+    other = [line for line in lines if "identical" not in line]
+    assert other
+    for line in other:
+        assert re.match(
+            r"iteration \d: within tolerance; another processor: 5 of 5 points lie", line
+        )
+        assert all(re.search(rf"; {name} was \S.* and is \S", line) for name in names)
+
+
+def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Path) -> None:
+    altered = tmp_path / "altered.h5"
+    shutil.copy(study.folder / "moved.h5", altered)
+    with h5py.File(altered, "r+") as file:
+        row = file["iterations/3"].attrs["first_row"]
+        file["proposals/mean"][row] += file["proposals/std"][row]
+    assert str(replay(altered, 3)).startswith("iteration 3: different: mean of the proposals [0]")
+    verdict = elsewhere(altered, 3, "blas")
+    assert verdict.startswith("iteration 3: different; another processor: ")
+    assert "differs by at most 1 deviations" in verdict
+
+
+def test_an_archive_without_kernels_says_that_they_are_not_known(
+    study: Toy, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.h5"
+    shutil.copy(study.folder / "moved.h5", old)
+    with h5py.File(old, "r+") as file:
+        for group in (file["iterations/3"], file["iterations/3/surrogate"]):
+            made = json.loads(group.attrs["environment"])
+            del made["kernels"]
+            group.attrs["environment"] = json.dumps(made, sort_keys=True)
+    assert replay(old, 3).verdict == "identical"
+    verdict = elsewhere(old, 3, "blas")
+    assert verdict.startswith("iteration 3: different: ")
+    assert "it is not known on which processor it was made" in verdict
+    assert "5 of 5 points lie" in verdict
+
+
+def test_the_kernels_of_a_fit_and_of_a_batch_are_recorded(study: Toy) -> None:
+    with h5py.File(study.folder / "moved.h5") as file:
+        for group in (file["iterations/3"], file["iterations/3/surrogate"]):
+            found = json.loads(group.attrs["environment"])["kernels"]
+            assert found["blas"].startswith("openblas ") and found["numpy"] and found["torch"]
+
+
 def test_audit_of_every_proposal(study: Toy, capsys) -> None:
     path = str(study.folder / "moved.h5")
     with h5py.File(path) as file:

@@ -12,7 +12,8 @@ from dngo.commands.common import add_study, archive_of, finite, page_at
 from dngo.errors import UserError
 from dngo.exchange import FORMATS
 
-OTHER_VERSION = 3  # exit status of a replay that only another release can do
+# Exit statuses of a replay that only another release can do, and of one that another processor must decide.
+OTHER_VERSION, OTHER_PROCESSOR = 3, 4
 
 
 def register(commands: Any) -> None:
@@ -84,7 +85,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from dngo.archive import chain_problems, reading
-    from dngo.replay import replay
+    from dngo.replay import ELSEWHERE, replay
     from dngo.workflow.job import bar
 
     path = archive_of(arguments)
@@ -98,7 +99,12 @@ def _replay(arguments: argparse.Namespace) -> int:
                 verdict = replay(path, t, progress=progress)
             print(verdict, flush=True)
             found.add(verdict.verdict)
-    return 1 if "different" in found else OTHER_VERSION if "another version" in found else 0
+    statuses = {
+        "different": 1,
+        "another version": OTHER_VERSION,
+        f"different{ELSEWHERE}": OTHER_PROCESSOR,
+    }
+    return next((status for verdict, status in statuses.items() if verdict in found), 0)
 
 
 def _audit(arguments: argparse.Namespace) -> int:

@@ -53,7 +53,8 @@ def _fit(
         file.attrs["iteration"] = t
         file.attrs["training_iterations"] = iterations
         file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
-        file.attrs["environment"] = json.dumps(environment)
+        # What the fit has computed with is known once its libraries are loaded.
+        file.attrs["environment"] = json.dumps({**environment, "kernels": provenance.kernels()})
         file.attrs["seconds"] = time.time() - environment["time"]
         file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
         # Later fits of some kinds begin with earlier models, and so do their replays.

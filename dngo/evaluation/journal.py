@@ -123,6 +123,11 @@ class Journal:
         return {str(d["left_out"]): str(d.get("why", "")) for d in found}
 
     @property
+    def ran(self) -> bool:
+        """Whether any evaluation of the study has run to its end, in this run or before."""
+        return any(d.get("ran") or d.get("status") in RAN for d in _documents(self._lines()))
+
+    @property
     def objective(self) -> dict[str, Any]:
         """What the run evaluates; empty without a journal."""
         return (self._read(1)[0] or {}).get("objective") or {}

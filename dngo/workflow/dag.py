@@ -306,7 +306,6 @@ class Dag:
         except TimeoutError as error:
             raise UserError(f"{error}; wait for it, or stop it") from None
         self._claim = claim
-        self._listen()
         if not self.study.merged():
             self.study.transfer()
         changes = self.study.begin()

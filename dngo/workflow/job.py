@@ -19,7 +19,7 @@ from dngo.evaluation.run import JobOver
 from dngo.evaluation.supervision import Interrupted
 from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
-from dngo.workflow.words import BEGUN, CLUSTER_JOB, STOPS
+from dngo.workflow.words import BEGUN, CANNOT_START, CLUSTER_JOB, STOPS
 
 LINE_EVERY = 60.0  # seconds between progress lines in a log
 
@@ -47,7 +47,10 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
                 message, status = f"{limit}; the next attempt goes on", 1
             except UserError as error:
                 message, status = str(error), 1
-                if isinstance(error, CannotStart):
+                if CLUSTER_JOB in os.environ and type(error) is CannotStart:
+                    # Whether that is the node's fault its executor knows, which sees the others.
+                    message = f"{message}\n{CANNOT_START}"
+                elif isinstance(error, CannotStart):
                     _stop_run(snakemake, message)
                     message = f"{message}\n{STOPS}"
             except Exception:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from .cluster import Cluster
@@ -48,6 +52,46 @@ def test_a_bad_node_is_left_out_after_some_jobs(study, cluster: Cluster) -> None
     if len(ends(cluster, before)) >= 3:
         assert "Node node1 is left out for the rest of this run: 3 jobs died there" in output
         assert "node1 left out of this run" in (toy.results / "report" / "summary.txt").read_text()
+
+
+@pytest.fixture
+def tool(tmp_path: Path, cluster: Cluster) -> Iterator[str]:
+    """A program of the site's, which jobs find by their PATH."""
+    program = tmp_path / "bin" / "simulate"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    before = cluster.environment["PATH"]
+    cluster.environment["PATH"] = f"{program.parent}:{before}"
+    yield program.name
+    cluster.environment["PATH"] = before
+
+
+def test_the_objective_cannot_be_started_on_one_node(study, cluster: Cluster, tool: str) -> None:
+    toy = study(
+        design={"size": 8},
+        points_per_job=1,
+        retries=0,
+        objective={"command": f"{tool} objective.py"},
+        resources={"evaluate": {"mem_mb": 1000, "threads": 4}},
+    )
+    missing = 'case $SLURMD_NODENAME in node1) echo "export PATH=/usr/bin:/bin" ;; esac'
+    with cluster.script("TaskProlog", missing):
+        output = toy.run(timeout=150)
+    toy.lawful(8)
+    assert "A job died on node node1 before it began (objective.command: 'simulate'" in output
+    assert "Error in" not in output
+
+
+def test_the_objective_cannot_be_started_anywhere(study, cluster: Cluster) -> None:
+    toy = study(points_per_job=1, objective={"command": "simulate objective.py"})
+    output = toy.run(timeout=100, check=False)
+    assert toy.process.returncode
+    assert "What stopped it:\n  objective.command: 'simulate'" in output
+    assert "Error in" not in output
+    toy.configure(objective={"command": "{python} objective.py"})
+    toy.run()
+    toy.lawful(4)
 
 
 def test_every_node_is_bad(study, cluster: Cluster) -> None:

@@ -407,20 +407,43 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     unmount(place)
 
 
-def test_the_disk_is_full_when_a_batch_is_merged(study, disk: Path) -> None:
-    toy = study(results=str(disk))
+def fill(disk: Path, spare: int) -> Path:
+    """Fill a disk but for some bytes; the file that is to be removed."""
+    free = os.statvfs(disk)
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(free.f_bavail * free.f_bsize - spare))
+    return ballast
+
+
+def without_room_for_the_archive(toy, disk: Path) -> Path:
+    """Run a study until merge finds the disk full; the file that is to be removed."""
     toy.actions(p0_1="go")
     toy.start()
     toy.job_of("0-1")
     toy.until(lambda: "Finished jobid" in toy.snakemake_log(), "the other job ends")
-    free = os.statvfs(disk)
     # The other outcomes and logs still fit; a packed archive does not.
-    (disk / "ballast").write_bytes(bytes(free.f_bavail * free.f_bsize - 40_000))
+    ballast = fill(disk, spare=40_000)
     toy.let_go()
     log = disk / "toy" / "logs" / "merge" / "0.log"
     toy.until(lambda: log.exists() and "No space left" in log.read_text(), "merge runs out of it")
     assert not (disk / "toy" / "archive.h5").exists()
-    (disk / "ballast").unlink()
+    return ballast
+
+
+def test_the_disk_is_full_when_a_batch_is_merged(study, disk: Path) -> None:
+    toy = study(results=str(disk))
+    without_room_for_the_archive(toy, disk).unlink()
     toy.end()
+    assert sum(toy.events("start").values()) == 4
+    toy.lawful(4)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_while_the_disk_is_full(study, disk: Path, number: int) -> None:
+    toy = study(results=str(disk))
+    ballast = without_room_for_the_archive(toy, disk)
+    toy.terminate(number)
+    ballast.unlink()
+    toy.run()
     assert sum(toy.events("start").values()) == 4
     toy.lawful(4)

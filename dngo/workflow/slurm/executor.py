@@ -38,6 +38,7 @@ import psutil
 from snakemake_executor_plugin_slurm.utils import delete_empty_dirs
 
 from dngo.evaluation.chunk import PROGRESS
+from dngo.evaluation.journal import Journal
 from dngo.study import load_study
 from dngo.workflow import bare
 from dngo.workflow.slurm import jobs
@@ -319,9 +320,12 @@ class Executor(Submitting):
             self.workflow.scheduler.exit_gracefully()
         elif not progress and (row.state in AVOIDED or (row.state in BLAMED and not begun)):
             self._nodes.failed(job.job, node)
-        if not begun and row.state not in ("CANCELLED", "COMPLETED"):
-            if row.state in BLAMED:
-                self._tell_death(job, node, how or row.reason or row.state)
+        unable = jobs.cannot_start(job)
+        if unable or (not begun and row.state not in ("CANCELLED", "COMPLETED")):
+            if unable and not self._blames(job, node):
+                self._stop(job, unable)
+            elif row.state in BLAMED:
+                self._tell_death(job, node, unable or how or row.reason or row.state)
             if self._is_free(job):
                 return
         if progress:
@@ -344,14 +348,32 @@ class Executor(Submitting):
         self._drop(job.job)
         return True
 
+    def _blames(self, job: Any, node: str) -> bool:
+        """Whether a node is to blame that the objective could not be started there, and not its command."""
+        looks_wrong = self._nodes.unable(node)
+        journal = self._journal(job)
+        return not looks_wrong or (journal is not None and journal.ran)
+
+    def _stop(self, job: Any, why: str) -> None:
+        """End the run for a mistake that every further job would meet."""
+        journal = self._journal(job)
+        if journal is not None and not self._ending():
+            journal.note_stop(why)
+        self._give_up(why)
+
+    def _journal(self, job: Any) -> Journal | None:
+        """The journal of the study that a job belongs to; none if it is of a rule of the user's own."""
+        with contextlib.suppress(Exception):
+            return load_study(bare.members(job.job)[0].rule.module_globals["config"]).journal
+        return None
+
     def _tell_death(self, job: Any, node: str, how: str) -> None:
         log, known = job.aux.get("slurm_logfile"), set(self._nodes.left_out)
         for message in self._nodes.died(node, how, time.monotonic()):
             self.logger.warning(f"{message} Its log: {log}")
-        if node in self._nodes.left_out.keys() - known:
-            config = bare.members(job.job)[0].rule.module_globals["config"]
-            with contextlib.suppress(Exception):  # a rule of the user's own has no study
-                load_study(config).journal.note_left_out(node, self._nodes.left_out[node])
+        journal = self._journal(job) if node in self._nodes.left_out.keys() - known else None
+        if journal is not None:
+            journal.note_left_out(node, self._nodes.left_out[node])
         for other in filter(jobs.begins, [*self._asked, *self.active_jobs]):
             self._nodes.began(jobs.rules(other.job), "")
         if self._nodes.hopeless:

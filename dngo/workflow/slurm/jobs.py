@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.workflow import bare
-from dngo.workflow.words import BEGUN, CANNOT_BEGIN
+from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START
 
 WHERE = {
     "slurm_partition": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
@@ -76,6 +76,15 @@ def cannot_begin(job: Any) -> str:
     """How a job that cannot begin, and waits for that to be seen, is about to end; "" otherwise."""
     log = job.aux.get("slurm_logfile")
     found = re.search(rf"^{re.escape(CANNOT_BEGIN)} \((.*)\)$", _end(log) if log else "", re.M)
+    return found[1] if found else ""
+
+
+def cannot_start(job: Any) -> str:
+    """Why a job that has ended could not start the objective; "" otherwise."""
+    log = job.aux.get("slurm_logfile")
+    found = re.search(
+        rf"^(?:\w+: )?(.*)\n{re.escape(CANNOT_START)}$", _end(log) if log else "", re.M
+    )
     return found[1] if found else ""
 
 

@@ -24,6 +24,7 @@ class Nodes:
         default_factory=dict
     )  # where jobs have begun, by their rules
     _deaths: dict[str, list[str]] = field(default_factory=dict)  # how jobs ended, by node
+    _unable: list[str] = field(default_factory=list)  # where the objective could not be started
     _last: dict[str, float] = field(default_factory=dict)  # when the last of them was seen to
     _of_job: dict[Hashable, set[str]] = field(default_factory=dict)  # where its attempts ended
 
@@ -72,6 +73,14 @@ class Nodes:
             f"A job died {place} before it began ({how}). That is no attempt at its points"
             + (", and the next ones go to other nodes." if node else ".")
         ]
+
+    def unable(self, node: str) -> bool:
+        """Note that the objective could not be started on a node; whether that looks like its own fault.
+
+        That it may be is for who knows that it never ran.
+        """
+        self._unable.append(node)
+        return len(set(self._unable)) > 1 or len(self._unable) >= MOST
 
     @property
     def hopeless(self) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dngo.config import identity_of
+from dngo.config.messages import first_of
 from dngo.errors import UserError
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json, write_text
@@ -292,9 +293,7 @@ def _read(path: Path, kind: TypeAdapter[Any], what: str) -> Any:
             raise UserError(f"{path}: format {version} is newer than this dngo; update dngo")
         return kind.validate_python(document)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise _damaged(path, f"{place}: {first['msg']}") from None
+        raise _damaged(path, first_of(error)) from None
     except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
     except FileNotFoundError:

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dngo.batch import Outcome, Proposal, to_json
+from dngo.config.messages import first_of
 from dngo.errors import UserError
 from dngo.storage.claim import Claim
 from dngo.storage.files import read_json, write_json
@@ -85,8 +86,7 @@ class Waiting:
         except FileNotFoundError:
             return []
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            reason = first_of(error)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             reason = str(error)
         raise UserError(

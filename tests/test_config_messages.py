@@ -344,6 +344,54 @@ WRONG: list[tuple[str, int, str]] = [
         4,
         "archive.surrogates: must be one of last, all, not 'none'",
     ),
+    # ---- what is found out by looking at the files
+    (
+        objective("command: 'run \"x'"),
+        2,
+        "objective.command: a quote is opened and not closed; give a list of words",
+    ),
+    (
+        objective("callable: 'f.py:g'"),
+        2,
+        "objective: callable is module:function, without .py; did you mean 'f:g'?",
+    ),
+    (
+        objective("command: 'true', working_directory: /nowhere"),
+        2,
+        "objective.working_directory: /nowhere is no folder that exists",
+    ),
+    (WHOLE + "transfer: [a.h5]\n", 4, "transfer: a.h5: there is no such archive"),
+    (
+        WHOLE + "results: $HOME/a\n",
+        4,
+        "results: $HOME/a: nothing puts a value in place of $HOME; write ~",
+    ),
+    # ---- between keys
+    (
+        HEAD + "space: {x: {type: boolean, active_if: {y: 1}}, y: {type: boolean}}\n",
+        3,
+        "space.x.active_if.y: y never has the value 1; it is true or false",
+    ),
+    (
+        parameter("type: float, low: 0, high: 1, prior: {value: true}"),
+        3,
+        "space.x.prior.value: x never has the value true; it ranges from 0.0 to 1.0",
+    ),
+    (
+        WHOLE + "resources: {evaluate: {threads: many}}\n",
+        4,
+        "resources.evaluate.threads: must be an integer, 1 or greater, not 'many'",
+    ),
+    (
+        WHOLE + "resources: {fit: {mem_mb: -1}}\n",
+        4,
+        "resources.fit.mem_mb: must be 0 or greater, not -1",
+    ),
+    (
+        WHOLE + "resources: {fit: {threads: true}}\n",
+        4,
+        "resources.fit.threads: must be a number, not true",
+    ),
 ]
 
 

@@ -141,7 +141,7 @@ def test_alone_a_study_is_not_begun_without_what_it_needs(
     monkeypatch.chdir(own.folder)
     assert main(["check"]) == 1
     found = capsys.readouterr()
-    assert found.err.startswith(line)
+    assert re.match(rf"config.yaml:\d+: {re.escape(line)}", found.err)
     assert found.out == "", "not valid, then"
     (own.folder / "data").mkdir()
     (own.folder / "data/train.txt").write_text("0.3")

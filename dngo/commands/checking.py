@@ -38,6 +38,8 @@ def register(commands: Any) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     from dngo.check import page, try_point
     from dngo.config import keys, load, schema, with_defaults
+    from dngo.config.reading import with_line
+    from dngo.errors import UserError
     from dngo.locate import find_study
 
     if arguments.schema or arguments.keys:
@@ -48,7 +50,10 @@ def _check(arguments: argparse.Namespace) -> int:
         print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
         return 0
     study = find_study([arguments.config])
-    lines = _looked_at(study)
+    try:
+        lines = _looked_at(study)
+    except UserError as error:
+        raise with_line(error, arguments.config) from None
     if not arguments.trial:
         print(f"{arguments.config}: valid")  # never before an error
     print("\n".join(lines), flush=True)

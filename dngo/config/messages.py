@@ -55,10 +55,10 @@ WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
         lambda c: "a mapping of keys to values",
     ),
     "literal_error": lambda c: _one_of(_quoted(c["expected"])),
-    "greater_than": lambda c: f"greater than {_yaml(c['gt'])}",
-    "greater_than_equal": lambda c: f"{_yaml(c['ge'])} or greater",
-    "less_than": lambda c: f"less than {_yaml(c['lt'])}",
-    "less_than_equal": lambda c: f"{_yaml(c['le'])} or less",
+    "greater_than": lambda c: f"greater than {as_yaml(c['gt'])}",
+    "greater_than_equal": lambda c: f"{as_yaml(c['ge'])} or greater",
+    "less_than": lambda c: f"less than {as_yaml(c['lt'])}",
+    "less_than_equal": lambda c: f"{as_yaml(c['le'])} or less",
 }
 UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with a key that is none
 
@@ -135,6 +135,13 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
         name = ".".join(short(k) for k in path) or "configuration"
         found.add((_order(place), f"{place}: {name}: {_message(mistake)}"))
     return [line for _, line in sorted(found)]
+
+
+def first_of(error: ValidationError) -> str:
+    """The first of what is wrong with a document that is no configuration: its place, and what."""
+    item = error.errors(include_url=False)[0]
+    keys = [str(part) for part in item["loc"]]
+    return f"{'.'.join(keys)}: {_message(_Mistake(keys, [], ('', ''), {}, [item]))}"
 
 
 def place_of(key: tuple[str, ...], lines: Lines, source: str) -> str:
@@ -243,12 +250,14 @@ def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
     elif "model_type" in kinds and mistake.here and isinstance(given, str | int | float):
         kind, first = tag(mistake.here[0])[0], next(iter(mistake.here[0].model_fields))
         must = (
-            f"must be a kind, or {wanted[0]}" if kind else f"{must}, as {{{first}: {_yaml(given)}}}"
+            f"must be a kind, or {wanted[0]}"
+            if kind
+            else f"{must}, as {{{first}: {as_yaml(given)}}}"
         )
     elif "list_type" in kinds and isinstance(given, str | int | float):
         hint = f"; a list of one is [{short(given)}]"
     elif kinds == {"string_type"} and isinstance(given, str | int | float):
-        hint = f"; in quotes it is text: {_yaml(given)!r}"
+        hint = f"; in quotes it is text: {as_yaml(given)!r}"
     elif isinstance(given, str) and re.match(r"\s*[\d.]+\s*[A-Za-z]+\s*$", given):
         hint = "; leave out the unit"
     return f"{must}, not {shown(given)}{hint}"
@@ -284,7 +293,7 @@ def _wrong_name(keys: list[str], given: Any, *, is_key: bool) -> str:
 
 def _too_few(keys: list[str], least: int, given: Any) -> str:
     if isinstance(given, list) and len(given) == 1:
-        return f"needs at least {least} values; for one write {{type: fixed, value: {_yaml(given[0])}}}"
+        return f"needs at least {least} values; for one write {{type: fixed, value: {as_yaml(given[0])}}}"
     if least == 1:
         return "is empty; " + ("name a parameter" if keys == ["space"] else "give it a value")
     return f"needs at least {least} values, and has {len(given)}"
@@ -328,8 +337,13 @@ def shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a mapping of keys to values"
     if isinstance(value, bool | int | float | list) or value is None:
-        return short(_yaml(value))
+        return as_yaml(value)
     return f"a value of type {type(value).__name__}"
+
+
+def as_yaml(value: Any) -> str:
+    """A value as YAML has it, on one line of bounded length; text is not quoted."""
+    return short(_yaml(value))
 
 
 def _yaml(value: Any) -> str:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
-from dngo.config.messages import Located, nearest, short, shown, threshold_form
+from dngo.config.messages import Located, as_yaml, nearest, short, shown, threshold_form
 from dngo.config.placeholders import RESERVED
+from dngo.config.resources import Resources
 from dngo.presets import PresetName
 from dngo.space import ExpressionError, Space
 from dngo.space.columns import never
@@ -95,6 +96,10 @@ class Objective(Section):
             raise ValueError("give either command or callable")
         if self.command is not None and not self.command:
             raise ValueError("command is empty")
+        module, _, function = (self.callable or "").partition(":")
+        if module.endswith(".py"):
+            right = f"{module.removesuffix('.py')}:{function}"
+            raise ValueError(f"callable is module:function, without .py; did you mean {right!r}?")
         return self
 
 
@@ -148,27 +153,6 @@ class Archive(Section):
         "again, as `dngo replay` does, and its digest says whether it is the same. What each has foreseen "
         "of its batch is kept, so that audits and reports need no fit. all: each, at some half a megabyte "
         "a batch. A kind of surrogate whose fit begins with earlier ones keeps them all.",
-    )
-
-
-Resource = dict[str, int | float | str]
-
-
-class Resources(Section):
-    """Resources of each rule, by Snakemake's names: mem_mb, runtime (minutes), slurm_partition ..."""
-
-    fit: Resource = Field(
-        default_factory=dict,
-        description="On a cluster fit and propose are one job: their runtimes are added, the larger mem_mb "
-        "counts, and a partition and the like must be the same. Where nothing is said: 4000 and 20 each.",
-    )
-    propose: Resource = Field(default_factory=dict, description="See fit.")
-    evaluate: Resource = Field(
-        default_factory=dict,
-        description="Where nothing is said, `default-resources` of the profile counts: 2000 and 60.",
-    )
-    merge: Resource = Field(
-        default_factory=dict, description="Runs where Snakemake does, also on a cluster."
     )
 
 
@@ -365,7 +349,7 @@ class Config(Section):
         if not admits(parameter, prior.value):
             raise Located(
                 (*where, "value"),
-                f"{name} never has the value {short(prior.value)}; {_range(parameter)}",
+                f"{name} never has the value {as_yaml(prior.value)}; {_range(parameter)}",
             )
         if isinstance(parameter, Categorical | Boolean) and prior.width >= 1:
             raise Located((*where, "width"), "is a probability here, and must be less than 1")
@@ -380,12 +364,12 @@ class Config(Section):
             other = self.space[parent]
             if not admits(other, value):
                 raise Located(
-                    where, f"{parent} never has the value {short(value)}; {_range(other)}"
+                    where, f"{parent} never has the value {as_yaml(value)}; {_range(other)}"
                 )
         parameter = self.space[parent]
         if isinstance(parameter, Fixed) and parameter.value not in wanted:
             raise Located(
-                where, f"{parent} is fixed at {parameter.value!r}: never active; remove it"
+                where, f"{parent} is fixed at {as_yaml(parameter.value)}: never active; remove it"
             )
 
     def _check_reached(self) -> None:

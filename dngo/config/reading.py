@@ -112,14 +112,25 @@ def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tup
             yield from _counted(*pair, (*key, str(i)))
 
 
+def with_line(error: UserError, path: str | Path) -> UserError:
+    """The same error with the file, and the line of the key that it begins with."""
+    found = re.match(r"(objective|needs|transfer)(\.\w+)*(?=: )", str(error))
+    if not found:
+        return error
+    key = tuple(found[0].split("."))
+    return UserError(f"{place_of(key, _read(Path(path))[1], str(path))}: {error}")
+
+
 def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
     command = config.objective.command
+    place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     try:
         words = words_of(command or [])
     except ValueError:
-        words = [str(command)]  # what is wrong with the quotes is said where it is started
+        raise UserError(
+            f"{place}: a quote is opened and not closed; give a list of words"
+        ) from None
     known = [*config.space, *sorted(RESERVED)]
-    place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     for word in words:
         for name in names(word):
             if name not in known:

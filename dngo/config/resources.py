@@ -1,0 +1,41 @@
+"""The section `resources:` of the configuration: what the jobs of each rule ask for."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, model_validator
+
+from dngo.config.messages import Located, shown
+from dngo.space.parameters import Section
+
+Resource = dict[str, int | float | str]
+
+
+class Resources(Section):
+    """Resources of each rule, by Snakemake's names: mem_mb, runtime (minutes), slurm_partition ..."""
+
+    fit: Resource = Field(
+        default_factory=dict,
+        description="On a cluster fit and propose are one job: their runtimes are added, the larger mem_mb "
+        "counts, and a partition and the like must be the same. Where nothing is said: 4000 and 20 each.",
+    )
+    propose: Resource = Field(default_factory=dict, description="See fit.")
+    evaluate: Resource = Field(
+        default_factory=dict,
+        description="Where nothing is said, `default-resources` of the profile counts: 2000 and 60.",
+    )
+    merge: Resource = Field(
+        default_factory=dict, description="Runs where Snakemake does, also on a cluster."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Resources:
+        for rule in type(self).model_fields:
+            for name, value in getattr(self, rule).items():
+                where = ("resources", rule, name)
+                if name == "threads" and not re.fullmatch(r"0*[1-9][0-9]*(\.0*)?", str(value)):
+                    raise Located(where, f"must be an integer, 1 or greater, not {shown(value)}")
+                if isinstance(value, int | float) and not value >= 0:
+                    raise Located(where, f"must be 0 or greater, not {shown(value)}")
+        return self

@@ -21,7 +21,7 @@ from dngo.outcomes import is_time
 from dngo.space import Space
 from dngo.space.parameters import parameters_of_archive
 from dngo.storage.logs import PointLogs
-from dngo.storage.text import one_line
+from dngo.storage.text import visible
 from dngo.types import Array, Rows
 
 NEAREST = 3
@@ -176,7 +176,7 @@ def page(data: dict[str, Any]) -> str:
     lines += ["", "What came of it", *_what_came(data)]
     for stream, text in data["printed"].items():
         last = [line for line in text.splitlines() if line.strip()][-PRINTED:]
-        lines += [f"  Last on {stream:<15} {one_line(line, 200)}" for line in last]
+        lines += [f"  Last on {stream:<15} {line[:200]}" for line in last]
     if data["nearest_before"]:
         lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
         lines += [
@@ -185,9 +185,9 @@ def page(data: dict[str, Any]) -> str:
         ]
     lines += ["", "Derived by", *_derived_by(data)]
     iteration = data["id"].split("-")[0]
-    return "\n".join(
-        [*lines, "", f"Derive it again: dngo replay {data['archive']} --iteration {iteration}"]
-    )
+    lines += ["", f"Derive it again: dngo replay {data['archive']} --iteration {iteration}"]
+    # Programs printed some of it, and earlier releases let in what moves the cursor of a terminal.
+    return "\n".join(map(visible, lines))
 
 
 def _why(data: dict[str, Any]) -> list[str]:
@@ -273,7 +273,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
     came = data["outcome"]
     lines = [
-        f"  Status                  {came['status']} {one_line(came['message'], 500)}".rstrip(),
+        f"  Status                  {came['status']} {came['message']}".rstrip(),
         f"  Objective               {_show(came['objective'])}",
     ]
     if math.isfinite(came["standardised_residual"]):

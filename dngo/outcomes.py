@@ -151,8 +151,11 @@ def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:
 def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Sequence[str]) -> None:
     unknown = [str(name) for name in said if name not in names]
     if unknown:
-        inside = unknown[0] in constraints
-        hint = "; it is a constraint, and stands inside `constraints`" if inside else ""
+        hint = ""
+        if unknown[0] in constraints:
+            hint = "; it is a constraint, and stands inside `constraints`"
+        elif unknown[0] in NAMES:
+            hint = f"; an objective reports {', '.join(names)}, and nothing else"
         hint = hint or nearest(unknown[0], names) or f"; known: {', '.join(names)}"
         raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
 

@@ -27,6 +27,7 @@ from dngo.evaluation.document import judge
 from dngo.exchange.fork import fork
 from dngo.exchange.warm_start import warm_start
 from dngo.outcomes import NAMES
+from dngo.retry import retry
 from dngo.study import Study
 from dngo.thresholds import Threshold
 
@@ -409,6 +410,16 @@ def test_an_id_is_its_proposal_with_its_parameters_or_without(flying: dngo.Sessi
         assert told.concluded == [row["id"]] and not told.waiting
     told = flying.tell(points["0-3"], 1.0, **HELD)
     assert told.concluded == ["0-3"] and len(flying.table()) == 4
+
+
+def test_a_point_that_is_proposed_again_is_told_by_its_id(flying: dngo.Session) -> None:
+    flying.tell({"id": "0-0", "status": "failed"})
+    for i, point in enumerate(flying.pending()):
+        flying.tell(point, float(i), **HELD)
+    retry(flying.study)
+    (again,) = flying.ask(1)
+    assert again.source == "retry" and flying.tell(again, 1.0, **HELD).concluded == [again.id]
+    assert flying.pending() == [] and list(flying.table().status) == ["failed", *["ok"] * 4]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,17 @@ def test_there_and_back_is_a_subset(old: Path, tmp_path_factory, low: float, wid
     assert record["chain"] == digests and record["archive_digest"] == digests[1]
 
 
+def test_a_constraint_that_nobody_reported_is_said_to_be_unknown(
+    old: Path, tmp_path: Path, capsys
+) -> None:
+    study = changed(tmp_path, {}, constraints=["small", "quiet", "cheap"])
+    config = tmp_path / "config.yaml"
+    words = ["fork", str(old), "--config", str(config), "--results", study.config.results]
+    assert main(words) == 0
+    ran = sum(o.ran for _, o in rows(study.archive))
+    assert ran and f"constraints.cheap: is not known of {ran} of them" in capsys.readouterr().out
+
+
 def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> None:
     study = changed(tmp_path, {}, constraints=["quiet"])
     fork(study, old)

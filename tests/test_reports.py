@@ -40,6 +40,7 @@ def returned(result: Any, constraints: dict[str, Any] = NONE) -> Verdict:
 UNREADABLE = [
     ("0,25", "'0,25'", "decimal point: 0.25"),
     ("\x1b[32m0.25\x1b[0m", r"'\x1b[32m0.25\x1b[0m'", "without the codes for colours"),
+    ("\x1b[1m0,25\x1b[0m", r"'\x1b[1m0,25\x1b[0m'", "decimal point: 0.25"),
     ("np.float64(0.25)", "'np.float64(0.25)'", "print(float(x))"),
     ("tensor(0.25, dtype=torch.float64)", "'tensor(0.25, dtype", "print(float(x))"),
     ("[0.25]", "'[0.25]'", "without brackets"),
@@ -129,7 +130,9 @@ def test_a_broken_constraint_needs_no_objective() -> None:
 
 
 def test_printing_nan_is_no_mistake_of_the_set_up() -> None:
-    assert cure("invalid", judge(None, "nan", FLAG).message).startswith("objective: the program, ")
+    assert cure("invalid", judge(None, "nan", FLAG).message).startswith(
+        "objective: it reported NaN"
+    )
     message = judge(None, "1", FLAG).message
     assert cure("invalid", message).startswith("constraints: ") and len(MISTAKES) > 1
 

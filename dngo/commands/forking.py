@@ -40,6 +40,8 @@ def _fork(arguments: argparse.Namespace) -> int:
     say_left_out(str(old), found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     print(f"{study.archive}: iteration 0 is {old}: {counts}; {len(found.skipped)} left out")
+    for name, n in found.unknown.items():
+        print(f"constraints.{name}: is not known of {n} of them, which count as if it held")
     if list((old.parent / "pending").glob("*/proposals.json")):
         print(
             f"{old.parent}: has a batch in flight, which did not come along; end its run first, or "

@@ -73,6 +73,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ),
 )
 _BY_STATUS = {
+    "invalid": "objective: it reported NaN or infinity, as a program does whose point has no objective",
     "timeout": "objective.time_limit, or the runtime of the job: no evaluation has the time it needs",
     "out_of_memory": "objective.memory_mb, or mem_mb of the job: no evaluation has the memory it needs",
     "lost": "the jobs die without a word: see what the scheduler says of them",

@@ -51,8 +51,9 @@ def why_file(text: str) -> str:
 
 def _why(line: str) -> str:
     bare = _COLOUR.sub("", line)
-    if bare != line and is_report(bare):
-        return "print it without the codes for colours"
+    if bare != line:
+        more = "" if is_report(bare) else _why(bare)
+        return f"print it without the codes for colours{more and f'; {more}'}"
     if _COMMA.fullmatch(line):
         return f"numbers have a decimal point: {line.replace(',', '.')}"
     if _FORTRAN.fullmatch(line) and number_in(re.sub("d", "e", line, flags=re.I)) is not None:

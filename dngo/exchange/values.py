@@ -13,6 +13,7 @@ from dngo.exchange.names import PARAMETER, Names, unknown
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
 from dngo.space import Space
+from dngo.storage.plain import scalar
 from dngo.storage.text import shown
 
 
@@ -71,6 +72,17 @@ def _record(point: Any, named: bool) -> dict[str, Any]:
     raise UserError(f"a point is {which}, and not {shown(point)}")
 
 
+def _values(objective: Any) -> list[Any]:
+    """One value of an objective or several as a list; what is no number is refused later."""
+    found = scalar(objective)
+    if isinstance(found, str | bytes | Mapping):
+        return [found]
+    try:
+        return list(found)
+    except TypeError:
+        return [found]
+
+
 def with_outcomes(
     rows: Sequence[dict[str, Any]], objective: Any, outcome: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
@@ -78,11 +90,9 @@ def with_outcomes(
 
     Raises UserError where a row says it already, and where there are not as many objectives as rows.
     """
-    values = [None] * len(rows)
-    if objective is not None:
-        values = [objective] if np.ndim(objective) == 0 else list(objective)
-        if len(values) != len(rows):
-            raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
+    values = _values(objective) if objective is not None else [None] * len(rows)
+    if len(values) != len(rows):
+        raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
     found = []
     for row, value in zip(rows, values, strict=True):
         beside = {**({} if objective is None else {"objective": value}), **outcome}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,14 @@ _KEPT = 20  # and in the archive's record
 
 @dataclass(frozen=True)
 class Imported:
-    """What a warm start brought: outcomes by status, and the rows left out with their reasons."""
+    """What a warm start brought: outcomes by status, and the rows left out with their reasons.
+
+    unknown: of how many evaluations that ran each constraint is not known, if of any.
+    """
 
     outcomes: dict[str, int]
     skipped: dict[str, str]
+    unknown: dict[str, int] = field(default_factory=dict)
 
 
 def warm_start(
@@ -97,7 +101,10 @@ def begin_with(
             )
     except TimeoutError as error:
         raise UserError(f"{error}; a warm start is for a study that has not begun") from None
-    return Imported(dict(Counter(o.status for o in outcomes)), skipped)
+    unknown = Counter(
+        n for o in outcomes if o.ran for n in study.config.constraints if n not in o.constraints
+    )
+    return Imported(dict(Counter(o.status for o in outcomes)), skipped, dict(unknown))
 
 
 def _evaluations(

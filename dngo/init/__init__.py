@@ -13,6 +13,7 @@ from typing import Any
 
 from dngo.config import validate
 from dngo.errors import UserError
+from dngo.outcomes import clashes
 from dngo.storage.files import handing_out
 from dngo.storage.text import number_in
 
@@ -161,4 +162,7 @@ def _flow(value: Any) -> str:
 def _check(text: str) -> None:
     from ruamel.yaml import YAML
 
-    validate(YAML(typ="safe", pure=True).load(text), source="answers")
+    config = validate(YAML(typ="safe", pure=True).load(text), source="answers")
+    wrong = clashes(config.space, config.constraints)
+    if wrong:
+        raise UserError("\n".join(f"answers: {line}" for line in wrong))

@@ -52,13 +52,15 @@ class Source:
         path: Path,
         kind: str,
         objective: str | None = None,
+        name: str | None = None,
         ignore: Collection[str] = (),
     ) -> Source:
         """The rows of a file (CSV, Parquet, an Optuna study); raises UserError.
 
-        objective: the column of the outcomes, if there are to be some.  ignore: columns left out.
+        objective: the column of the outcomes, if there are to be some.  name: the Optuna study, if
+        there are several.  ignore: columns left out.
         """
-        table = read(path, study.config, ignore=ignore)
+        table = read(path, study.config, name, ignore)
         told = objective is not None
         check_columns(path, table.rows, study.config, objective, by_id=told)
         origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
@@ -350,6 +352,7 @@ def skip(study: Study, name: str, reason: str) -> None:
 
     Raises UserError if it has an outcome or is being evaluated: its outcome counts.
     """
+    name, reason = str(name), str(reason or "")
     if not reason.strip():
         raise UserError("--reason: say why the point is withdrawn")
     study.header()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from dngo.batch import RAN, STATUSES
@@ -63,7 +63,9 @@ def judge(
         message = one_line(str(plain(said["message"])), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
     if said.get("duration") is not None:
-        times["duration"] = amount("duration", said["duration"], "a number of seconds")
+        length = scalar(said["duration"])
+        length = length.total_seconds() if isinstance(length, timedelta) else length
+        times["duration"] = amount("duration", length, "a number of seconds")
     fields = {
         "objective": objective if finite and status in RAN else math.nan,
         "constraints": flags,
@@ -108,6 +110,8 @@ def time(name: str, value: Any) -> float:
             found = datetime.fromisoformat(found)
         except ValueError:
             raise ValueError(f"{name}: {shown(value)} is not a time") from None
+    if isinstance(found, date) and not isinstance(found, datetime):
+        found = datetime(found.year, found.month, found.day)
     if isinstance(found, datetime):
         # pandas' NaT is a datetime, too.
         found = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,18 @@ CASES: list[Case] = [
         {"started": "2023-11-14T22:13:20+00:00"},
         {"started": 1.7e9},
     ),
+    (
+        "started by a calendar of Python's",
+        {"tell_python", "tell_dict"},
+        {"started": datetime(2024, 1, 1), "duration": timedelta(minutes=1)},
+        {"started": 1704067200.0, "duration": 60.0},
+    ),
+    (
+        "started by NumPy's calendar",
+        {"tell_python", "tell_dict"},
+        {"started": np.datetime64("2024-01-01T00:00:00.000000000"), "finished": date(2024, 1, 1)},
+        {"started": 1704067200.0, "finished": 1704067200.0},
+    ),
     ("never", ALL - REPORTS, {"started": 1e300}, "started: 1e[+]300 is not a time"),
     ("milliseconds", ALL - REPORTS, {"started": 1.7e12}, "in seconds since 1970"),
     ("a day as digits", ALL - REPORTS, {"started": "20240101"}, "started.*not a time"),
@@ -575,6 +588,8 @@ def test_an_export_of_a_study_of_before_is_told_as_it_was(
         ({"x": 0.5, "parameter_x": 0.25, "y": 0.5}, "'x' is there twice"),
         ({"x": 0.5}, "y has no value"),
         ({"x": "1_0", "y": 0.5}, "x: '1_0' is not a number"),
+        ({"x": np.array([0.1, 0.2]), "y": 0.5}, "x: array.* is not a number"),
+        ({"x": 10**400, "y": 0.5}, "x: .* is outside 0 to 1"),
         (5, "a point is a dict or a proposal, and not 5"),
         (["0-1"], "a point is a dict or a proposal, and not '0-1'"),
     ],
@@ -584,6 +599,20 @@ def test_what_is_no_point_is_not_added(tmp_path: Path, points: Any, words: str) 
     with pytest.raises(UserError, match=words) as error:
         session.add(points)
     assert len(str(error.value).splitlines()) == 1 and session.study.entries() == []
+
+
+@pytest.mark.parametrize("value", [["a"], {}, np.array(["a", "b"]), date(2024, 1, 1), object(), 1j])
+@pytest.mark.parametrize("name", ["kind", "flag", "rank"])
+def test_what_is_no_choice_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    space = {
+        "kind": {"type": "categorical", "choices": ["a", "b"]},
+        "flag": {"type": "boolean"},
+        "rank": {"type": "ordinal", "values": [1, 2]},
+    }
+    session = dngo.open(config_in(tmp_path, space=space))
+    with pytest.raises(UserError, match=f"{name}: .* is not one of") as error:
+        session.add({"kind": "a", "flag": True, "rank": 1, name: value})
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_a_name_that_is_none_is_refused_of_a_prediction(flying: dngo.Session) -> None:

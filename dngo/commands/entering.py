@@ -54,6 +54,7 @@ def _given(command: Any, words: str) -> None:
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("file", nargs="?", help="CSV, Parquet, or an Optuna study")
     which.add_argument("--set", nargs="+", metavar="NAME=VALUE", help=words)
+    command.add_argument("--study", help="which of several Optuna studies in the file")
     add_ignore(command)
 
 
@@ -63,8 +64,8 @@ def _source(
     from dngo.entering import Source
 
     if arguments.file is not None:
-        file, ignored = Path(arguments.file), arguments.ignore
-        source = Source.of_file(study, file, kind, objective, ignored)
+        file, name, ignored = Path(arguments.file), arguments.study, arguments.ignore
+        source = Source.of_file(study, file, kind, objective, name, ignored)
         say_left_out(source.name, source.left_out)
         return source
     if arguments.ignore:

@@ -87,7 +87,8 @@ class Names:
         bare = [*self.parameters, self.objective, *self.constraints, *NAMES, "id"]
         found = [PARAMETER + name for name in self.parameters]
         found += [prefix + name for name in self.constraints for prefix in (FLAG, NUMBER)]
-        return nearest(key, bare) or nearest(key, found) or f"; known: {', '.join(bare)}"[:200]
+        known = ", ".join(dict.fromkeys(bare))
+        return nearest(key, bare) or nearest(key, found) or f"; known: {known}"[:300]
 
 
 def unknown(names: Names, rows: Iterable[Row]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def _natural(column: Column, value: Any) -> float:
                 return float(i)
         raise ValueError(f"{column.name}: {shown(value)} is not one of {list(column.choices)}")
     found = number(column.name, value)
-    if math.isnan(found):
+    if isinstance(found, float) and math.isnan(found):
         raise ValueError(f"{column.name} has no value")
     try:
         rounded = float(found)
@@ -63,6 +63,8 @@ def _natural(column: Column, value: Any) -> float:
 
 def _same(choice: Any, value: Any) -> bool:
     """Whether a cell means a choice, in a table where all may have become text."""
+    if not isinstance(value, bool | int | float | str):
+        return False  # a list, say, which no choice is
     if isinstance(choice, bool) or isinstance(value, bool):
         return text(choice).lower() == text(value).lower()
     if isinstance(choice, str):

@@ -27,6 +27,10 @@ def scalar(value: Any) -> Any:
     if not callable(item) or isinstance(value, type):
         return value
     try:
+        if (
+            getattr(getattr(value, "dtype", None), "kind", "") == "M"
+        ):  # a time with a unit of its own
+            return value.astype("datetime64[us]").item()
         return item()
     except Exception:  # it holds several, or none
         return value

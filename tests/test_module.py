@@ -213,6 +213,11 @@ def test_the_end_is_the_end_of_the_study_not_of_a_run(tmp_path: Path) -> None:
         ('config: config["dngo"]', "", "module: `config:` has no study in it"),
         ('config: config["dngo"]', 'config: {**config["dngo"], "sed": 1}', "module: config: sed"),
         (
+            'config: config["dngo"]',
+            'config: {**config["dngo"], "constraints": ["x"]}',
+            "constraints.x: is the name of a parameter, too; rename it",
+        ),
+        (
             'config: config["other"]',
             'config: {**config["other"], "results": "/r"}',
             "module: its prefix cannot be put before `results: /r`",

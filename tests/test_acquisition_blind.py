@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from spaces import cube, mixed
 
 from dngo.acquisition import History
@@ -88,6 +89,20 @@ def test_that_points_near_the_best_are_low_needs_no_model():
     assert np.corrcoef(foretold, near.models[0].targets)[0, 1] > 0.7
     assert near.foresight(distance) < 0.3
     assert near.foresight(np.zeros(120)) == 0.0  # undefined
+
+
+def test_a_model_of_a_bowl_is_of_use_though_distance_alone_ranks_the_outcomes():
+    rng = np.random.default_rng(0)
+    far, size = rng.random((60, 5)), 10 ** rng.uniform(-4.5, -1, (140, 1))
+    best = 0.4 + 1e-8 * rng.standard_normal((1, 5))
+    u = np.concatenate([best, 0.4 + size * rng.standard_normal((140, 5)), far])
+    y = ((u - 0.4) ** 2).sum(axis=1)
+    near = model(u, y)
+    foretold = near.models[0].left_out_mean()
+    assert spearmanr(foretold, near.models[0].targets).statistic > 0.99
+    assert near.foresight(np.linalg.norm(u - best, axis=1)) < 0.15
+    assert not near.is_blind(u, best, alike=False)
+    assert not near.is_blind(u, best, alike=True)
 
 
 @pytest.mark.parametrize("seed", range(3))

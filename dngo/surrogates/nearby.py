@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.stats import norm, rankdata
+from scipy.stats import norm, rankdata, spearmanr
 
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
@@ -41,10 +41,12 @@ class NearbyRules:
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
-    foresight: a model that foretells points left out by a lower partial rank correlation is of no use.
-    foresight_alike: the same, where points next to each other are known to be alike. low: the share of the
-    outcomes that is low. flat: these lie on a floor if they differ by such a share of the mean height above
-    the lowest. resolved: what a floor's own scale has to gain, in nats for each outcome.
+    foresight: a model that foretells points left out by a lower partial rank correlation is of no use,
+    unless it ranks them by a higher correlation than `ranked`: on `dust`, where no model is of use, that
+    rises to 0.7, on bowls to 1. foresight_alike: as foresight, where points next to each other are known to
+    be alike. low: the share of the outcomes that is low. flat: these lie on a floor if they differ by such a
+    share of the mean height above the lowest. resolved: what a floor's own scale has to gain, in nats for
+    each outcome.
     outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
     are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
     hyperparameters are fitted anew.
@@ -57,6 +59,7 @@ class NearbyRules:
     multiplies: float = 0.2
     foresight: float = 0.15
     foresight_alike: float = 0.3
+    ranked: float = 0.9
     low: float = 0.25
     flat: float = 0.1
     resolved: float = 0.1
@@ -240,9 +243,15 @@ class Nearby:
         u: (n, k) the points in the unit cube, centre: (1, k) the best one. Points near it are low, which
         needs no model: what counts is what is foretold of each beside that. alike: whether points next to
         each other are known to be.
+
+        Where the distance alone ranks the outcomes, as on a bowl, nothing is left for a partial
+        correlation, however good the model is: one that ranks the outcomes nearly rightly is of use.
         """
         d = len(self.middle)
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
+            return False
+        first = self.models[0]
+        if spearmanr(first.left_out_mean(), first.targets).statistic > RULES.ranked:
             return False
         least = RULES.foresight_alike if alike else RULES.foresight
         return self.foresight(cdist(centre, u)[0]) < least

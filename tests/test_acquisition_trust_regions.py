@@ -364,7 +364,8 @@ def test_three_models_of_a_region_take_turns(monkeypatch):
     monkeypatch.setattr(RegionModel, "_search_box", searched)
     for turn in range(6):
         model.search(1, np.random.default_rng(0), Penalty(), turn=turn)
-    assert [kind for kind, _ in asked] == ["all", "floor", "lowest"] * 2
+    # The fourth searches the whole space, which is for the floor's where there is one.
+    assert [kind for kind, _ in asked] == ["all", "floor", "lowest", "floor", "floor", "lowest"]
     for count in range(1, 40):
         asked.clear()
         assert len(model.search(count, np.random.default_rng(0), Penalty(), turn=5)[0]) == count
@@ -411,6 +412,22 @@ def test_local_picks_are_more_where_they_have_paid():
     assert share(u, paying, batch, 20, 0.6) > 0.8
     assert share(u, flat, batch, 20, 0.6) == pytest.approx(0.6, abs=0.05)
     assert [share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
+
+
+def test_one_pick_at_a_time_searches_the_whole_space_as_often_as_a_batch():
+    space, rng, calls = cube(2), np.random.default_rng(0), []
+
+    class Spy(RegionModel):
+        def _search_box(self, half, count, rng, penalty):
+            calls.append((half, count))
+            return super()._search_box(half, count, rng, penalty)
+
+    v = points(space, 30)
+    history = History(v, np.sum((v - 0.3) ** 2, axis=1))
+    model = Spy.fit(space, history, Region(0, 0.1), rng, LocalSearch(), is_first=True)
+    for turn in range(8):
+        model.search(1, rng, Penalty(), turn=turn)
+    assert sum(count for half, count in calls if half == 1.0) == 8 // LocalSearch().wide_every
 
 
 @pytest.mark.parametrize(("width", "most"), [(1e-3, 40), (1e-5, 30)])

@@ -318,7 +318,8 @@ class RegionModel:
         kinds = 1 + (self.lowest is not None) + (self.floor is not None)
         first, second = ((turn + i + count) // kinds - (turn + i) // kinds for i in (0, 1))
         low = 0 if self.lowest is None else first
-        wide, half = (count - low) // self.rules.wide_every, self.region.half
+        every, half = self.rules.wide_every, self.region.half
+        wide = (turn + count - low) // every - turn // every
         flat = 0 if self.floor is None else max(second - wide, 0)
         found = [
             model._search_box(side, number, rng, penalty)

@@ -43,10 +43,10 @@ class NearbyRules:
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
     foresight: a model that foretells points left out by a lower partial rank correlation is of no use,
     unless it ranks them by a higher correlation than `ranked`: on `dust`, where no model is of use, that
-    rises to 0.7, on bowls to 1. foresight_alike: as foresight, where points next to each other are known to
-    be alike. low: the share of the outcomes that is low. flat: these lie on a floor if they differ by such a
-    share of the mean height above the lowest. resolved: what a floor's own scale has to gain, in nats for
-    each outcome.
+    rises to 0.7, on bowls to 1. foresight_alike: as foresight, where points next to each other are known
+    to be alike. low: the share of the outcomes that is low. flat: these lie on a floor if they differ by
+    such a share of the mean height above the lowest. resolved: what a floor's own scale has to gain, in
+    nats for each outcome.
     outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
     are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
     hyperparameters are fitted anew.

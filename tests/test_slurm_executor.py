@@ -27,6 +27,7 @@ from dngo.config import load
 from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
+from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.executor import GLANCES, Executor
 from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
 from dngo.workflow.slurm.reasons import (
@@ -40,6 +41,7 @@ from dngo.workflow.slurm.reasons import (
     minutes,
 )
 from dngo.workflow.slurm.submitting import Submitting
+from dngo.workflow.words import CANNOT_BEGIN
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
 SURFACE = {
@@ -291,8 +293,8 @@ def rule_of(stage: str, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(name=stage, snakefile=path, script=f"../scripts/{stage}.py", **more)
 
 
-def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
-    """Run a job's command as sbatch does, from any folder."""
+def command_of(study: Study, *jobs: dict[str, Any]) -> str:
+    """The command of a job that runs stages."""
     found = study.config.resolved()
     parts = [
         SimpleNamespace(
@@ -311,9 +313,51 @@ def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
         resources={"runtime": 5, "mem_mb": 2000},
         threads=1,
     )
-    words = bare.command(whole, study.folder, sys.executable, 5)
+    return bare.command(whole, study.folder, sys.executable, 5)
+
+
+def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
+    """Run a job's command as sbatch does, from any folder."""
+    words = bare.holding(command_of(study, *jobs))
     done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_command_of_a_job_is_words_for_any_scheduler(tmp_path: Path) -> None:
+    """HTCondor drops single quotes and wants Python first, LSF puts it in double quotes, Flux splits it."""
+    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
+    study = study_of(toy)
+    job = {
+        "stage": "propose",
+        "wildcards": {"iteration": "0"},
+        "output": tmp_path / "proposals.json",
+    }
+    command = command_of(study, job)
+    assert command.startswith(f"{sys.executable} ")
+    assert not set("'\"$`\\") & set(command)
+    run_bare(study, job)
+    assert (tmp_path / "proposals.json").exists()
+
+
+def test_a_job_that_cannot_begin_says_so_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bare, "HOLD", 0)
+    for command, status in (
+        (f"/nowhere/python -P {__file__}", 127),
+        (f"{sys.executable} -P /nowhere", 1),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", bare.holding(command)], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == status
+        assert done.stdout == f"{CANNOT_BEGIN} (exit status {status})\n"
+        log = tmp_path / "log"
+        log.write_text(done.stdout)
+        assert (
+            jobs.cannot_begin(SimpleNamespace(aux={"slurm_logfile": log}))
+            == f"exit status {status}"
+        )
 
 
 def study_of(toy: Toy) -> Study:

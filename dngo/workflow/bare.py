@@ -31,6 +31,7 @@ from dngo.workflow.words import CANNOT_BEGIN
 OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes, too
 # What Snakemake tells a job's script; libraries of linear algebra read it.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
+NOTHING = "-"  # in place of a path
 STAGES = ("fit", "propose", "evaluate")
 HOLD = 30  # seconds for which a job that cannot begin keeps its node from taking the next one
 TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
@@ -91,12 +92,11 @@ def is_bare(workflow: Any, job: Any) -> bool:
     )
 
 
-def command(job: Any, folder: Path, python: str, patience: float, *, hold: bool = False) -> str:
-    """The command line of a job that runs stages, for a shell.
+def command(job: Any, folder: Path, python: str, patience: float) -> str:
+    """The command line of a job that runs stages: words without a quote where paths have no spaces.
 
     job: Snakemake's.  folder: where the note is kept while the run goes on.
     patience: seconds within which what is written here is to be seen by the job.
-    hold: whether a job that cannot begin says so and waits, for an executor that looks.
     """
     from dngo.provenance import workflow_folder
     from dngo.storage.files import write_json
@@ -109,7 +109,7 @@ def command(job: Any, folder: Path, python: str, patience: float, *, hold: bool 
         write_json(note, {"config": config, "folder": os.getcwd(), "patience": patience})
     script = str(workflow_folder() / "scripts" / "bare.py")
     words = [python, "-P", script, str(note)]
-    words += [f"--threads={job.threads}", *(["--hold"] if hold else [])]
+    words.append(f"--threads={job.threads}")
     for name in ("runtime", "mem_mb"):
         if job.resources.get(name) is not None:
             words.append(f"--{name}={job.resources[name]}")
@@ -120,17 +120,23 @@ def command(job: Any, folder: Path, python: str, patience: float, *, hold: bool 
         words += [
             part.wildcards.get("chunk", "0"),
             part.log[0],
-            part.benchmark or "",
+            part.benchmark or NOTHING,
             part.output[0],
         ]
-        words.append(part.input[0] if part.input else "")
-    run = f"exec {shlex.join(map(str, words))}"
-    if not hold:
-        return run
-    # A node that ends such jobs at once is free again at once, and would take all that wait.
+        words.append(part.input[0] if part.input else NOTHING)
+    return shlex.join(map(str, words))
+
+
+def holding(command: str) -> str:
+    """A job's command for an executor that looks: a job that cannot begin says so, and waits to be seen.
+
+    A node that ends such jobs at once is free again at once, and would take all that wait.
+    """
+    python, _, script, *_ = shlex.split(command)
     check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])
     said = f'echo "{CANNOT_BEGIN} (exit status $status)"'
-    return f"{check} || {{ status=$?; {said}; sleep {HOLD}; exit $status; }}; {run}"
+    otherwise = f"{{ status=$?; {said}; sleep {HOLD}; exit $status; }}"
+    return f"{check} || {otherwise}; exec {command} --hold"
 
 
 def main() -> None:
@@ -178,11 +184,11 @@ def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
         if stage == "fit":
             study.fit(t, to, progress)
         elif stage == "propose":
-            study.propose(t, Path(source) if source else None, to, progress)
+            study.propose(t, Path(source) if source != NOTHING else None, to, progress)
         else:
             limits = Limits.from_now(job_limits(None, given))
             study.evaluate(t, int(chunk), to, progress, limits)
-    if benchmark:
+    if benchmark != NOTHING:
         _note_cost(Path(benchmark), time.monotonic() - began)
 
 

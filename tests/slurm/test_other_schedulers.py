@@ -1,38 +1,50 @@
-"""The documentation's lines for schedulers with a submit command, through scripts named like those of PBS.
+"""The documentation's lines for schedulers with a submit command.
 
-They stand on the tests' Slurm, for Debian has no other scheduler: this tests the lines, and not PBS.
+Those of Grid Engine run on a real one. Those of PBS run through scripts named like its commands, which stand
+on the tests' Slurm, for Debian has no PBS: this tests the lines, and not PBS.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from .cluster import Cluster
-from .study import ROOT
+from .cluster import CANNOT_BE_HAD, SCRIPTS, Cluster
+from .study import ROOT, SlurmStudy
 
 pytestmark = pytest.mark.timeout(300)
-PBS = Path(__file__).resolve().parent / "pbs"
+PBS = SCRIPTS / "pbs"
 
 
-def test_a_study_runs_through_a_submit_command(
+def profile_of(scheduler: str, folder: Path) -> None:
+    """As docs/slurm.md says: a copy of the profile without its slurm- lines, and with those of the table."""
+    rows = (ROOT / "docs" / "slurm.md").read_text().splitlines()
+    row = next(row for row in rows if row.startswith(f"| {scheduler}"))
+    lines = dict(re.findall(r"`(cluster-generic-[a-z]+-cmd): \"?(.*?)\"?`", row))
+    assert set(lines) == {f"cluster-generic-{name}-cmd" for name in ("submit", "status", "cancel")}
+    ours: dict[str, Any] = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
+    ours = {key: value for key, value in ours.items() if not key.startswith("slurm-")}
+    folder.mkdir()
+    (folder / "config.yaml").write_text(
+        yaml.safe_dump({**ours, "executor": "cluster-generic", **lines})
+    )
+
+
+def test_a_study_runs_through_the_lines_of_pbs(
     study, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toy = study(points_per_job=1)
+    toy = study(points_per_job=1, resources={"evaluate": {"threads": 3}})
     toy.actions(p0_1="exit", p0_2="go")
-    # As docs/slurm.md says: a copy of the profile without its slurm- lines, and with those of the table.
-    lines = dict(re.findall(r"`(cluster-generic-[a-z]+-cmd): \"?(.*?)\"?`", readme_row()))
-    assert set(lines) == {"cluster-generic-submit-cmd", "cluster-generic-cancel-cmd"}
-    profile = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
-    profile = {key: value for key, value in profile.items() if not key.startswith("slurm-")}
-    profile |= {"executor": "cluster-generic", **lines}
-    profile["cluster-generic-status-cmd"] = str(PBS / "status")
-    (toy.folder / "pbs").mkdir()
-    (toy.folder / "pbs" / "config.yaml").write_text(yaml.safe_dump(profile))
+    profile_of("PBS", toy.folder / "pbs")
     path = os.pathsep.join([str(PBS), os.environ["PATH"]])
     before = len(cluster.records())
     monkeypatch.setitem(cluster.environment, "PATH", path)
@@ -47,9 +59,47 @@ def test_a_study_runs_through_a_submit_command(
     jobs = cluster.records()[before:]
     assert len(jobs) == 5
     assert {job["TimeLimit"] for job in jobs} == {"60"}
-    assert all("mem=2000M" in job["Tres"] for job in jobs)
+    assert all("cpu=3,mem=2000M" in job["Tres"] for job in jobs)
 
 
-def readme_row() -> str:
-    rows = (ROOT / "docs" / "slurm.md").read_text().splitlines()
-    return next(row for row in rows if row.startswith("| PBS"))
+@pytest.fixture
+def grid_engine() -> Iterator[Any]:
+    """The environment of a Grid Engine of one host, or a skipped test and why."""
+    with tempfile.TemporaryDirectory(prefix="dngo-sge-") as folder:
+        words = [SCRIPTS / "grid-engine", "up", folder]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        if result.returncode == CANNOT_BE_HAD:
+            pytest.skip(f"no Grid Engine: {result.stderr.strip()}")
+        if result.returncode:
+            pytest.fail(result.stdout + result.stderr, pytrace=False)
+        try:
+            found = dict(word.split("=", 1) for word in result.stdout.split())
+            yield SimpleNamespace(environment={**os.environ, **found})
+        finally:
+            subprocess.run([words[0], "down", folder], timeout=60, check=True)
+
+
+def test_a_study_runs_on_a_grid_engine(grid_engine, tmp_path: Path) -> None:
+    toy = SlurmStudy(
+        tmp_path,
+        grid_engine,
+        points_per_job=1,
+        resources={"evaluate": {"threads": 2}},
+        iterations=1,
+    )
+    toy.actions(p0_1="exit", p0_2="go")
+    profile_of("Grid Engine", toy.folder / "sge")
+    toy.start(profile="sge")
+    toy.until(lambda: "0-2" in toy.events("start"), "a point starts")
+    subprocess.run(["qdel", "*"], env=grid_engine.environment, check=False, timeout=30)
+    toy.until(lambda: toy.events("start")["0-2"] == 2, "another job")
+    toy.let_go()
+    output = toy.end(timeout=200)
+    toy.lawful(8, p0_1="failed")
+    assert "Best point" in output
+    # No Snakemake ran in a job: it would have said so.
+    assert not any(path.read_text() for path in (toy.folder / ".snakemake").glob("*.sh.o*"))
+    account = (
+        Path(grid_engine.environment["SGE_ROOT"]) / "default" / "common" / "accounting"
+    ).read_text()
+    assert "-l h_rt=3600,h_vmem=1000M -pe smp 2" in account

@@ -83,7 +83,7 @@ class Executor(Submitting):
             return super().format_job_exec(job)
         patience = self.workflow.execution_settings.latency_wait
         python = self.get_python_executable()
-        return bare.command(job, Path(self.tmpdir), python, patience, hold=True)
+        return bare.holding(bare.command(job, Path(self.tmpdir), python, patience))
 
     def additional_general_args(self) -> str:
         """Options of the Snakemake in a job: it runs the rule itself."""

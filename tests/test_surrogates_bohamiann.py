@@ -277,7 +277,7 @@ def test_a_single_chain_as_in_the_paper_learns_a_function(n: int, seed: int):
     mean, _ = model.predict(new)
     assert np.sqrt(np.mean((mean - wave(new)) ** 2)) < 0.4 * wave(new).std()
     density, below = model.log_density(new, wave(new))
-    assert np.mean((below > 0.025) & (below < 0.975)) > 0.8 and density.mean() > 0.0
+    assert np.mean((below > 0.025) & (below < 0.975)) > 0.8 and density.mean() > -0.5
     assert 1.0 <= model.summary()["bnn_mixing"] < 10.0
 
 

@@ -12,6 +12,7 @@ import torch
 from dngo.papers.sampled import SampledBasis, SampledNetworks
 from dngo.papers.settings import Bohamiann
 from dngo.papers.sghmc import Sampler
+from dngo.streams import Streams
 from dngo.surrogates.network import inputs_of
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.training import affine_tanh, deterministic
@@ -48,10 +49,10 @@ def fit_bohamiann(
 
     Where there are several tasks, a network is told by an embedding which one it sees.
     """
-    chains = min(settings.chains, settings.posterior_samples)
+    chains, streams = min(settings.chains, settings.posterior_samples), Streams.below(rng)
     with deterministic(settings.networks.device) as device:
-        posterior = Posterior(problem, settings, chains, rng, device)
-        noise = torch.Generator(device).manual_seed(int(rng.integers(2**63)))
+        posterior = Posterior(problem, settings, chains, streams("posterior"), device)
+        noise = torch.Generator(device).manual_seed(int(streams("sampler").integers(2**63)))
         sampler = Sampler(
             posterior.gradient, posterior.start(), noise=noise, noisy=posterior.minibatches
         )

@@ -13,6 +13,7 @@ from dngo.papers.quadratic import RULES as QUADRATIC
 from dngo.papers.quadratic import QuadraticStatistics, coefficients, quadratic_features
 from dngo.papers.quadratic import log_prior as log_hyperprior
 from dngo.papers.settings import AdaptiveBasis
+from dngo.streams import Streams
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Problem
@@ -33,17 +34,17 @@ def fit_adaptive_basis(
     if settings.calibration == "out_of_fold":
         return fit_regression(problem, settings, rng=rng, progress=progress)
     x, targets = problem.x, problem.targets
-    _, training, sampling, _ = rng.spawn(4)
+    streams = Streams.below(rng)
     networks = TRAININGS.find(settings.training)(
         x,
         targets,
         [np.arange(len(x))] * settings.networks.ensemble,
         settings.networks,
         loss="squared",
-        rng=training,
+        rng=streams("networks"),
         progress=progress,
     )
-    return _in_sample(x, targets, networks, settings, sampling)
+    return _in_sample(x, targets, networks, settings, streams("heads"))
 
 
 def _in_sample(

@@ -1,0 +1,65 @@
+"""Random streams by name: the only place that decides which numbers anything is drawn from.
+
+A stream is a `SeedSequence` whose key ends in words of the digest of its name. Two names never have the
+same stream, and no name has that of a child that `spawn` makes, which appends a single number: a stage
+by number and a child by number once met (`tests/test_streams.py`).
+
+    streams = Streams.of(seed, iteration)
+    rng = streams("fit")                   # each name is handed out once
+    below = Streams.below(rng)             # what a function that is given a generator names for itself
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import numpy as np
+
+WORDS = 4  # of 32 bits of a name's digest
+
+
+def key_of(name: str) -> tuple[int, ...]:
+    """What a name adds to the key of a stream: WORDS numbers."""
+    digest = sha256(name.encode()).digest()
+    return tuple(int.from_bytes(digest[4 * i : 4 * i + 4], "big") for i in range(WORDS))
+
+
+class Streams:
+    """Independent streams below one sequence, each handed out once.
+
+    Raises ValueError for a name that was handed out before: whoever draws from it a second time would
+    draw the same numbers.
+    """
+
+    def __init__(self, sequence: np.random.SeedSequence) -> None:
+        self.sequence = sequence
+        self._given: set[str] = set()
+
+    @classmethod
+    def of(cls, seed: int, iteration: int) -> Streams:
+        """Those of an iteration of a study."""
+        return cls(np.random.SeedSequence(seed, spawn_key=(iteration,)))
+
+    @classmethod
+    def below(cls, rng: np.random.Generator) -> Streams:
+        """Those below a generator; what it has drawn changes none of them."""
+        sequence = rng.bit_generator.seed_seq
+        if not isinstance(sequence, np.random.SeedSequence):
+            raise TypeError(f"a generator with a seed sequence is needed, not with {sequence!r}")
+        return cls(sequence)
+
+    def key(self, name: str) -> tuple[int, ...]:
+        """The whole key of a name, as an archive records it."""
+        return (*self.sequence.spawn_key, *key_of(name))
+
+    def __call__(self, name: str) -> np.random.Generator:
+        """The stream of a name, for the first and only time."""
+        if name in self._given:
+            raise ValueError(f"the random stream {name!r} was handed out before")
+        self._given.add(name)
+        return self.again(name)
+
+    def again(self, name: str) -> np.random.Generator:
+        """The stream of a name from its beginning, however often: to derive something once more."""
+        sequence = np.random.SeedSequence(self.sequence.entropy, spawn_key=self.key(name))
+        return np.random.default_rng(sequence)

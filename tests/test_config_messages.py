@@ -413,7 +413,9 @@ def test_a_wrong_configuration_is_one_line(
 
 COMMANDS: list[tuple[list[str], str]] = [
     (["chek"], "dngo: there is no command 'chek'; did you mean 'check'?"),
-    (["check", "--shema"], "dngo check: there is no option --shema; did you mean '--schema'?"),
+    (["check", "--shema"], "dngo check: there is no option --shema; did you mean --schema?"),
+    (["help"], "dngo: there is no command 'help'; see dngo --help"),
+    (["best", "-n", "3"], "dngo best: there is no option -n; see dngo best --help"),
     (["check", "--foo=3"], "dngo check: there is no option --foo=3; see dngo check --help"),
     (
         ["check", "a.yaml", "b.yaml"],

@@ -53,8 +53,12 @@ class Parser(argparse.ArgumentParser):
         """What is said of a word that is left over."""
         if not word.startswith("-"):
             return f"{word!r} is one word too many"
-        options = [option for action in self._actions for option in action.option_strings]
-        return f"there is no option {word}{_nearest(word.partition('=')[0], options)}"
+        named = [option for action in self._actions for option in action.option_strings]
+        options = [option[2:] for option in named if option.startswith("--")]
+        close = difflib.get_close_matches(
+            word.partition("=")[0].strip("-"), options, n=1, cutoff=0.7
+        )
+        return f"there is no option {word}{f'; did you mean --{close[0]}?' if close else ''}"
 
     @property
     def commands(self) -> dict[str, Parser]:
@@ -76,6 +80,8 @@ class Parser(argparse.ArgumentParser):
                 parts = found.groupdict()
                 known = re.findall(r"[\w.-]+", parts.get("known") or "")
                 given = (parts.get("given") or "").strip("'\"")
+                if parts.get("name") == "COMMAND" and given == "help":
+                    return "there is no command 'help'"
                 if parts.get("name") == "COMMAND":
                     return f"there is no command {given!r}{_nearest(given, known)}"
                 said = words.format(**{**parts, "known": ", ".join(known)})

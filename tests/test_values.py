@@ -17,6 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from dngo.acquisition.candidates import around, neighbours
 from dngo.api import open_study
 from dngo.audit import audit_all
 from dngo.batch import Outcome, write_outcomes
@@ -108,6 +109,17 @@ def test_a_range_is_refused_or_every_value_in_it_is_exact(p: dict[str, Any], see
         rng = np.random.default_rng(seed)
         v = space.sample(np.concatenate([[[0.0], [0.5], [1.0]], rng.random((40, 1))]))
         hold(space, p, v[:, 0])
+
+
+@pytest.mark.parametrize("high", [6, 2**32 - 1, 2**40])
+@pytest.mark.parametrize("more", [{"type": "int"}, {"type": "float", "step": 1.0}])
+def test_the_neighbours_in_a_range_need_no_list_of_its_values(high: int, more: dict) -> None:
+    space = space_of(n={"low": 0, "high": high, **more})
+    for at in (0, 1, high // 2, high - 1, high):
+        found = neighbours(space, np.array([[float(at)]]))[:, 0]
+        assert found.tolist() == [max(at - 1, 0), min(at + 1, high)]
+    near = around(space, np.full((1, 1), high // 2), 100, np.random.default_rng(0))
+    assert (near == np.rint(near)).all() and (near != high // 2).all()
 
 
 def hold(space: Space, p: dict[str, Any], v: np.ndarray) -> None:
@@ -246,6 +258,7 @@ def test_an_archive_of_before_with_choices_that_look_alike_is_read(tmp_path: Pat
         ("g: 2", "g never has the value 2; its values are [1, 4, 9]"),
         ("n: 12", "n never has the value 12; it ranges from 1 to 9"),
         ("b: 1", "b never has the value 1; it is true or false"),
+        ("n: []", "names no value: never active"),
         ("n: 2", ""),
         ("n: [2.0, 3]", ""),
         ("q: [0.25, 1]", ""),
@@ -271,10 +284,46 @@ def test_a_condition_waits_for_a_value_that_there_is(wanted: str, words: str) ->
     if words:
         with pytest.raises(UserError, match=re.escape(f"space.child.active_if.{parent}: {words}")):
             validate(document)
-        if any(word in words for word in ("it has", "continuous")):  # as releases before took it
+        if any(
+            word in words for word in ("it has", "continuous", "no value")
+        ):  # as releases before took it
             validate(document, is_archived=True)
         return
     space = validate(document).search_space
     child = next(j for j, c in enumerate(space.columns) if c.name == "child")
     v = space.sample(np.random.default_rng(0).random((200, space.k)))
     assert 0 < np.isfinite(v[:, child]).sum() < 200
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "active"),
+    [
+        ({"n": 1}, {"n": 2, "m": 1}, False),
+        ({"n": [1, 2]}, {"n": [2, 3], "m": 1}, True),
+        ({"q": 0.75}, {"q": 0.7500000000000001, "m": 1}, True),
+        ({"b": True}, {"b": False, "m": 1}, False),
+    ],
+)
+def test_conditions_that_exclude_those_of_a_parent_are_refused(
+    first: dict, second: dict, active: bool
+) -> None:
+    document = {
+        "study": "s",
+        "objective": {"command": "true"},
+        "space": {
+            "n": {"type": "int", "low": 1, "high": 3},
+            "q": {"type": "float", "low": 0, "high": 1, "step": 0.25},
+            "b": {"type": "boolean"},
+            "m": {"type": "int", "low": 1, "high": 3, "active_if": first},
+            "child": {"type": "boolean", "active_if": second},
+        },
+    }
+    if not active:
+        with pytest.raises(UserError, match=r"space\.child\.active_if: .* leave [nb] no value"):
+            validate(document)
+        validate(document, is_archived=True)
+        return
+    space = validate(document).search_space
+    child = next(j for j, c in enumerate(space.columns) if c.name == "child")
+    v = space.sample(np.random.default_rng(0).random((2000, space.k)))
+    assert 0 < np.isfinite(v[:, child]).sum() < 2000

@@ -245,13 +245,16 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
 
     value: (n,) natural values; NaN, where inactive, stays.
     """
-    levels = _levels(column)
-    known = np.where(np.isnan(value), levels[0], value)
-    index = np.searchsorted(levels, known - 0.5 * (column.step or 0.0) * (column.values is None))
-    index = np.clip(index, 0, len(levels) - 1) + by.astype(int)
-    if column.kind == "categorical":
-        index %= len(levels)
-    moved: Array = levels[np.clip(index, 0, len(levels) - 1)]
+    if column.values is None:  # perhaps of so many levels that no list of them is to be made
+        low, step = (0.0, 1.0) if column.choices is not None else (column.low, column.step or 1.0)
+        last = float((column.levels or 1) - 1)
+        index = np.clip(np.rint((np.nan_to_num(value, nan=low) - low) / step), 0, last)
+        index = index + np.trunc(by)
+        index = index % (last + 1) if column.kind == "categorical" else np.clip(index, 0, last)
+        return np.where(np.isnan(value), np.nan, low + index * step)
+    levels = column.values
+    places = np.searchsorted(levels, np.where(np.isnan(value), levels[0], value)) + by.astype(int)
+    moved: Array = levels[np.clip(places, 0, len(levels) - 1)]
     return np.where(np.isnan(value), np.nan, moved)
 
 

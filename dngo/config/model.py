@@ -18,7 +18,7 @@ from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
 from dngo.presets import PresetName
 from dngo.space import ExpressionError, Space
-from dngo.space.columns import never
+from dngo.space.columns import contradicted, never
 from dngo.space.parameters import (
     AnyParameter,
     Boolean,
@@ -378,6 +378,9 @@ class Config(Section):
             for parent, wanted in parameter.active_if.items():
                 if why := never(parent, self.space[parent], wanted):
                     raise Located(("space", name, "active_if", parent), why)
+            if parent := contradicted(name, self.space):
+                why = "its conditions, and those of its parents, leave {} no value: never active"
+                raise Located(("space", name, "active_if"), why.format(parent))
 
     @property
     def design_size(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -152,7 +153,9 @@ def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
 
     A condition on such a value would never hold.
     """
-    if not isinstance(parameter, Float | Int) or not values:
+    if not values:
+        return "names no value: never active"
+    if not isinstance(parameter, Float | Int):
         return ""
     column = make_column(name, parameter, ())
     if column.levels is None:
@@ -173,6 +176,29 @@ def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
     if column.levels > 3:
         last.append(written(column, float(nearest(column, np.array([column.high]))[0])))
     return f"{said}it has the values {', '.join([*shown, *last])}"
+
+
+def contradicted(name: str, parameters: Mapping[str, Parameter]) -> str:
+    """The parameter that has no value where `name` is active; empty if there is none.
+
+    A parameter is active only where its parents are: their conditions are its own, too.
+    """
+    left: dict[str, list[Any]] = {}
+    waiting, seen = [name], {name}
+    while waiting:
+        for parent, wanted in parameters[waiting.pop()].active_if.items():
+            before = left.get(parent, wanted)
+            left[parent] = [x for x in wanted if any(_same(x, y) for y in before)]
+            if not left[parent]:
+                return parent
+            waiting += {parent} - seen
+            seen.add(parent)
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (one, other))
+    return math.isclose(one, other) if numbers else one == other
 
 
 def written(column: Column, value: float) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ from dngo.locate import file_at, find_study, is_archive
 from dngo.replay import configuration, surrogate
 from dngo.report.data import View
 from dngo.report.text import headline
+from dngo.storage.text import shown
 from dngo.study import Study
 
 if TYPE_CHECKING:
@@ -198,7 +200,7 @@ class Session:
             raise UserError(f"by: is 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
             raise UserError(f"{self.path}: no surrogate has learnt the objective yet")
-        rows = view.ranking(by)[: max(count, 1)]
+        rows = view.ranking(by)[: max(_whole("count", count), 1)]
         if not len(rows):
             raise UserError(f"{self.path}: no evaluation is feasible yet")
         mean, std, feasibility = view.expected
@@ -227,7 +229,7 @@ class Session:
         """
         view = self._view
         if iteration is not None:
-            held = int(view.table.iteration[-1])
+            iteration, held = _whole("iteration", iteration), int(view.table.iteration[-1])
             if not 0 <= iteration <= held:
                 raise UserError(f"{self.path}: has no iteration {iteration}; it holds 0 to {held}")
             model = surrogate(self.path, iteration)
@@ -430,6 +432,7 @@ def merge(study: Study) -> None:
 
 def _sized(study: Study, t: int, n: int | None) -> Study:
     """The study that proposes iteration t, of n points; None: as many as are configured."""
+    n = None if n is None else _whole("n", n)
     if n is not None and n < 1:
         raise UserError(f"ask for 1 point at least, not for {n}")
     # Beyond the configured iterations nothing is proposed unasked; here somebody asks.
@@ -440,6 +443,13 @@ def _sized(study: Study, t: int, n: int | None) -> Study:
         changes["design"] = study.config.design.model_copy(update={"size": n})
     asked = {**provenance.who(), "through": "api"}
     return Study(study.config.model_copy(update=changes), study.beside, asked)
+
+
+def _whole(name: str, value: Any) -> int:
+    """A number of things as Python has it, of NumPy too; raises UserError."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise UserError(f"{name} must be a whole number, not {shown(value)}")
+    return int(value)
 
 
 def _pandas() -> Any:

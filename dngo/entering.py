@@ -23,6 +23,7 @@ from dngo.exchange.names import PARAMETER, Names
 from dngo.exchange.outcomes import outcome_of
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
+from dngo.outcomes import with_origin
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
@@ -287,7 +288,7 @@ def _outcomes(
             except ValueError as error:
                 problems[i] = str(error)
                 continue
-            told = {**outcome.metadata, "told": source.origin_of(row)}
+            told = with_origin(outcome.metadata, "told", source.origin_of(row))
             found[i] = replace(outcome, metadata=told)
     return found
 

@@ -17,6 +17,7 @@ from dngo import archive
 from dngo.config import load
 from dngo.errors import UserError
 from dngo.storage.files import at_home, is_hdf5
+from dngo.storage.text import visible
 from dngo.study import Study
 
 
@@ -76,6 +77,8 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
     results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
     where a folder holds neither.
     """
+    if "\0" in str(place):
+        raise UserError(f"{visible(str(place))}: no file can have NUL in its name")
     path = Path(at_home(str(place)))
     if path.is_dir():
         found = (path / name for name in ("archive.h5", "config.yaml"))

@@ -62,6 +62,8 @@ def judge(
     if said.get("message") is not None:
         message = one_line(str(plain(said["message"])), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
+    if times.get("finished", math.inf) < times.get("started", -math.inf):
+        raise ValueError("finished is before started; are they exchanged?")
     if said.get("duration") is not None:
         length = scalar(said["duration"])
         length = length.total_seconds() if isinstance(length, timedelta) else length
@@ -126,6 +128,14 @@ def time(name: str, value: Any) -> float:
 def is_time(seconds: float) -> bool:
     """Whether a number from an archive, of any age, is a time that calendars know."""
     return 0 <= seconds < LATEST
+
+
+def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Metadata with where they came from under a name of ours; what is there already is `earlier`."""
+    found = dict(metadata)
+    if name in found:
+        found["earlier"] = {n: found[n] for n in (name, "earlier") if n in found}
+    return {**found, name: value}
 
 
 def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:

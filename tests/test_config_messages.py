@@ -550,3 +550,13 @@ def test_what_yaml_1_1_makes_of_a_document_is_told_in_the_same_way() -> None:
         UserError, match=r"study: 2024-01-31 is a date in YAML; in quotes it is a word$"
     ):
         validate(document)
+
+
+def test_a_key_moves_no_cursor(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        'study: s\nobjective: {command: "true"}\nspace: {"a\\e[2Jb": {type: boolean}}\n'
+    )
+    assert main(["check", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert said.strip().isprintable() and r"a\x1b[2Jb" in said

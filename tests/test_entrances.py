@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -243,6 +244,14 @@ CASES: list[Case] = [
     ("array of two", PYTHON, {"objective": np.array([0.25, 1])}, "objective|2 values"),
     ("decimal", PYTHON, {"objective": Decimal("0.25")}, {"objective": 0.25}),
     ("float32", PYTHON | {"tell_frame"}, {"objective": np.float32(0.25)}, {"objective": 0.25}),
+    ("hidden by a mask", PYTHON, {"objective": np.ma.masked}, {"status": "invalid"}),
+    (
+        "array of one that is masked",
+        PYTHON,
+        {"objective": np.ma.array([0.25], mask=[True])},
+        {"status": "invalid"},
+    ),
+    ("set of two", PYTHON, {"objective": {0.25, 1.0}}, "objective"),
     ("too large", TYPED, {"objective": 10**400}, "objective.*larger"),
     # constraints
     ("without a flag", ALL, {"small": LEFT_OUT}, "small"),
@@ -266,6 +275,7 @@ CASES: list[Case] = [
     ("number that is none", ALL - {"tell_frame"} - OPTUNA, {"heat": math.nan}, "heat"),
     ("infinite number", ALL, {"heat": math.inf}, "heat must be a finite number"),
     ("number that is a word", ALL, {"heat": "hot"}, "heat.*'hot'"),
+    ("number hidden by a mask", PYTHON, {"heat": np.ma.masked}, "heat"),
     # names
     ("unknown name", ALL - OPTUNA, {"comment": 1}, "comment"),
     ("unknown parameter", ALL - OPTUNA, {"parameter_z": 1}, "parameter_z"),
@@ -304,6 +314,12 @@ CASES: list[Case] = [
         {"tell_python", "tell_dict"},
         {"started": np.datetime64("2024-01-01T00:00:00.000000000"), "finished": date(2024, 1, 1)},
         {"started": 1704067200.0, "finished": 1704067200.0},
+    ),
+    (
+        "backwards",
+        ALL - REPORTS,
+        {"started": 1.7e9, "finished": 1.6e9},
+        "finished is before started",
     ),
     ("never", ALL - REPORTS, {"started": 1e300}, "started: 1e[+]300 is not a time"),
     ("milliseconds", ALL - REPORTS, {"started": 1.7e12}, "in seconds since 1970"),
@@ -358,6 +374,18 @@ CASES: list[Case] = [
         {"metadata": {"path": "/x", "array": [0, 1]}},
     ),
     (
+        "metadata under names of ours",
+        ALL - REPORTS - {"import_parquet"} - OPTUNA,
+        {"metadata": {"told": "mine", "imported_from": "a lab"}},
+        {"status": "ok"},
+    ),
+    (
+        "metadata whose names look alike",
+        PYTHON - {"tell_frame"},
+        {"metadata": {1: "a", "1": "b"}},
+        {"metadata": {"1": "b", "1 (int)": "a"}},
+    ),
+    (
         "deep metadata",
         TYPED,
         {"metadata": json.loads('{"a":' * 99 + "1" + "}" * 99)},
@@ -389,6 +417,9 @@ def test_each_entrance_takes_the_right_value_or_refuses_it(
         assert not list(tmp_path.rglob("archive.h5")) and not study_in(tmp_path).entries()
         return
     outcome = ENTRANCES[entrance](tmp_path, said, *more)
+    if case[0] == "metadata under names of ours":
+        kept = json.dumps(outcome.metadata)
+        assert "mine" in kept and "a lab" in kept
     for name, value in expected.items():
         found = getattr(outcome, name)
         if name == "metadata":
@@ -508,6 +539,9 @@ def test_no_study_begins_whose_names_can_be_mistaken(
             command(attempt, capsys)
     with pytest.raises(UserError, match=words):
         dngo.open(path)
+    assert main(["check", str(path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines and all(re.match(r".*config\.yaml:\d+: ", line) for line in lines)
     assert not (tmp_path / "results" / "taken").exists()
 
 
@@ -599,6 +633,31 @@ def test_what_is_no_point_is_not_added(tmp_path: Path, points: Any, words: str) 
     with pytest.raises(UserError, match=words) as error:
         session.add(points)
     assert len(str(error.value).splitlines()) == 1 and session.study.entries() == []
+
+
+def test_points_and_outcomes_in_a_set_are_refused(flying: dngo.Session) -> None:
+    ids = [p.id for p in flying.pending()[:2]]
+    for points, objective in ((ids, {1.0, 2.0}), (set(ids), [1.0, 2.0])):
+        with pytest.raises(UserError, match="a set has no order; give a list"):
+            flying.tell(points, objective, **HELD)
+    assert len(flying.pending()) == 4
+
+
+def test_a_path_that_no_file_has_is_refused() -> None:
+    with pytest.raises(UserError, match="no file can have NUL in its name"):
+        dngo.open("a\0b")
+
+
+@pytest.mark.parametrize("number", ["3", 1.5, True, [2], math.nan])
+def test_what_is_no_whole_number_of_things_is_refused(tmp_path: Path, number: Any) -> None:
+    session = dngo.open(config_in(tmp_path))
+    with pytest.raises(UserError, match="n must be a whole number, not "):
+        session.ask(number)
+    session.tell(session.ask(np.int64(2)), [1.0, 2.0], **HELD)
+    with pytest.raises(UserError, match="count must be a whole number, not "):
+        session.top(number)
+    with pytest.raises(UserError, match="iteration must be a whole number, not "):
+        session.model(number)
 
 
 @pytest.mark.parametrize("value", [["a"], {}, np.array(["a", "b"]), date(2024, 1, 1), object(), 1j])
@@ -700,3 +759,36 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
             study_in(tmp_path, study="newer", space=more, constraints=["small", "quiet"]),
             old.archive,
         )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("n;x\n1;2\n", "its cells are apart by semicolons"),
+        ("n\tx\n1\t2\n", "its cells are apart by tabs"),
+        (b"x,y\n1,2\n\xe9,1\n", ":3: is not written in UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16"), ":1: is not written in UTF-8"),
+        ('x,y\n1,"2\n', "a quote is opened and not closed"),
+        ("x,y,objective\n1,2\n", ":2: has 2 cells, and the header 3"),
+        (",x,y,objective,small,heat\n0,1,1,1,true,1\n", "unknown name ''.*`--ignore ''` leaves"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_in_words(
+    tmp_path: Path, content: str | bytes, words: str, capsys
+) -> None:
+    config, table = config_in(tmp_path), tmp_path / "table.csv"
+    table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert main(["import", "--config", str(config), str(table)]) == 1
+    said = capsys.readouterr().err
+    assert re.search(words, said) and len(said.splitlines()) == 1
+    assert "codec" not in said and "field" not in said
+
+
+def test_what_an_export_holds_is_read_again_however_long(tmp_path: Path) -> None:
+    session = dngo.open(config_in(tmp_path, design={"size": 1}))
+    session.tell(session.ask(), [0.5], **HELD, metadata={"log": "x" * 200_000})
+    table = tmp_path / "table.csv"
+    assert main(["export", str(session.path), "--format", "csv", "--output", str(table)]) == 0
+    other = config_in(tmp_path / "other")
+    assert main(["import", "--config", str(other), str(table)]) == 0
+    assert imported(Study(load([other]))).metadata["log"] == "x" * 200_000

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from dngo.config.upgrade import MOVED
+from dngo.storage.text import visible
 
 Lines = dict[tuple[str, ...], str]  # "file:line" of each key, by the path of keys to it
 Sections = list[type[BaseModel]]
@@ -92,9 +93,9 @@ class _Mistake:
 
 
 def short(value: Any, limit: int = 60) -> str:
-    """A value as it is quoted in a message: one line of bounded length."""
+    """A value as it is quoted in a message: one line of bounded length, that moves no cursor."""
     text = value if isinstance(value, str) else repr(value)
-    text = " ".join(text[: 4 * limit].split())
+    text = visible(" ".join(text[: 4 * limit].split()))
     return text if len(text) <= limit else text[:limit] + "..."
 
 

@@ -113,12 +113,15 @@ def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def with_line(error: UserError, path: str | Path) -> UserError:
-    """The same error with the file, and the line of the key that it begins with."""
-    found = re.match(r"(objective|needs|transfer)(\.\w+)*(?=: )", str(error))
-    if not found:
-        return error
-    key = tuple(found[0].split("."))
-    return UserError(f"{place_of(key, _read(Path(path))[1], str(path))}: {error}")
+    """The same error with the file, and the line of the key that each of its lines begins with."""
+    places = _read(Path(path))[1]
+
+    def placed(line: str) -> str:
+        found = re.match(r"(objective|needs|transfer|space|constraints)(\.\w+)*(?=: )", line)
+        key = tuple(found[0].split(".")) if found else ()
+        return f"{place_of(key, places, str(path))}: {line}" if found else line
+
+    return UserError("\n".join(placed(line) for line in str(error).splitlines()))
 
 
 def _check_placeholders(config: Config, lines: Lines, source: str) -> None:

@@ -11,6 +11,7 @@ from dngo.errors import UserError
 from dngo.exchange.rows import Row, known
 from dngo.space.parameters import text
 from dngo.storage.files import handing_out
+from dngo.storage.plain import MOST_BYTES
 
 
 def write(archive: Path, output: Path) -> None:
@@ -34,23 +35,53 @@ def write_rows(rows: list[dict[str, Any]], stream: TextIO) -> None:
 
 def read(path: Path) -> list[Row]:
     """The rows of a CSV file with a header; raises UserError if it is not one."""
+    csv.field_size_limit(2 * MOST_BYTES)  # an export's metadata are to be read again
+    line = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
             names = next(reader, [])
-            twice = next((name for name in names if name and names.count(name) > 1), None)
-            if twice is not None:
-                raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
+            _check_header(path, names)
             rows = []
             for cells in reader:
+                line = reader.line_num
                 if len(cells) not in (0, len(names)):
                     raise UserError(
-                        f"{path}:{reader.line_num}: has {len(cells)} cells under {len(names)} "
-                        "columns; values with commas need quotes"
+                        f"{path}:{line}: has {len(cells)} cells, and the header {len(names)}; "
+                        "values with commas need quotes"
                     )
                 if cells:
                     values = {n: c for n, c in zip(names, cells, strict=True) if n or c}
-                    rows.append(Row(f"line {reader.line_num}", values))
+                    rows.append(Row(f"line {line}", values))
             return rows
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as CSV ({error})") from None
+    except UnicodeDecodeError:
+        raise UserError(_no_text(path)) from None
+    except csv.Error as error:
+        why = {
+            "unexpected end of data": "a quote is opened and not closed",
+            f"field larger than field limit ({2 * MOST_BYTES})": "a cell is too large",
+        }.get(str(error), f"is no CSV: {error}")
+        raise UserError(f"{path}: after line {line}: {why}") from None
+
+
+def _check_header(path: Path, names: list[str]) -> None:
+    if len(names) == 1:
+        for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            if sign in names[0]:
+                raise UserError(
+                    f"{path}: its cells are apart by {word}; save it with commas, and numbers with a point"
+                )
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
+
+
+def _no_text(path: Path) -> str:
+    """Which line of a file cannot be read, in words."""
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return f"{path}:{line}: is not written in UTF-8; save it as CSV in UTF-8"
+    return f"{path}: has changed while it was read"

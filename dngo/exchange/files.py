@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -86,4 +87,4 @@ def check_columns(
             "one, called as in the configuration"
         )
     for name, why in unknown(Names.of(config, objective), rows).items():
-        raise UserError(f"{path}: {why}; `--ignore {name}` leaves the column out")
+        raise UserError(f"{path}: {why}; `--ignore {shlex.quote(name)}` leaves the column out")

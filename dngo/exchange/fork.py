@@ -21,7 +21,7 @@ from dngo.exchange.outcomes import SOURCE
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.exchange.warm_start import Imported, begin_with
-from dngo.outcomes import MAX_MESSAGE, clashes, is_time
+from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
 from dngo.space.parameters import Fixed
 from dngo.storage.digest import digest_parameters
@@ -62,7 +62,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
             iteration=0,
             slot=proposal.slot,
             parameters_digest=digest_parameters(points[i]),
-            metadata={**outcome.metadata, "imported_from": place},
+            metadata=with_origin(outcome.metadata, "imported_from", place),
         )
         kept.append((proposal, own))
     if not kept:

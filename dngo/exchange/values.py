@@ -43,6 +43,7 @@ def records(points: Any, *, named: bool = False) -> list[dict[str, Any]]:
         return _of_frame(points)
     elif hasattr(points, "to_dict"):  # a row of a DataFrame
         points = [points.to_dict()]
+    _check_order("points", points)
     try:
         some = list(points)
     except TypeError:
@@ -72,9 +73,16 @@ def _record(point: Any, named: bool) -> dict[str, Any]:
     raise UserError(f"a point is {which}, and not {shown(point)}")
 
 
+def _check_order(name: str, values: Any) -> None:
+    """Refuse a set: which of its values is whose, nobody can say."""
+    if isinstance(values, set | frozenset):
+        raise UserError(f"{name}: a set has no order; give a list")
+
+
 def _values(objective: Any) -> list[Any]:
     """One value of an objective or several as a list; what is no number is refused later."""
     found = scalar(objective)
+    _check_order("objective", found)
     if isinstance(found, str | bytes | Mapping):
         return [found]
     try:

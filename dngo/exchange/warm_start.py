@@ -20,6 +20,7 @@ from dngo.exchange.files import check_columns, read, sha256
 from dngo.exchange.outcomes import SOURCE, outcome_of
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
+from dngo.outcomes import with_origin
 from dngo.study import Study
 
 _SHOWN = 5  # mistakes in a message
@@ -125,13 +126,19 @@ def _evaluations(
         except ValueError as error:
             problems[i] = str(error)
             continue
-        place = {"imported_from": f"{path.name}, {row.place}"}
+        place = f"{path.name}, {row.place}"
         proposal = Proposal(iteration=0, slot=len(found), parameters=points[i], source=SOURCE)
-        found.append((proposal, replace(outcome, metadata={**outcome.metadata, **place})))
+        found.append(
+            (
+                proposal,
+                replace(outcome, metadata=with_origin(outcome.metadata, "imported_from", place)),
+            )
+        )
     skipped = {rows[i].place: problems[i] for i in sorted(problems)}
     if skipped and not skip_invalid:
         lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]
-        lines[-1] += f"; {len(skipped)} such rows in all, --skip-invalid leaves them out"
+        many = f"{len(skipped)} such rows in all, " if len(skipped) > 1 else ""
+        lines[-1] += f"; {many}--skip-invalid leaves {'them' if many else 'it'} out"
         raise UserError("\n".join(lines))
     if not found:
         raise UserError(f"{path}: has no evaluation to start from")

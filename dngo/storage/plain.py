@@ -31,6 +31,8 @@ def scalar(value: Any) -> Any:
             getattr(getattr(value, "dtype", None), "kind", "") == "M"
         ):  # a time with a unit of its own
             return value.astype("datetime64[us]").item()
+        if getattr(value, "mask", None) is not None and bool(value.mask):
+            return math.nan  # NumPy's masked value: what lies below the mask is no measurement
         return item()
     except Exception:  # it holds several, or none
         return value
@@ -60,12 +62,28 @@ def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -
             return "[left out: nested too deeply]"
         inside = depth - 1, (*around, id(value)), budget
         if isinstance(within, dict):
-            return {storable(str(k)): _plain(v, *inside) for k, v in within.items()}
+            return {k: _plain(v, *inside) for k, v in _named_apart(within).items()}
         if isinstance(within, list):
             return [_plain(v, *inside) for v in within]
         return within
     except Exception:  # of a class that somebody wrote
         return _named(value)
+
+
+def _named_apart(values: dict[Any, Any]) -> dict[str, Any]:
+    """With keys that are text: 1 beside "1" is "1 (int)", so that neither is lost."""
+    found: dict[str, Any] = {storable(k): v for k, v in values.items() if isinstance(k, str)}
+    if len(found) == len(values):
+        return found
+    found = {}
+    for key, value in values.items():
+        name = storable(str(key))
+        if name != key and (name in values or name in found):
+            name = f"{name} ({type(key).__name__})"
+        while name in found:
+            name += "'"
+        found[name] = value
+    return found
 
 
 def _within(value: Any) -> Any:

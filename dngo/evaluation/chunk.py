@@ -24,11 +24,11 @@ from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
 from dngo.evaluation.run import JobLimit, JobOver, Runner
-from dngo.evaluation.starter import StarterDied
-from dngo.evaluation.supervision import Interrupted, Stop
+from dngo.evaluation.starter import NotStarted, StarterDied
+from dngo.evaluation.supervision import Stop
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
-from dngo.storage.files import patiently
+from dngo.storage.patience import in_words, patiently
 
 PROGRESS = "evaluated by this job"  # ends the message of a job that is over, but not in vain
 
@@ -54,7 +54,7 @@ class Evaluator(Protocol):
         """What earlier starts, `attempts` of them, have left."""
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start, the `attempts`-th."""
+        """The outcome of one more start, the `attempts`-th; raises NotStarted if it was none."""
 
     def tidy(self, proposal: Proposal) -> None:
         """Called once the outcome is on disk."""
@@ -103,12 +103,25 @@ def evaluate(
     if len(evaluators) == 1:
         work(evaluators[0])
     else:
-        with ThreadPoolExecutor(len(evaluators), "evaluate") as pool:
-            workers = [pool.submit(work, evaluator) for evaluator in evaluators]
-            futures.wait(workers)  # so that no thread ends before the others: see `Starter`
-        for worker in workers:
-            worker.result()
+        _side_by_side(work, evaluators)
     return [share.found[p.id] for p in proposals]
+
+
+def _side_by_side(work: Callable[[Evaluator], None], evaluators: Sequence[Evaluator]) -> None:
+    """A thread for each evaluator, or for as many as the system has threads to spare for."""
+    workers: list[futures.Future[None]] = []
+    with ThreadPoolExecutor(len(evaluators), "evaluate") as pool:
+        for evaluator in evaluators:
+            try:
+                workers.append(pool.submit(work, evaluator))
+            except RuntimeError as error:
+                print(f"{len(workers)} points at once, and no more: {error}", flush=True)
+                break
+        futures.wait(workers)  # so that no thread ends before the others: see `Starter`
+    for worker in workers:
+        worker.result()
+    if not workers:
+        work(evaluators[0])
 
 
 class _Share:
@@ -130,8 +143,7 @@ class _Share:
 
     def take(self) -> Proposal | None:
         """The next point, None if there is none.  Raises Interrupted."""
-        if Stop.requested:
-            raise Interrupted
+        Stop.heed()
         with self._lock:
             return self._left.popleft() if self._left else None
 
@@ -215,7 +227,7 @@ def _claim_and_run(
     first: bool,
 ) -> Outcome | None:
     """The outcome of a point, or None if it is somebody else's to evaluate."""
-    if not patiently(claim.acquire, what=f"claiming {proposal.id}"):
+    if not patiently(claim.acquire, what=f"claiming {proposal.id}", heed=Stop.heed):
         return None
     path, starts = outcome_of(proposal), claim.path.with_suffix(".starts")
     try:
@@ -272,14 +284,27 @@ def _start(
     starts: Path, number: int, proposal: Proposal, evaluator: Evaluator, attempts: Attempts
 ) -> Outcome:
     before = starts.stat().st_size if starts.exists() else 0
-    line = f"{attempts.run or '-'} {time.time():.3f} {socket.gethostname()} {os.getpid()}\n"
-    patiently(lambda: _append(starts, before, line), what=f"noting the start of {proposal.id}")
+
+    def start() -> Outcome:
+        line = f"{attempts.run or '-'} {time.time():.3f} {socket.gethostname()} {os.getpid()}\n"
+        noted = f"noting the start of {proposal.id}"
+        patiently(lambda: _append(starts, before, line), what=noted, heed=Stop.heed)
+        try:
+            return evaluator.run(proposal, number)
+        except (CannotStart, NotStarted):
+            with contextlib.suppress(OSError):  # it was none, and must not use up the attempts
+                os.truncate(starts, before)
+            raise
+
     try:
-        return evaluator.run(proposal, number)
-    except CannotStart:
-        with contextlib.suppress(OSError):  # it was none, and must not use up the attempts
-            os.truncate(starts, before)
-        raise
+        return patiently(
+            start,
+            what=f"starting {proposal.id}",
+            refusal=lambda error: isinstance(error, NotStarted),
+            heed=Stop.heed,
+        )
+    except NotStarted as error:
+        raise JobOver(f"{proposal.id} was not started: {in_words(error)}") from None
 
 
 def _append(path: Path, size: int, line: str) -> None:

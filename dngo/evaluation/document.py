@@ -18,6 +18,7 @@ from typing import Any
 from dngo import outcomes
 from dngo.evaluation.unreadable import why, why_file
 from dngo.outcomes import Verdict
+from dngo.storage.patience import has_no_room, patiently
 from dngo.storage.plain import MOST_BYTES
 from dngo.storage.text import number_in, shown
 from dngo.thresholds import Constraints
@@ -45,7 +46,7 @@ def judge_file(
 ) -> Verdict:
     """`judge` on what lies at `{outcome}`, if anything does."""
     try:
-        report = read_report(path)
+        report = patiently(lambda: read_report(path), what=f"reading {path}", refusal=has_no_room)
     except OSError as error:
         return Verdict("invalid", f"unreadable outcome: {FILE}: {error.strerror}")
     except ValueError as error:

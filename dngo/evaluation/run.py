@@ -32,7 +32,8 @@ from dngo.evaluation.streams import Kept
 from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
 from dngo.outcomes import MAX_MESSAGE, Verdict
 from dngo.storage.digest import digest_parameters
-from dngo.storage.files import patiently, read_json
+from dngo.storage.files import read_json
+from dngo.storage.patience import patiently
 from dngo.storage.text import one_line
 from dngo.thresholds import Constraints
 
@@ -89,7 +90,8 @@ class Runner:
 
         attempts: how often it has been started, this time included.
         Raises Interrupted if this process was told to stop meanwhile, JobLimit if the job's limits
-        are what ended it, CannotStart if nothing can be started, StarterDied if nobody saw its end.
+        are what ended it, CannotStart if nothing can be started, NotStarted if nothing can be now,
+        StarterDied if nobody saw its end.
         """
         files = self.files_of(proposal)
         places = files.places
@@ -98,6 +100,7 @@ class Runner:
         streams = patiently(
             lambda: _prepare(files, call.document, self.objective.output_limit),
             what=f"preparing {proposal.id}",
+            heed=Stop.heed,
         )
         began, clock = time.time(), time.monotonic()
         made: list[Outcome] = []
@@ -144,11 +147,7 @@ class Runner:
                 leftovers.kill(leftovers.find(places))
                 return noted
 
-        def interrupted() -> None:
-            if Stop.requested:
-                raise Interrupted
-
-        left = leftovers.wait(places, self.objective, self.limits, self.constraints, interrupted)
+        left = leftovers.wait(places, self.objective, self.limits, self.constraints, Stop.heed)
         if left.end is None and left.verdict is None:
             return None
         verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ cheap: an interpreter for each objective would cost 15 to 20 ms of CPU time, a f
 CONTROL is a socket. A request is the length of a JSON document in eight bytes, with the objective's
 standard input, output and error and its report; then the document (`dngo.evaluation.starter.Starter`).
 On the report go lines: `p PID` just before it begins, `! KEY: WHY` if it cannot be started, `f ERRNO` if
-the system has no process to spare, `x CODE` at its end, as in `subprocess.Popen.returncode`. This process
+the system has no process or memory to spare for it, `x CODE` at its end, as in `subprocess.Popen.returncode`. This process
 dies with PARENT, and what it has started dies with it.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -33,6 +34,8 @@ IGNORED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+# What keeps a program from being executed now, and not for good; the last: it is still being written.
+PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 Handlers = dict[int, "signal._HANDLER"]
 DEATH = getattr(ctypes.CDLL(None), "prctl", None)
 
@@ -63,6 +66,12 @@ def main() -> None:
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)
             request = json.loads(_receive(control, int(size)))
+            if (
+                len(descriptors) < 4
+            ):  # the system has none to spare: who asked hears no word, only the end
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                continue
             *streams, report = descriptors
             parent = os.getpid()
             try:
@@ -131,7 +140,7 @@ def _become(
         why = f"command: {words[0]!r} cannot be started"
         os.execvpe(words[0], words, request["environment"])
     except OSError as error:
-        _say(report, f"! {why}: {error.strerror}")
+        _say(report, f"f {error.errno}" if error.errno in PASSING else f"! {why}: {error.strerror}")
     except ValueError as error:  # a name of a variable that no system accepts
         _say(report, f"! environment: {error}")
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -20,7 +21,12 @@ from dngo.config import Objective
 from dngo.evaluation import start
 from dngo.evaluation.command import Call, CannotStart, Places
 from dngo.evaluation.obstacles import obstacle
+from dngo.storage.patience import has_no_room, spare_descriptors
 from dngo.storage.processes import host
+
+
+class NotStarted(OSError):
+    """The system had no process, memory or descriptor to spare; nothing has begun."""
 
 
 class StarterDied(Exception):
@@ -44,7 +50,7 @@ class Starter:
         """Start an objective in a session of its own, bound to some CPUs (none: to all of the job).
 
         Returns once it is about to begin, and can be found by the note in `places`.
-        Raises CannotStart, OSError if the system refuses, StarterDied.
+        Raises NotStarted.
         """
         words = call.words
         if objective.callable:
@@ -58,7 +64,26 @@ class Starter:
             "note": str(places.started),
             "host": host(),
         }
-        document = json.dumps(request).encode()
+        try:
+            with spare_descriptors():
+                started = self._request(json.dumps(request).encode())
+        except OSError as error:
+            if has_no_room(error):
+                raise NotStarted(error.errno, error.strerror) from error
+            raise
+        try:
+            while started.pid is started.code is None:
+                started.hear()
+        except BaseException as error:
+            started.close()
+            if isinstance(error, StarterDied):  # before it said who is about to begin: nobody is
+                raise NotStarted(
+                    errno.EAGAIN, "the process that starts others was killed"
+                ) from error
+            raise
+        return started
+
+    def _request(self, document: bytes) -> Started:
         ours, theirs = _descriptors()
         try:
             with self._lock:
@@ -66,22 +91,18 @@ class Starter:
                     self._send(document, theirs)
                 except StarterDied:  # while it had nothing to do: nothing has begun
                     self._send(document, theirs)
-        except BaseException:
+        except BaseException as error:
             for descriptor in ours:
                 os.close(descriptor)
+            if isinstance(error, StarterDied):
+                raise NotStarted(
+                    errno.EAGAIN, "the process that starts others was killed"
+                ) from error
             raise
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        stdin, stdout, stderr, report = ours
-        started = Started(stdin, stdout, stderr, report)
-        try:
-            while started.pid is started.code is None:
-                started.hear()
-        except BaseException:
-            started.close()
-            raise
-        return started
+        return Started(*ours)
 
     def _send(self, document: bytes, descriptors: list[int]) -> None:
         control = self._control or self._begin()
@@ -89,6 +110,8 @@ class Starter:
             socket.send_fds(control, [b"%8d" % len(document)], descriptors)
             control.sendall(document)
         except OSError as error:
+            if error.errno in (errno.ETOOMANYREFS, errno.ENOBUFS):
+                raise NotStarted(error.errno, error.strerror) from error  # and nothing was sent
             self._control = None
             self._end()
             raise StarterDied from error
@@ -96,13 +119,18 @@ class Starter:
     def _begin(self) -> socket.socket:
         control, theirs = socket.socketpair()
         words = [sys.executable, "-I", "-S", str(start.__file__)]
-        with theirs:
+        try:
             process = subprocess.Popen(
                 [*words, str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
+        except BaseException:
+            control.close()
+            raise
+        finally:
+            theirs.close()
         self._control = control
         self._end = weakref.finalize(self, _end, control, process)
         return control
@@ -148,11 +176,12 @@ class Started:
     _heard: bytes = field(default=b"", repr=False)
 
     def hear(self) -> None:
-        """Take what is reported, once the report can be read; raises StarterDied, OSError."""
+        """Take what is reported, once the report can be read; raises StarterDied, NotStarted."""
         data = os.read(self.report, 1 << 16)
         if not data and self.code is None:
             raise StarterDied
         *lines, self._heard = (self._heard + data).split(b"\n")
+        refusal = 0
         for line in lines:
             sign, _, words = line.decode("utf-8", "replace").partition(" ")
             if sign == "p":
@@ -160,9 +189,11 @@ class Started:
             elif sign == "x":
                 self.code = int(words)
             elif sign == "f":
-                raise OSError(int(words), os.strerror(int(words)), "fork")
+                refusal = int(words)
             else:
                 self.complaint = words
+        if refusal:
+            raise NotStarted(refusal, os.strerror(refusal))
 
     def wait(self) -> None:
         """Wait for its end; raises StarterDied."""

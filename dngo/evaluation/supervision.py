@@ -58,6 +58,12 @@ class Stop:
             with contextlib.suppress(ValueError):  # not the main thread
                 signal.signal(number, handle)
 
+    @classmethod
+    def heed(cls) -> None:
+        """Raise Interrupted if this process was told to stop."""
+        if cls.requested:
+            raise Interrupted
+
 
 def supervise(
     started: Started,

@@ -10,6 +10,7 @@ never compared).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -118,6 +119,7 @@ class Claim:
         job = os.environ.get("SLURM_JOB_ID")
         if job:
             owner["job"] = job
+        _Heart.begin()
         try:
             self._write(json.dumps(owner))
         except FileExistsError:
@@ -187,12 +189,21 @@ class _Heart:
     _thread: threading.Thread | None = None
 
     @classmethod
+    def begin(cls) -> None:
+        """Have the thread: a claim that nobody keeps fresh must not be made. Raises OSError."""
+        with cls._lock:
+            if cls._thread is None:
+                thread = threading.Thread(target=cls._run, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise OSError(errno.EAGAIN, str(error)) from None
+                cls._thread = thread
+
+    @classmethod
     def add(cls, path: Path) -> None:
         with cls._lock:
             cls._paths.add(path)
-            if cls._thread is None:
-                cls._thread = threading.Thread(target=cls._run, daemon=True)
-                cls._thread.start()
 
     @classmethod
     def remove(cls, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files that survive a crash: atomic replacement, patience with a full or read-only disk."""
+"""Files that survive a crash, are replaced as a whole, and replace nothing of a user's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from dngo.errors import UserError
+from dngo.storage.patience import PATIENCE, patiently
 
-PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come back
 HDF5 = b"\x89HDF\r\n\x1a\n"
 BEGINNING = 4096  # bytes of a file that tell what it is
 # What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
@@ -144,27 +143,6 @@ def _regular(path: Path) -> Iterator[IO[bytes]]:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is no regular file")
         yield stream
-
-
-def patiently(action: Callable[[], Any], *, what: str, patience: float = PATIENCE) -> Any:
-    """Repeat `action` while the disk refuses; what it writes was paid for and must not be dropped.
-
-    Raises the last OSError once `patience` seconds have passed.
-    """
-    deadline = time.monotonic() + patience
-    pause = 0.5
-    while True:
-        try:
-            return action()
-        except FileNotFoundError:
-            raise  # the folder is gone: waiting does not bring it back
-        except OSError as error:
-            if time.monotonic() + pause > deadline:
-                raise
-            with contextlib.suppress(OSError):  # the log may lie on the same full disk
-                print(f"{what}: {error}; trying again in {pause:.0f} s", flush=True)
-            time.sleep(pause)
-            pause = min(pause * 2, 15.0)
 
 
 def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None:

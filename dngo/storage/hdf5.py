@@ -16,12 +16,14 @@ import resource
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 
 from dngo.errors import UserError
+from dngo.storage.patience import has_no_room, in_words, patiently
 
 Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes, too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
@@ -47,7 +49,7 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
     Raises OSError if it cannot be opened, Unsound if it is not accepted.
     """
     # A pipe in place of a file must not block.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = _whatever_happens(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     try:
         known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode):
@@ -95,8 +97,7 @@ def _damaged(path: Path, error: Exception) -> UserError:
 
 
 def _look_through(descriptor: int, check: Check, size: int) -> None:
-    reader, writer = os.pipe()
-    pid = os.fork()
+    pid, reader, writer = _whatever_happens(_fork)
     if pid == 0:
         _child(descriptor, check, size, writer)
     os.close(writer)
@@ -106,6 +107,30 @@ def _look_through(descriptor: int, check: Check, size: int) -> None:
         os.waitpid(pid, 0)
     if verdict != "sound":
         raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
+
+
+def _whatever_happens(action: Callable[[], Any]) -> Any:
+    """What an action gives, once the system has room for it: a refusal says nothing about the file.
+
+    Raises UserError where it has none for long, OSError for other reasons.
+    """
+    try:
+        return patiently(action, what="opening a file", refusal=has_no_room)
+    except OSError as error:
+        if has_no_room(error):
+            raise UserError(in_words(error)) from None
+        raise
+
+
+def _fork() -> tuple[int, int, int]:
+    """The number of a child, 0 in the child, and the two ends of a pipe."""
+    reader, writer = os.pipe()
+    try:
+        return os.fork(), reader, writer
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
 
 
 def _child(descriptor: int, check: Check, size: int, writer: int) -> None:

@@ -16,7 +16,8 @@ from dngo.batch import Batch, Outcome, Proposal
 from dngo.config import Config
 from dngo.evaluation.fingerprint import fingerprint
 from dngo.storage.claim import Claim, describe
-from dngo.storage.files import patiently, replacing
+from dngo.storage.files import replacing
+from dngo.storage.patience import patiently
 from dngo.study.records import Records
 
 

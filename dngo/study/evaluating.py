@@ -18,7 +18,7 @@ from dngo.evaluation.run import Runner
 from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.starter import Starter
 from dngo.storage.claim import Claim
-from dngo.storage.files import patiently
+from dngo.storage.patience import patiently
 from dngo.study.batches import keep
 from dngo.study.beginning import changes
 from dngo.study.ending import ends

@@ -9,7 +9,8 @@ from typing import Any
 from dngo import archive
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
-from dngo.storage.files import patiently, read_json, write_json
+from dngo.storage.files import read_json, write_json
+from dngo.storage.patience import patiently
 from dngo.study.batches import environment
 from dngo.study.beginning import copy_transfer
 from dngo.study.ending import ends

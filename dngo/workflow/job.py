@@ -17,6 +17,7 @@ from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
 from dngo.evaluation.run import JobOver
 from dngo.evaluation.supervision import Interrupted
+from dngo.storage.patience import in_words
 from dngo.storage.processes import start_ticks
 from dngo.study import Study, load_study
 from dngo.workflow.words import BEGUN, CANNOT_START, CLUSTER_JOB, STOPS
@@ -53,9 +54,11 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
                 elif isinstance(error, CannotStart):
                     _stop_run(snakemake, message)
                     message = f"{message}\n{STOPS}"
-            except Exception:
-                traceback.print_exc()
-                message, status = f"failed; the details are in {path}", 1
+            except Exception as error:
+                message, status = in_words(error), 1
+                if not message:
+                    traceback.print_exc()
+                    message = f"failed; the details are in {path}"
         print(message, file=log)
         # A terminal that has gone does not change how a job ends.
         with contextlib.suppress(OSError):

@@ -1,0 +1,100 @@
+"""Patience with a machine that refuses: a full disk, no process, thread or descriptor to spare."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come back, or for room
+LONGEST_PAUSE = 15.0  # seconds between two attempts
+# What the system answers where a limit is reached on processes, threads, memory or descriptors.
+NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
+NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+SPARE = 32  # descriptors that whatever goes on beside a new process may need
+
+
+def has_no_room(error: BaseException) -> bool:
+    """Whether an error is the system's refusal of a process, a thread, memory or a descriptor."""
+    if isinstance(error, OSError):
+        return error.errno in NO_ROOM
+    return isinstance(error, RuntimeError) and "start new thread" in str(error)
+
+
+def in_words(error: BaseException) -> str:
+    """What the machine refuses, and where its limits stand; empty for any other error."""
+    if has_no_room(error) or isinstance(error, MemoryError):
+        what = getattr(error, "strerror", None) or str(error) or "out of memory"
+        return (
+            f"the machine refuses a process, memory or a file ({what}): see its limits (ulimit -u, "
+            "ulimit -n, pids.max of a cgroup) and what else runs there"
+        )
+    if isinstance(error, OSError) and error.errno in NO_DISK:
+        return f"{error.filename or 'the disk'}: {error.strerror}"
+    return ""
+
+
+def patiently(
+    action: Callable[[], Any],
+    *,
+    what: str,
+    patience: float | None = None,
+    refusal: Callable[[Exception], bool] = lambda error: isinstance(error, OSError),
+    heed: Callable[[], None] = lambda: None,
+) -> Any:
+    """Repeat `action` while the machine refuses; what it writes was paid for and must not be dropped.
+
+    patience: seconds; by default `PATIENCE`.  refusal: which errors are worth a wait.  heed: raises
+    where there is to be no further attempt. Raises the last error once the time has passed.
+    """
+    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+    pause = 0.5
+    while True:
+        try:
+            return action()
+        except FileNotFoundError:
+            raise  # the folder is gone: waiting does not bring it back
+        except Exception as error:
+            if not refusal(error) or time.monotonic() + pause > deadline:
+                raise
+            # The log may lie on the same full disk.
+            with contextlib.suppress(OSError):
+                print(
+                    f"{what}: {error}; trying again in {pause:.0f} s", file=sys.stderr, flush=True
+                )
+        _sleep(pause, heed)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _sleep(seconds: float, heed: Callable[[], None]) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        heed()
+        time.sleep(min(left, 0.5))
+    heed()
+
+
+_spare = threading.Lock()
+
+
+@contextlib.contextmanager
+def spare_descriptors() -> Iterator[None]:
+    """A block in which a few descriptors are opened, after which there are `SPARE` more.
+
+    What has begun must not be lost because its end cannot be read. Raises OSError, and the block is not
+    entered.
+    """
+    with _spare:
+        made: list[int] = []
+        try:
+            made.append(os.open(os.devnull, os.O_RDONLY))
+            made += (os.dup(made[0]) for _ in range(2 * SPARE))
+        finally:
+            for descriptor in made:
+                os.close(descriptor)
+        yield

@@ -19,6 +19,7 @@ from dngo.commands import (
 )
 from dngo.commands.parsing import Parser
 from dngo.errors import UserError
+from dngo.storage.patience import in_words
 
 # In the order of the help.
 GROUPS = (starting, checking, importing, looking, best, entering, forking, archives)
@@ -46,7 +47,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{arguments.command}: ended by Ctrl-C", file=sys.stderr)
         return 130
     except OSError as error:
-        print(f"{error.filename or arguments.command}: {error.strerror or error}", file=sys.stderr)
+        told = (
+            in_words(error) or f"{error.filename or arguments.command}: {error.strerror or error}"
+        )
+        print(told, file=sys.stderr)
         return 1
 
 

@@ -7,8 +7,8 @@ cheap: an interpreter for each objective would cost 15 to 20 ms of CPU time, a f
 CONTROL is a socket. A request is the length of a JSON document in eight bytes, with the objective's
 standard input, output and error and its report; then the document (`dngo.evaluation.starter.Starter`).
 On the report go lines: `p PID` just before it begins, `! KEY: WHY` if it cannot be started, `f ERRNO` if
-the system has no process or memory to spare for it, `x CODE` at its end, as in `subprocess.Popen.returncode`. This process
-dies with PARENT, and what it has started dies with it.
+the system has no process or memory to spare for it, `x CODE` at its end, as in
+`subprocess.Popen.returncode`. This process dies with PARENT, and what it has started dies with it.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ class Starter:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        return Started(*ours)
+        stdin, stdout, stderr, report = ours
+        return Started(stdin, stdout, stderr, report)
 
     def _send(self, document: bytes, descriptors: list[int]) -> None:
         control = self._control or self._begin()

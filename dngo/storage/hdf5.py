@@ -67,7 +67,8 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
 @contextlib.contextmanager
 def _file(descriptor: int) -> Iterator[h5py.File]:
     # By its descriptor: a file that was replaced has no name left, and HDF5 insists on one.
-    with open(f"/dev/fd/{descriptor}", "rb") as stream, h5py.File(stream, "r") as file:
+    stream = _whatever_happens(lambda: open(f"/dev/fd/{descriptor}", "rb"))  # noqa: SIM115
+    with stream, h5py.File(stream, "r") as file:
         yield file
 
 

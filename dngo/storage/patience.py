@@ -16,7 +16,8 @@ LONGEST_PAUSE = 15.0  # seconds between two attempts
 # What the system answers where a limit is reached on processes, threads, memory or descriptors.
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-SPARE = 32  # descriptors that whatever goes on beside a new process may need
+SPARE = 16  # descriptors that are needed until the end of what was started has been written down
+TAKEN = 12  # and those that a start takes
 
 
 def has_no_room(error: BaseException) -> bool:
@@ -64,9 +65,7 @@ def patiently(
                 raise
             # The log may lie on the same full disk.
             with contextlib.suppress(OSError):
-                print(
-                    f"{what}: {error}; trying again in {pause:.0f} s", file=sys.stderr, flush=True
-                )
+                print(f"{what}: {error}; trying again in {pause:g} s", file=sys.stderr, flush=True)
         _sleep(pause, heed)
         pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -84,7 +83,7 @@ _spare = threading.Lock()
 
 @contextlib.contextmanager
 def spare_descriptors() -> Iterator[None]:
-    """A block in which a few descriptors are opened, after which there are `SPARE` more.
+    """A block in which `TAKEN` descriptors are opened at most, after which there are `SPARE` more.
 
     What has begun must not be lost because its end cannot be read. Raises OSError, and the block is not
     entered.
@@ -93,7 +92,7 @@ def spare_descriptors() -> Iterator[None]:
         made: list[int] = []
         try:
             made.append(os.open(os.devnull, os.O_RDONLY))
-            made += (os.dup(made[0]) for _ in range(2 * SPARE))
+            made += (os.dup(made[0]) for _ in range(TAKEN + SPARE))
         finally:
             for descriptor in made:
                 os.close(descriptor)

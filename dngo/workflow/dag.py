@@ -30,7 +30,7 @@ from dngo.locate import find_study
 from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.study import Study
-from dngo.workflow import course, module, others, resources, slurm
+from dngo.workflow import course, module, others, resources, room, slurm
 from dngo.workflow.bare import job_limits
 
 
@@ -111,6 +111,7 @@ class Dag:
         if main and not dry:
             slurm.register()
             others.register()
+            room.await_room(alone=folder is None)
             dag._drop_stale()
         return dag
 

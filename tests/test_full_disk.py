@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import subprocess
 import threading
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from toy import Toy
 
 from dngo.batch import Outcome, Proposal, read_outcomes, write_outcomes
 from dngo.config import Objective
@@ -19,22 +22,27 @@ from dngo.evaluation.run import Files, Runner
 from dngo.workflow import job as module
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of half a megabyte."""
-    folder = tmp_path / "disk"
+@contextlib.contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
     folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=512k", "dngo-test", str(folder)]
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "dngo-test", str(folder)]
     if subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("cannot mount a file system")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of half a megabyte."""
+    with mounted(tmp_path / "disk", "512k") as folder:
+        yield folder
+
+
 def fill(disk: Path) -> Path:
     """Take all that is left; what is to be removed for room again."""
     path = disk / "filler"
-    with open(path, "wb", buffering=0) as stream:
+    with open(path, "ab", buffering=0) as stream:
         try:
             while True:
                 stream.write(bytes(4096))
@@ -92,3 +100,27 @@ def test_an_evaluation_on_a_disk_that_fills_up_is_run_once(disk: Path) -> None:
 def _wait_for(path: Path) -> None:
     while not path.exists():
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("moment", ["iterations/0/receipt.json", "iterations/1/receipt.json"])
+def test_a_run_on_a_disk_that_is_full_for_a_while_goes_on(tmp_path: Path, moment: str) -> None:
+    """From a merge on: while a model is fitted, or while the report is written."""
+    with mounted(tmp_path / "disk", "60m") as disk:
+        study = Toy(disk / "toy", iterations=1, batch_size=4, sleep=0.0)
+        (study.folder / "runs.txt").touch()
+        run = study.start("--cores", "2")
+        while not (study.results / moment).exists():
+            assert run.poll() is None
+            time.sleep(0.005)
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            filler = fill(disk)  # again, for what others have removed
+            assert run.poll() is None
+            time.sleep(0.05)
+        filler.unlink()
+        told, _ = run.communicate(timeout=200)
+        assert run.returncode == 0, told
+        assert not re.search(r"Traceback|Error|^ *File ", told, re.M), told
+        assert set(study.evaluations().values()) == {1} and len(study.evaluations()) == 12
+        for name in ("done", "report/summary.txt", "report/report.html", "report/scores.csv"):
+            assert (study.results / name).stat().st_size

@@ -22,7 +22,6 @@ from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
-from dngo.storage.files import replacing
 from dngo.thresholds import Threshold
 
 if TYPE_CHECKING:
@@ -377,17 +376,16 @@ def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
 
     Without its model, if a later one has replaced that: who proposes finds the batch in the archive.
     """
-    with (
-        reading(path) as file,
-        replacing(to) as temporary,
-        h5py.File(temporary, "w") as target,
-    ):
-        group = file[f"iterations/{iteration}"]
-        if "surrogate" in group:
-            for name, value in group["surrogate"].attrs.items():
-                target.attrs[name] = value
-            for name in group["surrogate"]:
-                group["surrogate"].copy(name, target)
+    with reading(path) as file:
+        surrogate = file.get(f"iterations/{iteration}/surrogate")
+
+        def fill(target: h5py.File) -> None:
+            if surrogate is not None:
+                target.attrs.update(surrogate.attrs)
+                for name in surrogate:
+                    surrogate.copy(name, target)
+
+        hdf5.write(to, fill)
 
 
 def receipt(path: Path, iteration: int) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from dngo.archive.reading import read_header, read_space, read_table, reading
 from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.space import Space
-from dngo.storage.files import at_home, replacing
+from dngo.storage import hdf5
+from dngo.storage.files import at_home
 from dngo.storage.hdf5 import our_own
 
 MOST_ROWS = 1_000_000
@@ -153,7 +154,8 @@ def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, 
 
 def write(path: Path, earlier: Sequence[Earlier]) -> None:
     """As a file, whose group `transfer` is the archive's."""
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+
+    def fill(file: h5py.File) -> None:
         for i, one in enumerate(earlier):
             part = file.create_group(f"transfer/{i}")
             for name in TRANSFER_ATTRIBUTES:
@@ -163,6 +165,8 @@ def write(path: Path, earlier: Sequence[Earlier]) -> None:
             for number, (x, value) in one.numbers.items():
                 part.create_dataset(f"numbers/{number}/x", data=x)
                 part.create_dataset(f"numbers/{number}/value", data=value)
+
+    hdf5.write(path, fill)
 
 
 def files(path: Path) -> list[str]:

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import csv
 import gzip
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from dngo.report.health import Check, checks, messages
 from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
-from dngo.storage.files import replacing
+from dngo.storage.files import write_text
 from dngo.study import Study
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
@@ -36,21 +37,19 @@ SCORES = ("iteration", "part", "outcomes", "log_density", "constant", "coverage"
 
 
 def write_report(study: Study, *, summary: Path, page: Path, scores: Path) -> None:
-    """Write the page of text, the report, and the scores of the surrogates as a table."""
+    """Write the page of text, the report, and the scores of the surrogates as a table.
+
+    A full disk is waited for.
+    """
     found = forward_scores(study.archive, study.config)
-    with replacing(scores) as temporary:
-        _write_scores(temporary, found)
+    write_text(scores, _table(found))
     write_page(study, page)
-    text = summary_of(study)
-    with replacing(summary) as temporary:
-        temporary.write_text(f"{text}\n", encoding="utf-8")
+    write_text(summary, f"{summary_of(study)}\n")
 
 
 def write_page(study: Study, path: Path) -> None:
     """Write the report of a study, with its archive as it is now."""
-    document = study_page(study)
-    with replacing(path) as temporary:
-        temporary.write_text(document, encoding="utf-8")
+    write_text(path, study_page(study))
 
 
 def refresh(study: Study) -> None:
@@ -181,8 +180,9 @@ def _points(view: View) -> dict[str, Any]:
     }
 
 
-def _write_scores(path: Path, scores: list[Score]) -> None:
-    with open(path, "w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(SCORES)
-        writer.writerows([getattr(score, name) for name in SCORES] for score in scores)
+def _table(scores: list[Score]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(SCORES)
+    writer.writerows([getattr(score, name) for name in SCORES] for score in scores)
+    return stream.getvalue()

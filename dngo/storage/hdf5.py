@@ -23,7 +23,8 @@ import numpy as np
 from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 
 from dngo.errors import UserError
-from dngo.storage.patience import has_no_room, in_words, patiently
+from dngo.storage.files import replacing
+from dngo.storage.patience import has_no_disk, has_no_room, in_words, patiently
 
 Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes, too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
@@ -87,6 +88,19 @@ def our_own(path: Path) -> Iterator[h5py.File]:
             yield file
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise _damaged(path, error) from error
+
+
+def write(path: Path, fill: Callable[[h5py.File], Any]) -> None:
+    """Write a file for another stage, whole or not at all; a full disk is waited for.
+
+    fill: is given the file, and may be called again.
+    """
+
+    def once() -> None:
+        with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+            fill(file)
+
+    patiently(once, what=f"writing {path}", refusal=has_no_disk)
 
 
 def _damaged(path: Path, error: Exception) -> UserError:

@@ -27,6 +27,16 @@ def has_no_room(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "start new thread" in str(error)
 
 
+def has_no_disk(error: BaseException) -> bool:
+    """Whether an error says that a disk is full, or cannot be written to now.
+
+    What HDF5 says of it, which may come with no number of its own, counts as well.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in NO_DISK
+    return any(f"errno = {number}," in str(error) for number in NO_DISK)
+
+
 def in_words(error: BaseException) -> str:
     """What the machine refuses, and where its limits stand; empty for any other error."""
     if has_no_room(error) or isinstance(error, MemoryError):
@@ -35,8 +45,9 @@ def in_words(error: BaseException) -> str:
             f"the machine refuses a process, memory or a file ({what}): see its limits (ulimit -u, "
             "ulimit -n, pids.max of a cgroup) and what else runs there"
         )
-    if isinstance(error, OSError) and error.errno in NO_DISK:
-        return f"{error.filename or 'the disk'}: {error.strerror}"
+    if has_no_disk(error):
+        name, why = getattr(error, "filename", None), getattr(error, "strerror", None)
+        return f"{name or 'a disk'}: {why or error}"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import shutil
@@ -17,7 +18,7 @@ from dngo.config import Config
 from dngo.evaluation.fingerprint import fingerprint
 from dngo.storage.claim import Claim, describe
 from dngo.storage.files import replacing
-from dngo.storage.patience import patiently
+from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.records import Records
 
 
@@ -66,7 +67,7 @@ def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
     """Keep the batch, and the surrogate it came from, where Snakemake cannot delete them."""
     folder = records.paths.pending(batch.iteration)
     for name in ("outcomes", "claims"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / name)
     kept = records.paths.kept_surrogate(batch.iteration)
     if surrogate is not None and not kept.exists():
         copy(surrogate, kept)
@@ -76,8 +77,18 @@ def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
 
 def copy(source: Path, target: Path) -> None:
     """Copy a file so that `target` is never there in part."""
-    with replacing(target) as temporary:
-        shutil.copyfile(source, temporary)
+
+    def once() -> None:
+        with replacing(target) as temporary:
+            shutil.copyfile(source, temporary)
+
+    patiently(once, what=f"writing {target}", refusal=has_no_disk)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that may be there; a full disk is waited for."""
+    make = functools.partial(path.mkdir, parents=True, exist_ok=True)
+    patiently(make, what=f"making {path}", refusal=has_no_disk)
 
 
 @contextlib.contextmanager
@@ -88,7 +99,7 @@ def alone(records: Records, t: int, stage: str) -> Iterator[None]:
     jobs may have the outputs in `iterations/` deleted by its own Snakemake.
     """
     path = records.paths.model_claim(t)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     claim = Claim(path)
     if not patiently(claim.acquire, what=f"claiming iteration {t}"):
         owner = describe(claim.owner())

@@ -14,7 +14,6 @@ from dngo import archive, derive, provenance
 from dngo.batch import Beside
 from dngo.storage import hdf5
 from dngo.storage.digest import digest
-from dngo.storage.files import replacing
 from dngo.study.batches import alone, copy
 from dngo.study.ending import ends
 from dngo.study.entries import told
@@ -49,13 +48,15 @@ def _fit(
     model = derive.fit(
         records.archive, records.config, t, iterations, told=beside.told, progress=progress
     )
-    with replacing(output) as temporary, h5py.File(temporary, "w") as file:
+    seconds = time.time() - environment["time"]
+
+    def fill(file: h5py.File) -> None:
         file.attrs["iteration"] = t
         file.attrs["training_iterations"] = iterations
         file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
         # What the fit has computed with is known once its libraries are loaded.
         file.attrs["environment"] = json.dumps({**environment, "kernels": provenance.kernels()})
-        file.attrs["seconds"] = time.time() - environment["time"]
+        file.attrs["seconds"] = seconds
         file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
         # Later fits of some kinds begin with earlier models, and so do their replays.
         recalls = records.config.surrogate.recalls
@@ -65,6 +66,8 @@ def _fit(
         if beside.told:  # and so the rows of the archive that this model knew of
             file["told"] = beside.dump_told()
         model.save(file.create_group("model"))
+
+    hdf5.write(output, fill)
 
 
 def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
@@ -93,5 +96,4 @@ def _stands(records: Records, t: int, surrogate: Path, beside: Beside) -> bool:
 
 def _empty(output: Path) -> None:
     """The surrogate of an iteration that is none."""
-    with replacing(output) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs["ended"] = True
+    hdf5.write(output, lambda file: file.attrs.update(ended=True))

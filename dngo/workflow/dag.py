@@ -29,6 +29,7 @@ from dngo.errors import UserError
 from dngo.locate import find_study
 from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
+from dngo.storage.patience import in_words
 from dngo.study import Study
 from dngo.workflow import course, module, others, resources, room, slurm
 from dngo.workflow.bare import job_limits
@@ -283,8 +284,8 @@ class Dag:
         """
         try:
             self._begin()
-        except UserError as error:
-            logger.error(str(error))
+        except (UserError, OSError) as error:
+            logger.error(in_words(error) or str(error))
             sys.exit(1)
 
     def _begin(self) -> None:

@@ -2,7 +2,7 @@
 
 `dngo.open` gives a study to look at, to ask and to tell (`dngo.api`). The package holds all logic;
 `rules/` and `scripts/` only connect it to Snakemake. Importing `dngo` is cheap: numerical modules are
-imported where needed, torch where a GPU is.
+imported where needed, torch where networks are trained.
 """
 
 from __future__ import annotations

@@ -58,8 +58,9 @@ def judge(
     # A point that failed, or whose objective is none, need not know its constraints.
     all_of_them = status in RAN or (status is None and bool(given or finite))
     flags, values = _constraints(given or {}, constraints, all_of_them)
-    status, message = _ended(status, objective, flags, values)
-    if said.get("message") is not None:
+    held, (status, message) = status, _ended(status, objective, flags, values)
+    # A message is of the status that it was said with.
+    if said.get("message") is not None and held in (None, status):
         message = one_line(str(plain(said["message"])), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
     if times.get("finished", math.inf) < times.get("started", -math.inf):

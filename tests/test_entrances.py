@@ -331,8 +331,8 @@ CASES: list[Case] = [
     (
         "infeasible by an earlier bound",
         ALL - REPORTS,
-        {"status": "infeasible"},
-        {"status": "ok", "objective": 0.25},
+        {"status": "infeasible", "message": "broke heat"},
+        {"status": "ok", "objective": 0.25, "message": ""},
     ),
     (
         "ok by an earlier bound",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -792,3 +793,21 @@ def test_what_an_export_holds_is_read_again_however_long(tmp_path: Path) -> None
     other = config_in(tmp_path / "other")
     assert main(["import", "--config", str(other), str(table)]) == 0
     assert imported(Study(load([other]))).metadata["log"] == "x" * 200_000
+
+
+@pytest.mark.parametrize("name", ["a?mode=ro", "a%41", "a#b", os.fsdecode(b"caf\xe9")])
+@pytest.mark.parametrize("form", ["csv", "parquet", "optuna"])
+def test_an_export_is_where_it_was_asked_for_and_is_read_again(
+    tmp_path: Path, form: str, name: str
+) -> None:
+    folder = tmp_path / name
+    session = dngo.open(config_in(folder, design={"size": 1}))
+    session.tell(session.ask(), [0.5], **HELD)
+    there, table = sorted(tmp_path.iterdir()), folder / f"{name}.{form}"
+    path = str(session.path)
+    assert main(["export", path, "--format", form, "--output", str(table)]) == 0
+    assert main(["replay", path]) == 0
+    assert sorted(tmp_path.iterdir()) == there
+    other = config_in(tmp_path / "other")
+    assert main(["import", "--config", str(other), str(table)]) == 0
+    assert imported(Study(load([other]))).objective == 0.5

@@ -32,7 +32,8 @@ from dngo.space.parameters import (
     admits,
     archived,
 )
-from dngo.storage.text import fault, join_pairs
+from dngo.storage.plain import MAX_DEPTH
+from dngo.storage.text import fault, join_pairs, storable_tree
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
 from dngo.thresholds import Constraints, Threshold
 
@@ -292,8 +293,9 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_text(cls, data: Any) -> Any:
-        return _storable(data, ())
+    def _keep_text(cls, data: Any, info: ValidationInfo) -> Any:
+        # `results` may have become a folder of any name: no archive is to be unreadable for that.
+        return storable_tree(data, MAX_DEPTH) if archived(info) else _storable(data, ())
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:

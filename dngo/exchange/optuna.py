@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +128,9 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 
             yield JournalStorage(JournalFileBackend(str(path)))
             return
-        storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        # As part of an address, `?` and `%` in a path would lead to another file.
+        connect = partial(sqlite3.connect, path)
+        storage = optuna.storages.RDBStorage("sqlite:///study", {"creator": connect})
         try:
             yield storage
         finally:

@@ -42,8 +42,9 @@ def write(archive: Path, output: Path) -> None:
     table = pa.table(columns).replace_schema_metadata(
         {"study": header.identity["study"], "archive_digest": header.digest}
     )
-    with handing_out(output) as temporary:
-        parquet.write_table(table, temporary)
+    # Arrow's own files have no names but in UTF-8.
+    with handing_out(output) as temporary, temporary.open("wb") as stream:
+        parquet.write_table(table, stream)
 
 
 def _kind(name: str, space: Mapping[str, Parameter]) -> str:
@@ -72,11 +73,13 @@ def read(path: Path) -> list[Row]:
     """The rows of a Parquet file; raises UserError if it cannot be read."""
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     try:
-        names = parquet.read_schema(path).names
+        with path.open("rb") as stream:
+            table = parquet.read_table(stream)
+        names = table.schema.names
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
-        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+        rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:160]
         raise UserError(f"{path}: cannot be read as Parquet ({reason})") from None

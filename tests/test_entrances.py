@@ -770,7 +770,7 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
         (b"x,y\n1,2\n\xe9,1\n", ":3: is not written in UTF-8"),
         ("x,y\n1,2\n".encode("utf-16"), ":1: is not written in UTF-8"),
         ('x,y\n1,"2\n', "a quote is opened and not closed"),
-        ("x,y,objective\n1,2\n", ":2: has 2 cells, and the header 3"),
+        ("x,y,objective\n1,2\n", ":2: has 2 cells under 3 columns"),
         (",x,y,objective,small,heat\n0,1,1,1,true,1\n", "unknown name ''.*`--ignore ''` leaves"),
     ],
 )

@@ -47,7 +47,7 @@ def read(path: Path) -> list[Row]:
                 line = reader.line_num
                 if len(cells) not in (0, len(names)):
                     raise UserError(
-                        f"{path}:{line}: has {len(cells)} cells, and the header {len(names)}; "
+                        f"{path}:{line}: has {len(cells)} cells under {len(names)} columns; "
                         "values with commas need quotes"
                     )
                 if cells:

@@ -61,6 +61,7 @@ class Sampler:
         self.square = torch.ones_like(start[0])  # V
         self.window = torch.ones_like(start[0])  # tau
         self.smooth = torch.zeros_like(start[0])  # g
+        self._adapted = False
         self._coefficients()
 
     def burn_in(self, steps: int, each: Callable[[int], None] | None = None) -> None:
@@ -73,7 +74,12 @@ class Sampler:
     def samples(
         self, count: int, thin: int, each: Callable[[int], None] | None = None
     ) -> list[torch.Tensor]:
-        """`count` states (C, P), `thin` steps apart, at scales that stay fixed."""
+        """`count` states (C, P), `thin` steps apart, at scales that stay fixed.
+
+        Without a burn-in these are the first gradient's: at scales of 1 most posteriors diverge.
+        """
+        if self.adapt and not self._adapted:
+            self._adapt(self.gradient(self.theta))
         self._coefficients()
         found = []
         for i in range(count * thin):
@@ -103,6 +109,7 @@ class Sampler:
         self.square += rate * (gradient.square().mean(dim=0) - self.square)
         self.square.clamp_(min=RULES.least)
         self.window = window.clamp(min=RULES.shortest)
+        self._adapted = True
         self._coefficients(fixed=False)
 
     def _coefficients(self, *, fixed: bool = True) -> None:

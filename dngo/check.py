@@ -23,6 +23,7 @@ from dngo.evaluation.limits import Limits
 from dngo.evaluation.obstacles import obstacle, script_of
 from dngo.evaluation.run import Files
 from dngo.evaluation.slots import slots
+from dngo.redaction import redacted_command
 from dngo.storage.text import visible
 from dngo.study import Study
 
@@ -105,7 +106,8 @@ def resolve(config: Config) -> str:
         raise CannotStart(f"objective.command: {call.words[0]!r} cannot be started: {why}")
     _check_python(call, folder)
     program = shutil.which(call.words[0], path=call.environment.get("PATH")) or call.words[0]
-    return f"{shlex.join([program, *call.words[1:]])}, in {folder.absolute()}"
+    words = redacted_command([program, *call.words[1:]])
+    return f"{shlex.join(words)}, in {folder.absolute()}"
 
 
 def _check_python(call: Call, folder: Path) -> None:
@@ -187,7 +189,7 @@ def page(trial: Trial) -> str:
     came = [*report, ("on standard output", trial.output), ("on standard error", trial.errors)]
     lines = [
         "Started",
-        f"  {shlex.join(trial.call.words)}",
+        f"  {shlex.join(redacted_command(trial.call.words))}",
         f"  in {trial.folder.absolute()}",
         "Sent, on standard input and in the file {parameters}",
         f"  {trial.call.document}",

@@ -15,6 +15,7 @@ from typing import Any
 
 from dngo.batch import RAN, STATUSES
 from dngo.config.messages import nearest
+from dngo.redaction import each_text, redacted
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import one_line, shown
 from dngo.thresholds import Constraints
@@ -61,7 +62,7 @@ def judge(
     held, (status, message) = status, _ended(status, objective, flags, values)
     # A message is of the status that it was said with.
     if said.get("message") is not None and held in (None, status):
-        message = one_line(str(plain(said["message"])), MAX_MESSAGE)
+        message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
     if times.get("finished", math.inf) < times.get("started", -math.inf):
         raise ValueError("finished is before started; are they exchanged?")
@@ -74,7 +75,7 @@ def judge(
         "constraints": flags,
         "numbers": values,
         "noise": amount("noise", said.get("noise"), "a standard deviation"),
-        "metadata": _metadata(said.get("metadata")),
+        "metadata": each_text(_metadata(said.get("metadata")), redacted),
         **times,
     }
     return Verdict(status, message, fields)

@@ -91,6 +91,7 @@ def _looked_at(study: Study) -> list[str]:
     lines += _time_is_short(config)
     lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
     lines += [line for line in [standing(study)] if line]
+    lines += [f"Warning: {line}" for line in config.exposed]
     if study.plan().iterations:
         check_needs(config)
     lines.append(f"Objective: {resolve(config)}")

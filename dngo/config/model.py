@@ -10,13 +10,22 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, as_yaml, nearest, short, shown, threshold_form
+from dngo.config.objective import Objective
 from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
 from dngo.presets import PresetName
+from dngo.redaction import redacted_config
 from dngo.space import ExpressionError, Space
 from dngo.space.columns import contradicted, never
 from dngo.space.parameters import (
@@ -41,67 +50,6 @@ COMPLETED = "completed"  # the implicit constraint: the objective ran and report
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 StudyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-
-
-class Objective(Section):
-    """What is evaluated, and within which limits."""
-
-    command: str | list[str] | None = Field(
-        None,
-        description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
-        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}; {{ and }} are braces. It is split "
-        "into words and started without a shell; give a list of words where quoting matters.",
-    )
-    callable: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="A Python function, module:function, in place of a command: it is called "
-        "with the parameters as keywords and returns a number or an outcome document.",
-    )
-    direction: Literal["minimize", "maximize"] = Field(
-        "minimize", description="Whether small or large values of the objective are good."
-    )
-    time_limit: float | None = Field(
-        None, gt=0, description="Seconds for one evaluation; then it is stopped: status timeout."
-    )
-    memory_mb: int | None = Field(
-        None,
-        gt=0,
-        description="Resident memory in MB for one evaluation with its children; above it is "
-        "stopped: status out_of_memory. Left out: what the machine or the job has.",
-    )
-    environment: dict[str, str] = Field(
-        default_factory=dict, description="Environment variables for the objective."
-    )
-    working_directory: str | None = Field(
-        None, description="Where the command starts; the configuration file's folder if left out."
-    )
-    keep_workdir: bool = Field(
-        False, description="Keep each evaluation's private folder {workdir} after it has ended."
-    )
-    strict: bool = Field(
-        False,
-        description="Refuse to go on once the command, the callable or the content of a file that it "
-        "names is another one than before; otherwise that is recorded, and said once.",
-    )
-    output_limit: int = Field(
-        65536,
-        ge=1024,
-        le=2**26,
-        description="Bytes of standard output, and of standard error, that are kept for a point.",
-    )
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Objective:
-        if (self.command is None) == (self.callable is None):
-            raise ValueError("give either command or callable")
-        if self.command is not None and not self.command:
-            raise ValueError("command is empty")
-        module, _, function = (self.callable or "").partition(":")
-        if module.endswith(".py"):
-            right = f"{module.removesuffix('.py')}:{function}"
-            raise ValueError(f"callable is module:function, without .py; did you mean {right!r}?")
-        return self
 
 
 class Design(Section):
@@ -291,6 +239,9 @@ class Config(Section):
     archive: Archive = Archive()
     resources: Resources = Resources()
 
+    # What looks like a secret, a line for each place: a new study is refused for it.
+    _exposed: tuple[str, ...] = PrivateAttr(())
+
     @model_validator(mode="before")
     @classmethod
     def _keep_text(cls, data: Any, info: ValidationInfo) -> Any:
@@ -394,6 +345,11 @@ class Config(Section):
         return self.design_size if iteration == 0 else self.batch_size
 
     @property
+    def exposed(self) -> tuple[str, ...]:
+        """What looks like a secret in the file that this was read from: a line for each place."""
+        return self._exposed
+
+    @property
     def search_space(self) -> Space:
         return Space(dict(self.space), self.space_constraints)
 
@@ -414,6 +370,10 @@ class Config(Section):
     def resolved(self) -> str:
         """The whole configuration, defaults filled in, as JSON in its own order."""
         return json.dumps(self.model_dump(mode="json"))
+
+    def stored(self) -> dict[str, Any]:
+        """The same as it is stored and published: without what looks like a secret."""
+        return redacted_config(self.model_dump(mode="json"))
 
 
 def thresholds_of(resolved: Mapping[str, Any]) -> dict[str, Threshold]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from dngo.config.exposure import exposures
 from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import Config
 from dngo.config.paths import from_folder
@@ -69,7 +70,9 @@ def load(
         place = place_of(("acquisition",), lines, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
     folder = Path(paths[0]).parent if paths else Path()
-    return from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
+    found = from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
+    found._exposed = exposures(found, lines, source)
+    return found
 
 
 def validate(

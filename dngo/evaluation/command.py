@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ def call_of(
         "id": proposal.id,
         "seed": str(seed),
     }
+    check_environment(objective)
     values = {**dict.fromkeys(names, ""), **proposal.parameters, **known, "python": sys.executable}
     environment = {
         **os.environ,
@@ -87,6 +89,20 @@ def call_of(
     if folder.is_dir() and (missing := missing_script(words, folder, environment.get("PATH"))):
         raise CannotStart(f"objective.command: {missing}")
     return Call(words, environment, json.dumps(proposal.parameters))
+
+
+def check_environment(objective: Objective) -> None:
+    """Raise CannotStart that names the variables of `environment_from` which are not set here."""
+    missing = [name for name in objective.environment_from if not os.environ.get(name)]
+    if missing:
+        job = os.environ.get("SLURM_JOB_ID")
+        where = f"in job {job} on {socket.gethostname()}" if job else "where this runs"
+        names = f"{', '.join(missing)} {'are' if missing[1:] else 'is'}"
+        raise CannotStart(
+            f"objective.environment_from: {names} not set {where}, or empty; type `export "
+            f"{missing[0]}=...` in the shell that you run the study from"
+            f"{', whose variables its jobs have' if job else ''}"
+        )
 
 
 def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:

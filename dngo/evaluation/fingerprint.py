@@ -13,6 +13,7 @@ from typing import Any
 from dngo.config import CONFIG_VERSION, Objective, upgrade
 from dngo.config.placeholders import filled, names, words_of
 from dngo.evaluation.obstacles import is_interpreter
+from dngo.redaction import redacted_command
 from dngo.storage.files import at_home
 
 MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
@@ -31,7 +32,11 @@ def fingerprint(objective: Objective) -> dict[str, Any]:
         names = [f"{module}.py", f"{module}/__init__.py"]
         return {"callable": objective.callable, "files": _digests(folder, names)}
     files = _digests(folder, _named(objective))
-    return {"command": objective.command, "files": files, "config": CONFIG_VERSION}
+    return {
+        "command": redacted_command(objective.command),
+        "files": files,
+        "config": CONFIG_VERSION,
+    }
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -51,8 +56,11 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def command_of(known: dict[str, Any]) -> str | list[str] | None:
-    """The command of a fingerprint as it is written now, None if there is none."""
-    document = {"objective": {"command": known.get("command")}}
+    """The command of a fingerprint as it is written now, None if there is none.
+
+    Without secrets, which earlier releases recorded: two commands that differ in these alone are one.
+    """
+    document = {"objective": {"command": redacted_command(known.get("command"))}}
     version = known.get("config", 2)  # before, a fingerprint did not say
     return upgrade(document, version, "objective")["objective"]["command"]
 

@@ -18,6 +18,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
@@ -31,6 +32,7 @@ from dngo.evaluation.starter import Starter
 from dngo.evaluation.streams import Kept
 from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
 from dngo.outcomes import MAX_MESSAGE, Verdict
+from dngo.redaction import Mask, each_text, secrets_of
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json
 from dngo.storage.patience import patiently
@@ -85,6 +87,12 @@ class Runner:
     cpus: frozenset[int] = frozenset()
     starter: Starter = field(default_factory=Starter)
 
+    @cached_property
+    def mask(self) -> Mask:
+        """What the objective is given and nobody else is to know."""
+        objective = self.objective
+        return Mask(secrets_of({**os.environ, **objective.environment}, objective.environment_from))
+
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """Start the objective at a point and see to its end.
 
@@ -98,7 +106,7 @@ class Runner:
         call = call_of(self.objective, proposal, places, self.names, self.seed_of(proposal))
         # What may fail for the disk's sake comes first: once it is started, it is not started again.
         streams = patiently(
-            lambda: _prepare(files, call.document, self.objective.output_limit),
+            lambda: _prepare(files, call.document, self.objective.output_limit, self.mask),
             what=f"preparing {proposal.id}",
             heed=Stop.heed,
         )
@@ -112,7 +120,7 @@ class Runner:
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
             duration = time.monotonic() - clock
-            made.append(_outcome(proposal, verdict, attempts, began, time.time(), duration))
+            made.append(self._outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
             if end.by_job:
                 raise JobLimit(made[0])
@@ -152,7 +160,7 @@ class Runner:
             return None
         verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]
         message = "; ".join(filter(None, (verdict.message, "" if left.end else ADOPTED)))
-        outcome = _outcome(
+        outcome = self._outcome(
             proposal,
             replace(verdict, message=message),
             attempts,
@@ -163,6 +171,32 @@ class Runner:
         if left.end is not None and left.end.by_job:
             raise JobLimit(outcome)
         return outcome
+
+    def _outcome(
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        attempts: int,
+        started: float,
+        finished: float,
+        duration: float,
+    ) -> Outcome:
+        """What is written down of an evaluation: what it was given as secrets is not."""
+        metadata = each_text(verdict.fields.get("metadata", {}), self.mask.text)
+        return Outcome(
+            iteration=proposal.iteration,
+            slot=proposal.slot,
+            parameters_digest=digest_parameters(proposal.parameters),
+            status=verdict.status,
+            duration=duration,
+            attempts=attempts,
+            host=socket.gethostname(),
+            job=os.environ.get("SLURM_JOB_ID", ""),
+            started=started,
+            finished=finished,
+            message=one_line(self.mask.text(verdict.message), MAX_MESSAGE),
+            **{**verdict.fields, "metadata": metadata},
+        )
 
     def runs(self, proposal: Proposal) -> bool:
         """Whether a process of an earlier start still runs, on this host."""
@@ -189,13 +223,13 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
     return Verdict(stopped.status, stopped.message), stopped
 
 
-def _prepare(files: Files, document: str, output_limit: int) -> tuple[Kept, Kept]:
+def _prepare(files: Files, document: str, limit: int, mask: Mask) -> tuple[Kept, Kept]:
     """An empty private folder with the parameters, and the streams."""
     places = files.places
     shutil.rmtree(places.workdir, ignore_errors=True)
     places.workdir.mkdir(parents=True, exist_ok=True)
     places.parameters.write_text(document, encoding="utf-8")
-    return Kept(files.stdout, output_limit), Kept(files.stderr, output_limit)
+    return Kept(files.stdout, limit, mask), Kept(files.stderr, limit, mask)
 
 
 def _is_of(places: Places, proposal: Proposal) -> bool:
@@ -222,27 +256,3 @@ def _note(places: Places, outcome: Outcome, *, final: bool) -> None:
         temporary = places.ended.with_suffix(".tmp")
         write_outcomes(temporary, [outcome], durable=False)
         os.replace(temporary, places.ended)
-
-
-def _outcome(
-    proposal: Proposal,
-    verdict: Verdict,
-    attempts: int,
-    started: float,
-    finished: float,
-    duration: float,
-) -> Outcome:
-    return Outcome(
-        iteration=proposal.iteration,
-        slot=proposal.slot,
-        parameters_digest=digest_parameters(proposal.parameters),
-        status=verdict.status,
-        duration=duration,
-        attempts=attempts,
-        host=socket.gethostname(),
-        job=os.environ.get("SLURM_JOB_ID", ""),
-        started=started,
-        finished=finished,
-        message=one_line(verdict.message, MAX_MESSAGE),
-        **verdict.fields,
-    )

@@ -7,33 +7,56 @@ import io
 from collections import deque
 from pathlib import Path
 
+from dngo.redaction import Mask
+
+
+class _Tail:
+    """The end of a stream."""
+
+    def __init__(self, size: int):
+        self.size, self.pieces, self.held = size, deque[bytes](), 0
+
+    def feed(self, data: bytes) -> None:
+        self.pieces.append(data)
+        self.held += len(data)
+        while self.held - len(self.pieces[0]) >= self.size:
+            self.held -= len(self.pieces.popleft())
+
+    def bytes(self) -> bytes:
+        return b"".join(self.pieces)[-self.size :]
+
 
 class Kept:
     """A stream kept within bounds: the first half as it comes, then the end.
 
-    limit: bytes that are kept of it.
+    limit: bytes that are kept of it.  mask: what is taken out of what is written; a result is read from
+    what was printed.
     """
 
-    def __init__(self, path: Path, limit: int):
-        self.path, self.half = path, limit // 2
+    def __init__(self, path: Path, limit: int, mask: Mask):
+        self.path, self.half, self.mask = path, limit // 2, mask
         self.stream: io.FileIO | None = None  # which is made when there is something to keep
         path.unlink(missing_ok=True)
         self.written = self.total = 0
-        self.tail: deque[bytes] = deque()
-        self.tail_size = 0
+        self.printed, self.tail = _Tail(self.half), _Tail(self.half)
+        self.held = b""  # the end of what came, where a secret may have begun
 
     def feed(self, data: bytes) -> None:
         """Take what was printed next."""
+        self.printed.feed(data)
+        data = self.mask.take_out(self.held + data)
+        at = len(data) - self.mask.begun(data)
+        self.held = data[at:]
+        self._keep(data[:at])
+
+    def _keep(self, data: bytes) -> None:
         self.total += len(data)
         head = data[: max(0, self.half - self.written)]
         if head:
             with contextlib.suppress(OSError):  # a full disk must not end an evaluation
                 self._open().write(head)
             self.written += len(head)
-        self.tail.append(data)
-        self.tail_size += len(data)
-        while self.tail_size - len(self.tail[0]) >= self.half:
-            self.tail_size -= len(self.tail.popleft())
+        self.tail.feed(data)
 
     def _open(self) -> io.FileIO:
         if self.stream is None:
@@ -41,17 +64,15 @@ class Kept:
             self.stream = io.FileIO(self.path, "wb")
         return self.stream
 
-    def _end(self) -> bytes:
-        return b"".join(self.tail)[-self.half :]
-
     def last_lines(self, count: int) -> list[str]:
-        """The last lines that are not blank, in their order."""
-        lines = self._end().decode("utf-8", "replace").splitlines()
+        """The last lines that are not blank, in their order, as they were printed."""
+        lines = self.printed.bytes().decode("utf-8", "replace").splitlines()
         return [line for line in lines if line.strip()][-count:]
 
     def close(self) -> None:
         """Write the end, and close; a stream that nothing came from leaves no file."""
-        end, rest = self._end(), self.total - self.written
+        self._keep(self.held)
+        end, rest = self.tail.bytes(), self.total - self.written
         with contextlib.suppress(OSError):
             if rest > len(end):
                 self._open().write(b"\n[... %d bytes left out ...]\n" % (rest - len(end)))

@@ -8,7 +8,6 @@ form, with names; the list is what older versions and optuna-dashboard read too.
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sqlite3
@@ -56,7 +55,7 @@ def write(archive: Path, output: Path) -> None:
             storage=storage, study_name=config.study, direction=config.objective.direction
         )
         study.set_user_attr("constraints", names)
-        study.set_user_attr("config", json.loads(config.resolved()))
+        study.set_user_attr("config", config.stored())
         study.set_user_attr("archive_digest", header.digest)
         for number, row in enumerate(rows):
             excess = [_excess(row, name, config.reported[name]) for name in names]

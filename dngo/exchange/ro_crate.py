@@ -148,7 +148,7 @@ class _Description:
             identifier=self.header.digest,
         )
         resolved = io.StringIO()
-        YAML().dump(self.config.model_dump(mode="json"), resolved)
+        YAML().dump(self.config.stored(), resolved)
         resolved.seek(0)
         self.configuration = self.crate.add_file(
             resolved, "config.yaml", name="The configuration, all defaults filled in"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 import shutil
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from dngo.evaluation.fingerprint import fingerprint
 from dngo.storage.claim import Claim, describe
 from dngo.storage.files import replacing
 from dngo.storage.patience import has_no_disk, patiently
-from dngo.study.records import Records
+from dngo.study.records import Records, refuse_secrets
 
 
 def environment(records: Records) -> dict[str, Any]:
@@ -44,12 +43,15 @@ def record(
     training: number of iterations that the surrogate was trained on, and the archive's digest
     there.  pending: the iterations under evaluation meanwhile.  config: if not the study's own.
     told: what stands at the end of the batch, with its outcomes.
+    Raises UserError for a first batch whose configuration has what looks like a secret in it.
     """
+    if t == 0:
+        refuse_secrets(records)
     slots = range(len(proposals), len(proposals) + len(told))
     ends = [(replace(p, slot=i), replace(o, slot=i)) for i, (p, o) in zip(slots, told, strict=True)]
     return Batch(
         iteration=t,
-        config=json.loads((config or records.config).resolved()),
+        config=(config or records.config).stored(),
         points_per_job=records.config.points_per_job,
         seed=records.config.seed,
         spawn_key=derive.spawn_key(t, stage),

@@ -12,6 +12,7 @@ from dngo.archive.transfer import Earlier
 from dngo.batch import write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation.fingerprint import command_of, differences, fingerprint
+from dngo.redaction import redacted_command
 from dngo.study.batches import keep
 from dngo.study.records import Records
 
@@ -55,6 +56,7 @@ def changes(records: Records) -> list[str]:
     Raises UserError if there is anything and `objective.strict` says so.
     """
     known, now = _known(records), fingerprint(records.config.objective)
+    known = {**known, "command": redacted_command(known.get("command"))} if known else known
     meant = command_of(known)
     if meant != known.get("command") == now.get("command"):
         raise UserError(

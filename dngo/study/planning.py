@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dngo.study.beginning import has_transfer, read_transfer
 from dngo.study.ending import noted, reached
 from dngo.study.entries import awaited
-from dngo.study.records import Records
+from dngo.study.records import Records, refuse_secrets
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ def plan(records: Records) -> Plan:
     if header is None and config.transfer and not has_transfer(records):
         read_transfer(records)  # planning writes nothing
     merged = header.iterations if header else 0
-    records.in_flight(merged)  # each is compared with the configuration
+    # Each is compared with the configuration.
+    if not records.in_flight(merged) and header is None:
+        refuse_secrets(records)
     if merged > config.iterations:
         further = _further(records, merged)
         return Plan(further, "" if further else f"all {merged} iterations are in the archive")

@@ -129,6 +129,12 @@ class Records:
         return outcomes
 
 
+def refuse_secrets(records: Records) -> None:
+    """Raise UserError, a line for each, if a study would begin with what looks like a secret."""
+    if records.config.exposed:
+        raise UserError("\n".join(records.config.exposed))
+
+
 def best_row(table: Table, direction: str) -> int | None:
     """Index of the best ok row, the earliest of equals; None if there is none."""
     objective = np.where(table.status == "ok", table.objective, np.nan)

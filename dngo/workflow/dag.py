@@ -26,6 +26,7 @@ from dngo.check import check_needs
 from dngo.config import load
 from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
+from dngo.evaluation.command import check_environment
 from dngo.locate import find_study
 from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
@@ -110,6 +111,8 @@ class Dag:
                 check_needs(study.config)
             dag._announce(brief=folder is not None)
         if main and not dry:
+            if dag.goes_on:
+                check_environment(study.config.objective)
             slurm.register()
             others.register()
             room.await_room(alone=folder is None)
@@ -130,8 +133,9 @@ class Dag:
             text = f"Study {self.study.config.study}: {headline(self.study)}"
         else:
             text = f"{summary(self.study)}\n\nNothing to evaluate: {self.plan.reason}."
+        warnings = [f"Warning: {line}" for line in self.study.config.exposed]
         with contextlib.suppress(BrokenPipeError):  # nobody reads it: no reason not to run
-            print(text, file=sys.stderr)
+            print("\n".join([text, *warnings]), file=sys.stderr)
 
     @property
     def goes_on(self) -> bool:

@@ -49,6 +49,23 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
     assert "Nothing to evaluate" in toy.run()
 
 
+def test_variables_reach_the_jobs_by_name_and_are_written_nowhere(
+    study, cluster: Cluster, monkeypatch
+) -> None:
+    secret = "q7-Zebra+spoon/41"
+    command = {"command": "{python} objective.py", "environment_from": ["API_TOKEN"]}
+    toy = study(designed=False, objective=command)
+    path = toy.folder / "objective.py"
+    told = f'assert os.environ["API_TOKEN"] == "{secret[:9]}" + "{secret[9:]}"; print(os.environ["API_TOKEN"])'
+    path.write_text(path.read_text().replace('note("start")', f'{told}\nnote("start")'))
+    assert "objective.environment_from: API_TOKEN is not set" in toy.run(check=False)
+    monkeypatch.setitem(cluster.environment, "API_TOKEN", secret)
+    toy.run()
+    toy.lawful(4)
+    files = [p for p in toy.folder.rglob("*") if p.is_file() and not p.is_symlink()]
+    assert not [p for p in files if secret.encode() in p.read_bytes()]
+
+
 def test_points_that_fail_and_limits_that_are_met(study) -> None:
     """Exit status 1, time and memory beyond what Slurm gives: each an outcome, none a failed job."""
     toy = study(points_per_job=1, resources={"evaluate": {"mem_mb": 1000, "runtime": 1}}, retries=1)

@@ -1,0 +1,92 @@
+"""The section `objective` of a study's configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dngo.config.messages import Located
+from dngo.space.parameters import Section
+
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Objective(Section):
+    """What is evaluated, and within which limits."""
+
+    command: str | list[str] | None = Field(
+        None,
+        description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
+        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}; {{ and }} are braces. It is split "
+        "into words and started without a shell; give a list of words where quoting matters.",
+    )
+    callable: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="A Python function, module:function, in place of a command: it is called "
+        "with the parameters as keywords and returns a number or an outcome document.",
+    )
+    direction: Literal["minimize", "maximize"] = Field(
+        "minimize", description="Whether small or large values of the objective are good."
+    )
+    time_limit: float | None = Field(
+        None, gt=0, description="Seconds for one evaluation; then it is stopped: status timeout."
+    )
+    memory_mb: int | None = Field(
+        None,
+        gt=0,
+        description="Resident memory in MB for one evaluation with its children; above it is "
+        "stopped: status out_of_memory. Left out: what the machine or the job has.",
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="Environment variables for the objective. They are stored in the archive and published "
+        "with it: a secret belongs to environment_from.",
+    )
+    environment_from: list[Variable] = Field(
+        default_factory=list,
+        description="Names of variables that must be set where the study is run, as [API_TOKEN]: they are "
+        "passed on to the objective, and their values are never stored.",
+    )
+    working_directory: str | None = Field(
+        None, description="Where the command starts; the configuration file's folder if left out."
+    )
+    keep_workdir: bool = Field(
+        False, description="Keep each evaluation's private folder {workdir} after it has ended."
+    )
+    strict: bool = Field(
+        False,
+        description="Refuse to go on once the command, the callable or the content of a file that it "
+        "names is another one than before; otherwise that is recorded, and said once.",
+    )
+    output_limit: int = Field(
+        65536,
+        ge=1024,
+        le=2**26,
+        description="Bytes of standard output, and of standard error, that are kept for a point.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Objective:
+        if (self.command is None) == (self.callable is None):
+            raise ValueError("give either command or callable")
+        if self.command is not None and not self.command:
+            raise ValueError("command is empty")
+        module, _, function = (self.callable or "").partition(":")
+        if module.endswith(".py"):
+            right = f"{module.removesuffix('.py')}:{function}"
+            raise ValueError(f"callable is module:function, without .py; did you mean {right!r}?")
+        return self
+
+    @model_validator(mode="after")
+    def _once(self) -> Objective:
+        for i, name in enumerate(self.environment_from):
+            where = ("objective", "environment_from", str(i))
+            if name in self.environment_from[:i]:
+                raise Located(where, f"{name} is listed twice; list each variable once")
+            if name in self.environment:
+                raise Located(
+                    where, f"{name} has a value in objective.environment, too; remove one of them"
+                )
+        return self

@@ -17,6 +17,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from dngo import derive
 from dngo.acquisition.candidates import around, neighbours
 from dngo.api import open_study
 from dngo.audit import audit_all
@@ -159,6 +160,88 @@ def hold(space: Space, p: dict[str, Any], v: np.ndarray) -> None:
     assert np.isfinite(space.encode(v[:, None])).all()
     (default,) = space.to_parameters(space.defaults())
     assert low <= default["x"] <= high
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        (FEW | {"low": -1e308, "high": 1.7e308}, "numbers beyond 1e+300"),
+        (FEW | {"low": 1e-320, "log": True}, "log: true needs values from 1e-300 on"),
+        (FEW | {"high": 1e-310}, "too narrow to calculate with"),
+        (FEW | {"low": 1.0, "high": 1 + 2**-50}, "only 4 floating-point numbers lie between"),
+        (FEW | {"low": 1.0, "high": 1 + 2**-50, "log": True}, "only 4 floating-point numbers"),
+        (FEW | {"high": 1e16, "step": 0.5}, "0.5 apart cannot be told apart in floating point"),
+        (FEW | {"low": 1e6, "high": 1e16, "step": 1e3, "log": True}, "on a logarithmic scale"),
+        ({"type": "int", "low": 0, "high": MOST}, f"its {MOST + 1} values are more than the model"),
+        ({"type": "int", "low": 0, "high": MOST + 1}, "integers beyond 2^53"),
+        ({"type": "int", "low": 0, "high": 10**400, "default": 10**399}, "integers beyond 2^53"),
+        ({"type": "int", "low": 1, "high": 10**14, "log": True}, "on a logarithmic scale"),
+        ({"type": "float", "values": [1.0, 1 + 2**-52]}, "too close to be told apart"),
+        ({"type": "float", "values": [1e5, 1e5 + 2**-36], "log": True}, "too close"),
+        ({"type": "float", "values": [-1e308, 1.7e308]}, "numbers beyond 1e+300"),
+        (FEW | {"step": 0.25, "default": 0.2500001}, "not on the grid; next to it is 0.25"),
+        (FEW, ""),
+        (FEW | {"low": -1e300, "high": 1e300}, ""),
+        (FEW | {"low": 1e-300, "high": 1e300, "log": True}, ""),
+        (FEW | {"high": 2e-300}, ""),
+        ({"type": "int", "low": MOST - 9, "high": MOST}, ""),
+        ({"type": "int", "low": 0, "high": 2**49 - 1}, ""),
+        ({"type": "int", "low": -MOST, "high": MOST, "step": 2**20 - 1}, ""),
+        ({"type": "int", "values": [MOST - 1, MOST]}, ""),
+        ({"type": "float", "values": [1e200, 1e210, 1e250], "log": True}, ""),
+    ],
+)
+def test_what_a_range_may_be(p: dict[str, Any], words: str) -> None:
+    document = {"study": "s", "objective": {"command": "true"}, "space": {"x": p}}
+    if words:
+        with pytest.raises(UserError, match=re.escape(words)) as error:
+            validate(document)
+        assert "\n" not in str(error.value) and "space.x: " in str(error.value)
+        return
+    values = [q.parameters["x"] for q in derive.design(validate(document))]
+    assert len({*values}) >= min(len(values), len(p.get("values", values)))
+
+
+@pytest.mark.parametrize(
+    ("p", "given_", "found"),
+    [
+        (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.7000000000000001, 0.7),
+        (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.09999999999999999, 0.1),
+        (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.30000000000000004, 0.3),
+        (FEW | {"low": -1, "high": 1, "step": 0.1}, 5.6e-17, 0.0),
+        (FEW | {"step": 0.1}, -5.6e-17, 0.0),
+        (FEW | {"step": 1 / 3}, 0.333333333333, 1 / 3),
+        (FEW | {"step": 1 / 3}, 1 - 2**-53, 1.0),
+        (FEW | {"low": 5e8, "high": 5e8 + 9, "step": 0.5}, 5e8 + 0.25, None),
+        (FEW | {"step": 0.1}, 0.3000001, None),
+        (FEW, 1 + 2**-52, None),  # of a continuous range every number is its own
+        (FEW | {"low": 2.5e-313}, 0.0, None),
+        ({"type": "int", "low": 0, "high": 2**32}, 4093973500.4, None),
+        ({"type": "int", "low": 0, "high": 2**32}, "4093973500.0", 4093973500),
+        ({"type": "int", "low": 0, "high": 9}, 2.9999999999999996, 3),
+        ({"type": "int", "low": MOST - 9, "high": MOST}, str(MOST + 1), None),
+        ({"type": "int", "low": MOST - 9, "high": MOST}, MOST - 3, MOST - 3),
+        ({"type": "int", "low": 0, "high": 9}, 10**400, None),
+        ({"type": "int", "low": 0, "high": 10**11, "step": 10**10}, 10**10 + 1, None),
+        ({"type": "float", "values": [0.0, 0.3]}, 5.6e-17, 0.0),
+        ({"type": "float", "values": [1e-10, 1.0], "log": True}, 5e-10, None),
+        ({"type": "float", "values": [0.1, 0.3]}, 0.30000000000000004, 0.3),
+    ],
+)
+def test_rounding_is_forgiven_on_grids_and_nothing_else(
+    p: dict[str, Any], given_: Any, found: Any
+) -> None:
+    points, problems = points_of(space_of(x=p), [Row("", {"x": given_})])
+    if found is None:
+        assert re.search(r"is outside .* to |is not on the grid; next to it is ", problems[0])
+    else:
+        assert not problems and repr(points[0]["x"]) == repr(found)
+
+
+def test_a_value_that_an_earlier_release_wrote_beside_its_grid_is_known_again() -> None:
+    space = space_of(x=FEW | {"high": 100.0, "step": 0.01})
+    before, now = space.keys(np.array([[64.07000000000001], [64.07]]))
+    assert before == now and space.keys(np.array([[64.08]]))[0] != now
 
 
 # ---- choices ------------------------------------------------------------------------------------

@@ -62,11 +62,12 @@ def _parameter_kind(parameter: Parameter) -> str:
     if isinstance(parameter, Float):
         return "float64"
     kinds = {type(choice) for choice in choices(parameter)}
-    # Choices of several types share a column as text.
-    for kind, name in ({bool}, "bool"), ({int}, "int64"), ({float}, "float64"):
-        if kinds == kind:
+    largest = max((abs(c) for c in choices(parameter) if isinstance(c, int)), default=0)
+    # Choices of several types share a column as text, and integers that their type cannot hold.
+    for kind, name, most in (({bool}, "bool", 1), ({int}, "int64", 2**63 - 1)):
+        if kinds == kind and largest <= most:
             return name
-    return "float64" if kinds == {int, float} else "string"
+    return "float64" if kinds <= {int, float} and largest <= 2**53 else "string"
 
 
 def read(path: Path) -> list[Row]:

@@ -42,11 +42,10 @@ def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> An
         return kinds.IntDistribution(
             int(column.low), int(high), log=column.log, step=1 if column.log else int(step or 1)
         )
-    # Nor can it say of a fine grid which values are on it.
-    fine = grid is not None and grid.levels > FINE
-    return kinds.FloatDistribution(
-        column.low, high, log=column.log, step=None if column.log or fine else step
-    )
+    # Nor can it say of a fine grid which values are on it, or of one of thirds.
+    if grid is None or column.log or grid.levels > FINE or not grid.keeps(step):
+        step = None
+    return kinds.FloatDistribution(column.low, high, log=column.log, step=step)
 
 
 def as_told(distribution: Any, value: Any) -> Any:

@@ -46,6 +46,10 @@ class Grid:
         unit = math.lcm(start.denominator, width.denominator)
         return cls(int(start * unit), int(width * unit), unit, min(count + 1, _MOST))
 
+    def keeps(self, step: float | None) -> bool:
+        """Whether its step is this decimal number to the last digit."""
+        return step is not None and Fraction(self.step, self.unit) == Fraction(repr(step))
+
     def nearest(self, number: float) -> float:
         """The value that is nearest to a number."""
         k = round((Fraction(number) * self.unit - self.first) / self.step)

@@ -58,13 +58,16 @@ def fault_of_values(values: list[float] | list[int], *, log: bool, whole: bool) 
     """The same of listed values."""
     if wrong := _fault_of_ends(min(values), max(values), log):
         return wrong
-    for scale in (float, math.log) if log else (float,):
-        places = sorted(map(scale, values))
-        exact = whole and scale is float
-        least = 0.0 if exact else APART * _spacing(values, scale)
-        if log == (scale is math.log):
-            least = max(least, MEMBERS_APART * (places[-1] - places[0]))
-        if any(b - a < least for a, b in pairwise(places)):
+    scale = math.log if log else float
+    values = sorted(values)
+    places = [scale(x) for x in values]
+    least = MEMBERS_APART * (places[-1] - places[0])
+    if log or not whole:
+        least = max(least, APART * _spacing(values, scale))
+    # Integers are exact; of floats those near to a large one are few.
+    near = 0 if whole else APART
+    for (a, b), (x, y) in zip(pairwise(values), pairwise(places), strict=True):
+        if y - x < least or b - a < near * math.ulp(max(abs(a), abs(b))):
             return "two values are too close to be told apart; list one of them"
     return ""
 

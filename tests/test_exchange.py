@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +394,59 @@ def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
     found = entities(tmp_path / "crate")
     assert found["#import-0"]["object"]["@id"] == "#imported-0"
     assert found["#imported-0"]["identifier"].startswith("sha256:")
+
+
+FORMULAS = [
+    "=1+1",
+    "+x",
+    "-5",
+    "@a",
+    "'=1+1",
+    "''-5",
+    "\tz",
+    "\rz",
+    "\uff1d2",
+    "'quoted",
+    "plain",
+    "-",
+    "0-1",
+]
+
+
+def test_a_spreadsheet_runs_nothing_of_a_table_and_it_comes_back(tmp_path: Path, capsys) -> None:
+    """Text that begins like a formula, in a parameter and in a message; numbers stay numbers."""
+    space = {
+        "word": {"type": "categorical", "choices": FORMULAS},
+        "x": {"type": "float", "low": -2, "high": -1},
+    }
+    study = study_in(tmp_path / "a", space=space, constraints=[], design={"size": 26})
+
+    def said(outcome: Outcome) -> Outcome:
+        text = f"{FORMULAS[outcome.slot % len(FORMULAS)].strip()}cmd|' /C calc'!A0"
+        return replace(outcome, status="ok", objective=-1.5, message=text)
+
+    source = begin(study, said)
+    export(source, tmp_path / "out.csv", "csv")
+    assert main(["audit", str(source), "--all"]) == 0
+    printed = capsys.readouterr().out
+    written = (tmp_path / "out.csv").read_bytes().decode()
+    for text in written, printed[printed.index("id,") :]:
+        for cell in (c for row in csv.reader(io.StringIO(text, newline="")) for c in row):
+            number = cell.startswith("-") and float(cell) < 0
+            assert number or not re.match(r"[=+\-@\t\r\uff1d]", cell), cell
+    before = archive.read_table(source)
+    assert set(before.v[:, 0]) == set(range(len(FORMULAS)))
+    again = study_in(tmp_path / "b", space=space, constraints=[])
+    assert start(again, tmp_path / "out.csv") == 0
+    np.testing.assert_array_equal(archive.read_table(again.archive).v, before.v)
+    with archive.reading(source) as old, archive.reading(again.archive) as new:
+        messages = [f["outcomes/message"].asstr()[()].tolist() for f in (old, new)]
+    assert messages[0] == messages[1] and "=1+1cmd" in messages[0][0]
+
+
+def test_a_table_of_somebody_else_keeps_its_apostrophes(tmp_path: Path) -> None:
+    space = {"word": {"type": "categorical", "choices": ["'=a", "=a", "b"]}}
+    study = study_in(tmp_path, space=space, constraints=[])
+    (tmp_path / "theirs.csv").write_text("word,objective\n'=a,1\n=a,2\nb,3\n")
+    assert start(study, tmp_path / "theirs.csv") == 0
+    assert archive.read_table(study.archive).v[:, 0].tolist() == [0, 1, 2]

@@ -108,10 +108,9 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    import csv
-
     from dngo.archive import reading
     from dngo.audit import audit, audit_all, page
+    from dngo.exchange.csv_table import write_rows
 
     path = archive_of(arguments)
     with reading(path):
@@ -123,10 +122,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(finite(rows), indent=1))
         return 0
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(sys.stdout, names)
-    writer.writeheader()
-    writer.writerows(rows)
+    write_rows(rows, sys.stdout)
     return 0
 
 

@@ -1,8 +1,13 @@
-"""CSV: a line for each proposal, the numbers with all their digits, empty where nothing applies."""
+"""CSV: a line for each proposal, the numbers with all their digits, empty where nothing applies.
+
+A spreadsheet runs text that begins like a formula. Such text gets an apostrophe before it here, which
+spreadsheets take for "this is text", and loses it when the table is read back.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +17,11 @@ from dngo.exchange.rows import Row, known
 from dngo.space.parameters import text
 from dngo.storage.files import handing_out
 from dngo.storage.plain import MOST_BYTES
+
+# What a spreadsheet runs, in the wide signs of East Asia, too, or what looks as if it had been marked here.
+FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+# Columns of a table that was written here.
+OURS = {"id", "source", "num_pending", "runner_up", "attempts"}
 
 
 def write(archive: Path, output: Path) -> None:
@@ -30,7 +40,18 @@ def write_rows(rows: list[dict[str, Any]], stream: TextIO) -> None:
     writer.writerow(names)
     for row in rows:
         cells = [known(row.get(name)) for name in names]
-        writer.writerow(["" if cell is None else text(cell) for cell in cells])
+        writer.writerow([_cell(cell) for cell in cells])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else text(value)
+
+
+def _as_it_was(cell: str) -> str:
+    """A cell that `_cell` wrote, without what that put before it."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell[1:]) else cell
 
 
 def read(path: Path) -> list[Row]:
@@ -42,6 +63,7 @@ def read(path: Path) -> list[Row]:
             reader = csv.reader(stream, strict=True)
             names = next(reader, [])
             _check_header(path, names)
+            ours = set(names) >= OURS
             rows = []
             for cells in reader:
                 line = reader.line_num
@@ -50,6 +72,8 @@ def read(path: Path) -> list[Row]:
                         f"{path}:{line}: has {len(cells)} cells under {len(names)} columns; "
                         "values with commas need quotes"
                     )
+                if ours:
+                    cells = [_as_it_was(cell) for cell in cells]
                 if cells:
                     values = {n: c for n, c in zip(names, cells, strict=True) if n or c}
                     rows.append(Row(f"line {line}", values))

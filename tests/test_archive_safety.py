@@ -217,3 +217,46 @@ def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path)
     assert done.returncode == 1
     assert "cannot be read as an archive" in done.stderr
     assert time.monotonic() - began < 60  # on a machine that does other things as well
+
+
+@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
+def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
+    """A comment on any object, an empty group in any group, and bytes around the whole."""
+    path, names = tmp_path / "archive.h5", ["/"]
+    with h5py.File(source) as file:
+        groups = ["/"]
+        file.visititems(
+            lambda name, item: (
+                names.append(f"/{name}"),
+                groups.append(f"/{name}") if isinstance(item, h5py.Group) else None,
+            )[-1]
+        )
+    shutil.copy(source, path)
+    with h5py.File(path, "r+") as file:
+        for name in names:
+            h5py.h5o.set_comment(file[name].id, b"told to nobody")
+    assert archive.verify(path) == [f"{n}: a comment was added" for n in ["/", *sorted(names[1:])]]
+
+    def told(path: Path) -> str:
+        try:
+            return "\n".join(archive.verify(path))
+        except UserError as error:
+            return str(error)
+
+    rng = random.Random(0)
+    for name in ("objective", "surrogate", "constraints", "diagnostics", "cost", "numbers", "x.1"):
+        for group in rng.sample(groups, 3):
+            shutil.copy(source, path)
+            with h5py.File(path, "r+") as file:
+                if name in file[group]:
+                    continue
+                file[group].create_group(name)
+            place = f"{group.rstrip('/')}/{name}"
+            found = told(path)
+            assert f"{place}: was added" in found or "cannot be read as an archive" in found
+
+    data = source.read_bytes()
+    path.write_bytes(data + b"more")
+    assert archive.verify(path) == ["4 bytes were added after its end"]
+    path.write_bytes(b"\0" * 512 + data)
+    assert "a user block was added before it" in told(path)

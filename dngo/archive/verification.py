@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from dngo.archive.layout import (
 from dngo.archive.reading import reading
 from dngo.archive.structure import space_of
 
-MAY_BE_EMPTY = ("constraints", "diagnostics", "objective", "surrogate")
 OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, empty or not
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+COMMENT = 13  # the number of such a message in the header of an object
+END = {0: 40, 1: 44, 2: 28, 3: 28}  # where a superblock of a version says where the file ends
 
 
 def verify(path: Path) -> list[str]:
@@ -30,7 +33,7 @@ def verify(path: Path) -> list[str]:
     Raises UserError if the file cannot be used as an archive at all.
     """
     with reading(path) as file:
-        return [*additions(file), *chain_problems(file)]
+        return [*_around(path), *additions(file), *chain_problems(file)]
 
 
 def additions(file: h5py.File) -> list[str]:
@@ -53,10 +56,35 @@ def additions(file: h5py.File) -> list[str]:
         record = file["iterations"][t]
         found += _beside(record, ["surrogate"], ITERATION_ATTRIBUTES)
         found += _before_their_time(file["proposals"], record)
-        found += _empty_groups(record)
-        found += _lost_groups(record)
+        known = {f"{model.name}/{name}" for model in _models(record) for name in OF_EVERY_MODEL}
+        found += _empty_groups(record, known)
+        found += (f"{name}: is missing" for name in sorted(known) if name not in file)
     found += _lost_model(file, iterations)
-    return [*found, *(_empty_groups(file["transfer"]) if "transfer" in file else [])]
+    found += _empty_groups(file["transfer"], set()) if "transfer" in file else []
+    return [*found, *_comments(file)]
+
+
+def _around(path: Path) -> Iterator[str]:
+    """Bytes before and after what HDF5 reads of a file."""
+    with path.open("rb") as stream:
+        start, size = stream.read(64), os.fstat(stream.fileno()).st_size
+    if not start.startswith(SIGNATURE):
+        yield "a user block was added before it"
+    elif (place := END.get(start[8])) is not None:
+        more = size - int.from_bytes(start[place : place + 8], "little")
+        if more > 0:
+            yield f"{more} bytes were added after its end"
+
+
+def _comments(file: h5py.File) -> list[str]:
+    """Comments, which HDF5 keeps beside an object and no digest covers."""
+    found = [file["/"]]
+    file.visititems(lambda name, item: found.append(item))
+    return [
+        f"{item.name}: a comment was added"
+        for item in found
+        if h5py.h5o.get_info(item.id).hdr.mesg.present >> COMMENT & 1
+    ]
 
 
 def _beside(
@@ -82,14 +110,14 @@ def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[st
             yield f"{proposals[name].name}: has values in {record.name}, which recorded none"
 
 
-def _empty_groups(group: h5py.Group) -> Iterator[str]:
-    """Groups in which nothing is, and of which a digest cannot tell; some of a model's may be empty."""
+def _empty_groups(group: h5py.Group, known: set[str]) -> Iterator[str]:
+    """Groups in which nothing is, and of which a digest cannot tell; those known may be empty."""
     for name in sorted(group):
         item = group[name]
         if isinstance(item, h5py.Group):
-            if not len(item) and not len(item.attrs) and name not in MAY_BE_EMPTY:
+            if not len(item) and not len(item.attrs) and item.name not in known:
                 yield f"{item.name}: was added"
-            yield from _empty_groups(item)
+            yield from _empty_groups(item, known)
 
 
 def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
@@ -100,18 +128,15 @@ def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
         yield f"{last.name}/surrogate/model: is missing"
 
 
-def _lost_groups(record: h5py.Group) -> Iterator[str]:
-    """Groups that every model has, of which a digest cannot tell where they were empty.
-
-    The models of a cost and of a constraint's number stand within that of the objective.
-    """
+def _models(record: h5py.Group) -> list[h5py.Group]:
+    """The model of an iteration, and those of a cost and of constraints' numbers within it."""
     models = list(_groups(record, "surrogate/model"))
-    for each in models:
-        yield from (f"{each.name}/{n}: is missing" for n in OF_EVERY_MODEL if n not in each)
+    for each in models:  # which grows meanwhile
         models += _groups(each, "cost")
         for constraints in _groups(each, "constraints"):
             for name in constraints:
                 models += _groups(constraints, f"{name}/number")
+    return models
 
 
 def _groups(group: h5py.Group, path: str) -> list[h5py.Group]:

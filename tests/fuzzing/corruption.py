@@ -66,8 +66,12 @@ def corrupt(file: h5py.File, rng: random.Random) -> str:
         group["more"] = rng.choice([np.zeros(3), np.zeros(20), "text"])
         name = group.name
     elif kind == "added group":
-        group.create_group("more")
+        names = ["more", "objective", "surrogate", "constraints", "diagnostics", "cost"]
+        group.create_group(rng.choice([n for n in names if n not in group]))
         name = group.name
+    elif kind == "comment":
+        name = rng.choice([*groups, *datasets])
+        h5py.h5o.set_comment(file[name].id, b"a note")
     elif kind == "added link":
         group["more"] = rng.choice(
             [h5py.SoftLink("/proposals"), h5py.ExternalLink("a.h5", "/"), file["outcomes"]]
@@ -125,6 +129,7 @@ CORRUPTIONS = [
     "added dataset",
     "added group",
     "added link",
+    "comment",
     "renamed",
     "swapped",
     "rows swapped",

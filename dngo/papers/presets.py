@@ -24,6 +24,7 @@ PLAIN: dict[str, Any] = {
     "when_vanished": "thompson",
     "fantasies": 10,
 }
+DEFAULT: dict[str, Any] = {}  # of papers without constraints
 TANH: dict[str, Any] = {"layers": 3, "width": 50, "activation": "tanh"}
 SGD: dict[str, Any] = {
     "optimizer": "sgd",
@@ -79,6 +80,7 @@ def _process(per: str | None) -> dict[str, Any]:
             "hyperparameter_samples": 10,
             "warp": False,
         },
+        "classifier": DEFAULT,
         "acquisition": PLAIN | {"noisy_improvement": False, "per": per},
     }
 
@@ -94,6 +96,7 @@ _BOHAMIANN: dict[str, Any] = {
         "warp": False,
         "networks": {"layers": 3, "width": 50, "minibatch": 256},
     },
+    "classifier": DEFAULT,
     "acquisition": PLAIN | {"noisy_improvement": True},
 }
 
@@ -118,6 +121,7 @@ BROFOS_2015 = Preset(
             | {name: SGD[name] for name in SGD if name != "ensemble"}
             | {"momentum": 0.0, "learning_rate": 0.1},
         },
+        "classifier": DEFAULT,
         "acquisition": PLAIN
         | {"noisy_improvement": True, "when_vanished": "explore", "vanishing": 1e-3},
         "design": {"size": 50, "include_default": False},

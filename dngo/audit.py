@@ -18,6 +18,7 @@ from dngo.batch import TOLD, Batch, Outcome, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.outcomes import is_time
+from dngo.redaction import each_text, redacted, redacted_objective
 from dngo.space import Space
 from dngo.space.parameters import parameters_of_archive
 from dngo.storage.logs import PointLogs
@@ -70,9 +71,9 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         },
         "outcome": {"standardised_residual": residual, **_outcome(outcome)},
         "constraints": _constraints(foreseen, batch, outcome),
-        "printed": PointLogs(path.parent / "logs" / "points").read(t, slot),
+        "printed": each_text(PointLogs(path.parent / "logs" / "points").read(t, slot), redacted),
         "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
-        "environment": batch.environment,
+        "environment": _shown(batch.environment),
         "digest": attributes["digest"],
         "previous": attributes["previous"],
     }
@@ -303,6 +304,12 @@ def _held(constraint: dict[str, Any]) -> str:
     if "probability" in constraint:
         text += f"; to hold with probability {_show(constraint['probability'])}"
     return text
+
+
+def _shown(environment: dict[str, Any]) -> dict[str, Any]:
+    """The environment of a batch; earlier releases recorded the objective's command with secrets."""
+    objective = environment.get("objective")
+    return {**environment, "objective": redacted_objective(objective)} if objective else environment
 
 
 def _derived_by(data: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from dngo.config import identity_of
 from dngo.config.messages import first_of
 from dngo.errors import UserError
+from dngo.redaction import redacted
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json, write_text
 from dngo.storage.text import one_line
@@ -249,10 +250,10 @@ def way(status: str, message: str) -> tuple[str, str]:
 
 
 def last_line(message: str) -> str:
-    """The line of a message that says it, within bounds."""
+    """The line of a message that says it, within bounds, and without what looks like a secret."""
     lines = message.strip().splitlines()
     # An archive of an earlier release may hold what moves the cursor of a terminal.
-    return one_line(lines[-1], 300) if lines else "(no message)"
+    return one_line(redacted(lines[-1]), 300) if lines else "(no message)"
 
 
 def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:

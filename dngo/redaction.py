@@ -56,6 +56,11 @@ _PLACED = (
     ),
     re.compile(r"(\b(?:Bearer|Basic)\s+)((?=\S*\d)[\w.~+/=-]{16,})"),
 )
+# What one of these begins with, or has in it: most texts have nothing of the kind.
+_SIGN = re.compile(
+    r"gh[pousr]_|github_pat_|glpat-|hf_|sk-|AKIA|ASIA|xox|AIza|pypi-|npm_|dop_v1_|glsa_|eyJ|PRIVATE KEY|://|[?&]"
+    r"|Bearer|Basic"
+)
 _OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w.-]*)(=|\s+(?!-))(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)(=)(?:'([^']*)'|\"([^\"]*)\"|([^\s;&|'\"]+))")
 
@@ -72,6 +77,8 @@ def form_of(value: str) -> bool:
 
 def redacted(text: str) -> str:
     """A text without what is a secret by its form."""
+    if not _SIGN.search(text):
+        return text
     text = _KEY.sub(REDACTED, _TOKEN.sub(REDACTED, text))
     for pattern in _PLACED:
         text = pattern.sub(lambda found: found[1] + _hidden(found[2]), text)

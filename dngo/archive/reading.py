@@ -19,6 +19,7 @@ from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMN
 from dngo.archive.structure import check_archive, check_header, space_of
 from dngo.batch import STATUSES, TOLD, Batch, Beside, Outcome, Proposal
 from dngo.errors import UserError
+from dngo.redaction import each_text, redacted
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
@@ -321,7 +322,10 @@ def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
 
 
 def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
-    """The outcomes of a merged batch, in the order of its proposals."""
+    """The outcomes of a merged batch, in the order of its proposals.
+
+    Without what looks like a secret, which earlier releases wrote down as it was said.
+    """
     attributes = iteration_attributes(path, batch.iteration)
     first, rows = attributes["first_row"], attributes["rows"]
     part = slice(first, first + rows)
@@ -333,7 +337,8 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     outcomes = []
     for i, proposal in enumerate(batch.proposals):
         fields = {n: c[i] for n, c in columns.items()}
-        fields["metadata"] = json.loads(fields["metadata"])
+        fields["metadata"] = each_text(json.loads(fields["metadata"]), redacted)
+        fields["message"] = redacted(fields["message"])
         fields["status"] = STATUSES[fields["status"]]
         outcomes.append(
             Outcome(

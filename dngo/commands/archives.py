@@ -56,6 +56,11 @@ def register(commands: Any) -> None:
     export.add_argument(
         "--license", help="of the data, for ro-crate: https://spdx.org/licenses/..."
     )
+    export.add_argument(
+        "--anonymous",
+        action="store_true",
+        help="without the names of hosts, people and home folders",
+    )
     export.set_defaults(run=_export)
 
 
@@ -136,6 +141,6 @@ def _export(arguments: argparse.Namespace) -> int:
     if options and arguments.format != "ro-crate":
         raise UserError(f"--{next(iter(options))} is for --format ro-crate")
     with reading(path):
-        export(path, output, arguments.format, **options)
-    print(f"{output}: {arguments.format} of {path}")
+        told = export(path, output, arguments.format, anonymous=arguments.anonymous, **options)
+    print(f"{output}: {arguments.format} of {path}", *told, sep="\n  ")
     return 0

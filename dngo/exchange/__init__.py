@@ -1,6 +1,7 @@
 """Studies in the formats of other programs: one module for each, imported when it is asked for.
 
-Out, from an archive alone: a table (CSV, Parquet), an Optuna study, a Workflow Run RO-Crate.
+Out, from an archive alone: a table (CSV, Parquet), an Optuna study, a Workflow Run RO-Crate, an archive.
+What looks like a secret is left out of all of them.
 In, as the warm start of a new study: a table or an Optuna study (`dngo.exchange.warm_start`).
 """
 
@@ -8,25 +9,48 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from dngo.archive.publishing import changes, publish
 from dngo.errors import UserError
 from dngo.storage.files import in_the_way
 
 _MODULES = {"csv": "csv_table", "parquet": "parquet", "optuna": "optuna", "ro-crate": "ro_crate"}
+_MODULES |= {"archive": "copy"}
 FORMATS = tuple(_MODULES)
 
 
-def export(archive: Path, output: Path, form: str, **options: Any) -> None:
+def export(
+    archive: Path, output: Path, form: str, *, anonymous: bool = False, **options: Any
+) -> list[str]:
     """Write an archive in one of `FORMATS`; options are those of the format's `write`.
 
-    Raises UserError if there is no archive, `output` is there already or a package is missing.
+    anonymous: without the names of hosts, people and home folders.  Returns lines that say what was left
+    out, and whom the rest names. Raises UserError if there is no archive, `output` is there already, a
+    package is missing, or something is to be left out of an archive that was altered.
     """
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")
     module = importlib.import_module(f".{_MODULES[form]}", __name__)
-    module.write(archive, output, **options)
+    changed, names = changes(archive, anonymous=anonymous)
+    with tempfile.TemporaryDirectory() as folder:
+        if changed:
+            publish(archive, copy := Path(folder) / archive.name, anonymous=anonymous)
+        module.write(copy if changed else archive, output, **options)
+    told = []
+    if changed:
+        places = ", ".join(f"{name} ({n})" for name, n in sorted(changed.items()))
+        what = (
+            "names, and what looks like a secret, are"
+            if anonymous
+            else "what looks like a secret is"
+        )
+        told.append(f"{what} left out of: {places}; the digests are those of this copy")
+    if str(names) and not anonymous:
+        told.append(f"it names {names}; --anonymous leaves them out")
+    return told
 
 
 def package(name: str, extra: str = "exchange") -> Any:

@@ -16,6 +16,7 @@ from dngo import archive, derive
 from dngo.archive import Table
 from dngo.config import thresholds_of
 from dngo.errors import UserError
+from dngo.redaction import redacted
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
@@ -72,7 +73,8 @@ class View:
             if "stage" in proposals:
                 stage = np.array(proposals["stage"].asstr()[:rows], dtype=object)
             source = np.array(proposals["source"].asstr()[:rows], dtype=object)
-            message = np.array(outcomes["message"].asstr()[:rows], dtype=object)
+            said = outcomes["message"].asstr()[:rows]
+            message = np.array([redacted(text) for text in said], dtype=object)
         if config is None:
             last = archive.iteration_attributes(path, header.iterations - 1)
             config = json.loads(last["config"])

@@ -550,6 +550,8 @@ def main() -> None:
         counts += found
         for line in wrong[:5]:
             print(f"seed {options.seed + i}: {line}", flush=True)
+        if i % 20 == 19:
+            print(f"{i + 1} spaces, {counts['wrong']} wrong", flush=True)
     values = sum(n for name, n in counts.items() if name != "wrong")
     for name in ENTRANCES:
         print(f"{name:<22}{counts[name]:>8}")

@@ -23,7 +23,7 @@ from dngo.exchange.rows import Row
 from dngo.exchange.warm_start import Imported, begin_with
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
-from dngo.space.parameters import Fixed
+from dngo.space.parameters import Categorical, Fixed, Ordinal, alike, choices
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
@@ -49,6 +49,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     _check_gone(path, study.space, found)
     rows = [Row(f"proposal {p.id}", {**values, **p.parameters}) for p, _ in found]
     points, problems = points_of(study.space, rows)
+    _check_alike(found, points, problems, old)
     kept: list[tuple[Proposal, Outcome]] = []
     for i, (earlier, outcome) in enumerate(found):
         if outcome.status in UNTOLD:
@@ -130,6 +131,22 @@ def _evaluations(path: Path, iterations: int) -> list[tuple[Proposal, Outcome]]:
             batch = archive.read_batch(path, t, space)
             found += list(zip(batch.proposals, archive.read_outcomes(path, batch), strict=True))
     return found
+
+
+def _check_alike(
+    found: list[tuple[Proposal, Outcome]],
+    points: list[dict[str, Any]],
+    problems: dict[int, str],
+    old: Space,
+) -> None:
+    """Leave out points with a choice that only looks like one of the new space: '1' and 1, of before."""
+    for name, parameter in old.parameters.items():
+        if not alike(choices(parameter) if isinstance(parameter, Categorical | Ordinal) else ()):
+            continue
+        for i, (proposal, _) in enumerate(found):
+            was, now = proposal.parameters.get(name), points[i].get(name)
+            if now is not None and repr(was) != repr(now):
+                problems.setdefault(i, f"{name}: {was!r} only looks like {now!r}")
 
 
 def _check_gone(path: Path, space: Space, found: list[tuple[Proposal, Outcome]]) -> None:

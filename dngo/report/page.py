@@ -134,9 +134,9 @@ def _points(view: View) -> dict[str, Any]:
     parameters = view.space.to_parameters(table.v)
     columns: list[tuple[str, list[Any], bool, bool]] = []  # name, values, numeric, hidden
 
-    def numbers(name: str, values: np.ndarray, hidden: bool = False) -> None:
-        known = np.isfinite(values)
-        short = [float(f"{v:.6g}") if k else None for v, k in zip(values, known, strict=True)]
+    def numbers(name: str, values: np.ndarray, hidden: bool = False, whole: bool = False) -> None:
+        known, form = np.isfinite(values), ".0f" if whole else ".6g"
+        short = [float(f"{v:{form}}") if k else None for v, k in zip(values, known, strict=True)]
         columns.append((name, short, True, hidden))
 
     def words(name: str, values: Sequence[Any], hidden: bool = False) -> None:
@@ -147,7 +147,7 @@ def _points(view: View) -> dict[str, Any]:
     numbers("objective", table.objective)
     for j, column in view.columns:
         if column.choices is None:
-            numbers(column.name, table.v[:, j])
+            numbers(column.name, table.v[:, j], whole=column.integer)
         else:
             words(column.name, [str(p.get(column.name, "")) for p in parameters])
     numbers("expected", view.numbers["mean"])

@@ -202,7 +202,7 @@ class _Listed(Parameter):
         shown = [repr(c) for c in self.listed]
         if len(set(shown)) != len(shown):
             raise ValueError("a choice is listed twice; list each one once")
-        if (pair := _alike(self.listed)) and not archived(info):
+        if (pair := alike(self.listed)) and not archived(info):
             raise ValueError(
                 f"{pair[0]!r} and {pair[1]!r} look alike in tables, files and commands; list one of "
                 "them, or give them other names"
@@ -212,7 +212,7 @@ class _Listed(Parameter):
         return self
 
 
-def _alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
+def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
     """Two choices of different types that one text in a table may mean, if there are any."""
     words = {str(c).lower(): c for c in listed if isinstance(c, bool)}
     numbers: dict[float, Any] = {}

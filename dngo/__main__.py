@@ -1,8 +1,16 @@
 """`python -m dngo`: the command, where its script is not on the path."""
 
+import os
 import sys
 
-from dngo.cli import main
+# A file of the user's, as `json.py`, must not stand for one of Python's; `dngo` itself may be here.
+here = os.getcwd()
+if sys.path[:1] == [here] and not os.path.samefile(
+    os.path.dirname(os.path.dirname(__file__)), here
+):
+    del sys.path[0]
+
+from dngo.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

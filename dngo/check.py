@@ -31,12 +31,13 @@ PATIENCE = 60.0  # seconds for an import
 SHOWN = 10  # lines of a stream
 # Asked of the interpreter that the command names, which may be of another environment.
 _PARSE = (
-    "import sys\n"
+    "import sys; sys.path[:] = sys.path[1:]\n"  # a file beside the script must not stand for Python's own
     "try: compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')\n"
     "except SyntaxError as error: sys.exit(f'SyntaxError: {error.msg} in line {error.lineno}')"
 )
 _FIND = (
-    "import sys; sys.path.insert(0, ''); from importlib.util import find_spec\n"
+    "import sys; sys.path[:] = sys.path[1:]; from importlib.util import find_spec\n"
+    "sys.path.insert(0, '')\n"
     "try: found = find_spec(sys.argv[1])\n"
     "except ImportError as error: sys.exit(str(error))\n"
     "found or sys.exit('No module named ' + repr(sys.argv[1]))"
@@ -96,7 +97,7 @@ def resolve(config: Config) -> str:
         if not name or "=" in name or "\0" in name:
             raise CannotStart(f"objective.environment: {name!r} cannot be the name of a variable")
     if objective.callable:
-        words = [sys.executable, "-m", "dngo.evaluation.call", "--check", objective.callable]
+        words = [sys.executable, "-P", "-m", "dngo.evaluation.call", "--check", objective.callable]
         found, said = _ask(words, call, folder)
         if found is False:
             raise CannotStart(f"objective.callable: {said}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 
 import pytest
 from mine import GOOD, Mine, ends
@@ -11,7 +14,7 @@ from dngo.archive import iteration_attributes, verify
 from dngo.audit import audit, page
 from dngo.config import Objective
 from dngo.errors import UserError
-from dngo.evaluation.fingerprint import differences, fingerprint
+from dngo.evaluation.fingerprint import data_of, differences, fingerprint
 from dngo.report.data import View
 from dngo.report.health import same_objective
 from dngo.study import Study
@@ -86,3 +89,47 @@ def test_check_refuses_what_a_run_refuses_and_names_the_way_on(mine: Mine, capsy
     said = capsys.readouterr().err
     assert "space.x.low was 0.0 and is 0.1" in said
     assert "dngo fork results/mine/archive.h5 --config" in said
+
+
+LOGGING = GOOD + "\nopen(sys.argv[1], 'a').write('one more' + chr(10))\n"
+
+
+def test_a_file_that_evaluations_write_is_no_part_of_the_objective(mine: Mine) -> None:
+    """Whatever it is called, and whether it was there before; also where strict."""
+    words = '{command: "{python} objective.py notes.txt", strict: true}'
+    mine.options |= {"iterations": 3, "points_per_job": 2}
+    for there in ({"notes.txt": "mine\n"}, {}):
+        mine.write(words, **{"objective.py": LOGGING, **there})
+        study = mine.study
+        assert study.begin() == ""
+        study.propose(0, None, study.folder / "proposals.json")
+        ends(study, chunks=4)
+        study.merge(0, study.folder / "receipt.json")
+        assert mine.study.changes() == [] and mine.study.begin() == ""
+        study.journal.path.unlink()
+        assert mine.study.begin() == ""
+        study.fit(1, study.folder / "surrogate.h5")
+        study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
+        study.evaluate(1, 0, study.folder / "chunk.json")
+        study.merge(1, study.folder / "receipt.json")
+        assert list(same_objective(View.of(study.archive))) == []
+        shutil.rmtree(mine.folder / "results")
+        (mine.folder / "notes.txt").unlink()
+
+
+def test_data_that_people_change_between_two_runs_is_noticed(mine: Mine) -> None:
+    words = '{command: "{python} objective.py data.txt"}'
+    mine.write(words, **{"data.txt": "1\n"})
+    evaluated(mine)
+    assert mine.study.begin() == ""
+    mine.write(words, **{"data.txt": "2\n"})
+    later = time.time() + 60
+    os.utime(mine.folder / "data.txt", (later, later))
+    assert mine.study.changes() == ["data.txt has another content"]
+    (mine.folder / "tool").write_text("#!/bin/sh\n")
+    (mine.folder / "tool").chmod(0o755)
+    named = Objective(
+        command=["./tool", "tool", "a.py", "data.txt"], working_directory=str(mine.folder)
+    )
+    (mine.folder / "a.py").touch()
+    assert set(data_of(named)) == {"data.txt"}

@@ -1,17 +1,21 @@
 """Evaluate a Python function in a process of its own.
 
-`python -m dngo.evaluation.call REPORT module:function`; REPORT is that of `dngo.evaluation.start`.
-`python -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the parameters
-on standard input, and calls nothing.
+`python -P -m dngo.evaluation.call REPORT module:function`; REPORT is that of `dngo.evaluation.start`.
+`python -P -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the
+parameters on standard input, and calls nothing.
+
+Modules are looked for in Python's own library, then in the folder where this was started, then among
+packages: a file `types.py` or `json.py` beside the function must not break what imports these.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from typing import Any
 
 from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, plain, scalar
@@ -82,10 +86,43 @@ def check() -> None:
 
 
 def _find(name: str) -> Any:
-    """The function called module:function, modules in the folder where this was started included."""
-    sys.path.insert(0, os.getcwd())
+    """The function called module:function, modules in the folder where this was started included.
+
+    Raises ImportError that names a file there which has the name of a module that is needed here.
+    """
+    folder = os.getcwd()
+    packages = (
+        i for i, path in enumerate(sys.path) if path.endswith(("site-packages", "dist-packages"))
+    )
+    sys.path.insert(next(packages, len(sys.path)), folder)
     module, _, function = name.partition(":")
+    top = module.partition(".")[0]
+    own = PathFinder.find_spec(top, [folder])
+    if own is not None and own.origin is not None and own.loader is not None:
+        if top in sys.modules or top in sys.stdlib_module_names:
+            raise ImportError(
+                f"{own.origin} has the name of a module that Python or dngo needs; rename it"
+            )
+        # It is the folder's that is meant, whatever packages there are.
+        sys.modules[top] = importlib.util.module_from_spec(own)
+        own.loader.exec_module(sys.modules[top])
     return getattr(importlib.import_module(module), function)
+
+
+def _hidden() -> str:
+    """Which files of the folder stand for modules that others mean, or are not found for their sake."""
+    folder, found = os.getcwd(), []
+    for file in sorted(os.listdir(folder)):
+        name = file.removesuffix(".py")
+        if file == name or name not in sys.modules:
+            continue
+        if name in sys.stdlib_module_names or name == "dngo":
+            found.append(
+                f"{file} there is not what `import {name}` gives, which is Python's own or dngo"
+            )
+        elif PathFinder.find_spec(name, [path for path in sys.path if path != folder]):
+            found.append(f"{file} there hides the package {name}")
+    return "".join(f"; {each}" for each in found)
 
 
 def _complain(report: int, why: str) -> None:
@@ -96,7 +133,7 @@ def _complain(report: int, why: str) -> None:
 def _cannot_import(name: str, error: BaseException) -> str:
     return (
         f"{name!r} cannot be imported: {type(error).__name__}: {error}; modules are looked for in "
-        f"{os.getcwd()} and among the packages of {sys.executable}"
+        f"{os.getcwd()} and among the packages of {sys.executable}{_hidden()}"
     )
 
 

@@ -2,17 +2,20 @@
 
 A study learns from all its evaluations as if they were of one function. Whether they were is the user's to
 know; that the command or the content of its script changed in between is recorded with each iteration.
+A file among the words that is no code may be one that evaluations write, as a log.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dngo.config import CONFIG_VERSION, Objective, upgrade
 from dngo.config.placeholders import filled, names, words_of
-from dngo.evaluation.obstacles import is_interpreter
+from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
 from dngo.storage.files import at_home
 
@@ -55,6 +58,33 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
+def without(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """A fingerprint without some of its files."""
+    if "files" not in known:
+        return known
+    left_out = set(names)
+    return {**known, "files": {n: sha for n, sha in known["files"].items() if n not in left_out}}
+
+
+def data_of(objective: Objective) -> dict[str, float]:
+    """The files of its fingerprint that are no code, and when each was written, in seconds since 1970.
+
+    Code is what is started, the script of an interpreter, and what is a program by its name or mode.
+    """
+    if objective.callable:
+        return {}
+    folder, words = Path(objective.working_directory or "."), _words(objective)
+    script, found = script_of(words) if words else "", {}
+    for name in _named(objective):
+        with contextlib.suppress(OSError, ValueError):
+            path = folder / at_home(name, folder)
+            status = path.stat()
+            code = name in (words[0], script) or path.suffix in SCRIPTS or status.st_mode & 0o111
+            if path.is_file() and not code:
+                found[name] = status.st_mtime
+    return found
+
+
 def command_of(known: dict[str, Any]) -> str | list[str] | None:
     """The command of a fingerprint as it is written now, None if there is none.
 
@@ -65,15 +95,18 @@ def command_of(known: dict[str, Any]) -> str | list[str] | None:
     return upgrade(document, version, "objective")["objective"]["command"]
 
 
-def _named(objective: Objective) -> list[str]:
-    """The words of a command that may be files of the user's own."""
+def _words(objective: Objective) -> list[str]:
     try:
-        words = words_of(objective.command or [])
+        return words_of(objective.command or [])
     except ValueError:
         return []
+
+
+def _named(objective: Objective) -> list[str]:
+    """The words of a command that may be files of the user's own."""
     return [
         filled(word, str)
-        for i, word in enumerate(words)
+        for i, word in enumerate(_words(objective))
         if not names(word)
         and not (i == 0 and ("/" not in word or is_interpreter(word)))
         and (i == 0 or not word.startswith("/") or Path(word).suffix)

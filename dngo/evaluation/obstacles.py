@@ -15,7 +15,7 @@ from pathlib import Path
 _OPERATOR = re.compile(r"&&|\|\|?|;|&|[0-9&]?>>?(&[0-9]|[^=].*)?|<|<<<?")
 _BUILTINS = {".", "alias", "cd", "export", "module", "set", "source", "ulimit"}
 _INTERPRETER = re.compile(r"python[0-9.]*|bash|sh|dash|zsh|Rscript|julia|perl|ruby|node")
-_SCRIPTS = {".py", ".sh", ".bash", ".R", ".r", ".jl", ".pl", ".rb", ".js"}
+SCRIPTS = {".py", ".sh", ".bash", ".R", ".r", ".jl", ".pl", ".rb", ".js"}
 _VALUE = re.compile(r"(^|=)(~(/\S*)?|\$([A-Za-z_]\w*|\{\w+\})(/\S*)?)$")
 _WHERE = "; paths count from objective.working_directory, or else from the configuration's folder"
 
@@ -52,7 +52,7 @@ def script_of(words: list[str]) -> str:
         return ""
     for word in words[1:]:
         if not word.startswith("-"):
-            return word if Path(word).suffix in _SCRIPTS else ""
+            return word if Path(word).suffix in SCRIPTS else ""
         if not re.fullmatch("-[bBdEiIOPqsSuvx]+", word):  # flags of Python's that have no value
             return ""
     return ""

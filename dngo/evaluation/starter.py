@@ -54,7 +54,7 @@ class Starter:
         """
         words = call.words
         if objective.callable:
-            words = [sys.executable, "-m", "dngo.evaluation.call", "REPORT", *words]
+            words = [sys.executable, "-P", "-m", "dngo.evaluation.call", "REPORT", *words]
         request = {
             "words": words,
             "reports": bool(objective.callable),

@@ -29,6 +29,7 @@ from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
 from dngo.storage.files import write_text
+from dngo.storage.text import storable
 from dngo.study import Study
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
@@ -108,7 +109,8 @@ class Page:
             blocks["tabulator"] = _pack(_asset("tabulator.min.js"))
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         anchors = {each.key for each in self.figures} | ({"messages"} if self.messages else set())
-        return environment.from_string(_asset("report.html.j2")).render(
+        template = environment.from_string(_asset("report.html.j2"))
+        page = template.render(
             {**vars(self), "points": self.points is not None},
             connect="'self'" if self.served else "'none'",
             css=_asset("report.css") + _asset("tabulator.min.css"),
@@ -117,6 +119,7 @@ class Page:
             words=WORDS,
             blocks=blocks,
         )
+        return storable(page)  # paths may hold what is no character
 
 
 def _asset(name: str) -> str:

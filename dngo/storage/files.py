@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from dngo.errors import UserError
 from dngo.storage.patience import PATIENCE, patiently
+from dngo.storage.text import storable
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 BEGINNING = 4096  # bytes of a file that tell what it is
@@ -151,11 +152,11 @@ def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None
 
 
 def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
-    """Write a text atomically and durably."""
+    """Write a text atomically and durably; what is no character, as in the path of a folder, is replaced."""
 
     def write() -> None:
         with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(storable(text), encoding="utf-8")
 
     patiently(write, what=f"writing {path}", patience=patience)
 

@@ -14,7 +14,7 @@ from typing import Any
 from dngo import derive, provenance
 from dngo.batch import Batch, Outcome, Proposal
 from dngo.config import Config
-from dngo.evaluation.fingerprint import fingerprint
+from dngo.evaluation.fingerprint import data_of, fingerprint, without
 from dngo.storage.claim import Claim, describe
 from dngo.storage.files import replacing
 from dngo.storage.patience import has_no_disk, patiently
@@ -23,7 +23,12 @@ from dngo.study.records import Records, refuse_secrets
 
 def environment(records: Records) -> dict[str, Any]:
     """Where and when a stage is done, with which objective, and who asked for it."""
-    found = {**provenance.environment(), "objective": fingerprint(records.config.objective)}
+    objective = records.config.objective
+    now, before = fingerprint(objective), records.paths.journal.objective.get("files")
+    if before is not None:  # what this run has written is no part of what it evaluates
+        changed = (n for n in data_of(objective) if before.get(n) != now["files"].get(n))
+        now = without(now, changed)
+    found = {**provenance.environment(), "objective": now}
     return {**found, "asked": records.asked} if records.asked else found
 
 

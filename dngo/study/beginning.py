@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
 from dngo.batch import write_outcomes
 from dngo.errors import UserError
-from dngo.evaluation.fingerprint import command_of, differences, fingerprint
+from dngo.evaluation.fingerprint import command_of, data_of, differences, fingerprint, without
 from dngo.redaction import redacted_command
+from dngo.storage.claim import BEAT
 from dngo.study.batches import keep
 from dngo.study.records import Records
 
@@ -50,13 +53,18 @@ def adopt(records: Records) -> None:
         keep(records, batch, surrogate if surrogate.exists() else None)
 
 
-def changes(records: Records) -> list[str]:
+def changes(records: Records, *, running: bool = False) -> list[str]:
     """What of the objective is not as the last run, or else the last batch, has recorded it.
 
+    running: whether the run goes on of which that is asked. Files that are no code do not count where
+    evaluations may have written them.
     Raises UserError if there is anything and `objective.strict` says so.
     """
     known, now = _known(records), fingerprint(records.config.objective)
     known = {**known, "command": redacted_command(known.get("command"))} if known else known
+    until = math.inf if running else _last_sign(records) + BEAT
+    data = data_of(records.config.objective)
+    known = without(known, (name for name, written in data.items() if written <= until))
     meant = command_of(known)
     if meant != known.get("command") == now.get("command"):
         raise UserError(
@@ -70,6 +78,16 @@ def changes(records: Records) -> list[str]:
             "Put it back, or set objective.strict: false to go on with evaluations of both"
         )
     return found
+
+
+def _last_sign(records: Records) -> float:
+    """When evaluations of the study last gave a sign, in seconds since 1970; -inf without any."""
+    paths = records.paths
+    signs = [-math.inf]
+    for path in (paths.journal.path, paths.run_claim.path, paths.archive):
+        with contextlib.suppress(OSError):
+            signs.append(path.stat().st_mtime)
+    return max(signs)
 
 
 def _known(records: Records) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def evaluate(
     if t >= records.merged():
         keep(records, batch)
     if config.objective.strict:
-        changes(records)
+        changes(records, running=True)
     run = records.paths.run_claim.owner() or {}
     outcomes = chunks.evaluate(
         proposals,

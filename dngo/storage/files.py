@@ -152,7 +152,7 @@ def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None
 
 
 def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
-    """Write a text atomically and durably; what is no character, as in the path of a folder, is replaced."""
+    """Write a text atomically and durably; what is no character, as in a folder's name, is replaced."""
 
     def write() -> None:
         with replacing(path) as temporary:

@@ -31,6 +31,7 @@ from dngo.locate import find_study
 from dngo.provenance import workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.storage.patience import in_words
+from dngo.storage.text import fault
 from dngo.study import Study
 from dngo.workflow import course, module, others, resources, room, slurm
 from dngo.workflow.bare import job_limits
@@ -124,6 +125,11 @@ class Dag:
         there = next(p for p in (self.study.folder, *self.study.folder.parents) if p.exists())
         if not there.is_dir():
             raise UserError(f"{there}: is not a folder; name another one under `results`")
+        if fault(self.folder):
+            raise UserError(
+                f"{self.folder}: Snakemake keeps no path that is not UTF-8; rename the folder, or type "
+                "the command within it"
+            )
 
     def _announce(self, *, brief: bool) -> None:
         from dngo.report import headline, summary

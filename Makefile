@@ -19,6 +19,8 @@ NEEDS_CUDA := $(VENV)/bin/python -c 'import importlib.metadata as m, sys; \
 COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib || true
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
 export OMP_NUM_THREADS ?= 1
+# Where the shell looks that make was typed in: what a run says last is to be typed there.
+export DNGO_SHELL_PATH := $(or $(DNGO_SHELL_PATH),$(PATH))
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: run test fuzz lint docs release setup lock clean

@@ -6,6 +6,8 @@ import getpass
 import importlib.metadata
 import os
 import platform
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -138,3 +140,13 @@ def _cpu() -> str:
     except OSError:
         pass
     return platform.processor()
+
+
+def typed() -> str:
+    """`dngo` as the user's shell finds it: by its path where no environment is activated.
+
+    make knows one of its own, and says in DNGO_SHELL_PATH where the shell that it was typed in looks.
+    """
+    beside = Path(sys.executable).with_name("dngo")
+    found = shutil.which("dngo", path=os.environ.get("DNGO_SHELL_PATH"))
+    return shlex.quote(str(beside)) if found is None and beside.exists() else "dngo"

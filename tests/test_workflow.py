@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -464,13 +465,32 @@ def test_a_results_folder_that_cannot_be_written_is_one_line(toy) -> None:
     assert "Traceback" not in output
 
 
-def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: Path) -> None:
-    """Also where the environment is not activated, as after `make run`."""
+def made_by_make() -> dict[str, str]:
+    """What a run of `make run` is given, typed in a shell that knows no environment."""
+    words = ["make", "--eval", "given:; @env -0", "given"]
+    environment = {**os.environ, "PATH": os.defpath}
+    out = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    return dict(line.split("=", 1) for line in out.stdout.split("\0") if "=" in line)
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(
+    toy, tmp_path: Path, make: bool
+) -> None:
+    """Also where the environment is not activated, as after `make run`, which has a PATH of its own."""
     study = toy(iterations=0)
+    environment = {**os.environ, "PATH": os.defpath}
+    if make:
+        found = made_by_make()
+        assert found["PATH"] != found["DNGO_SHELL_PATH"] == os.defpath
+        environment["DNGO_SHELL_PATH"] = os.defpath
+        environment["PATH"] = f"{Path(sys.executable).parent}:{os.defpath}"
     output = subprocess.run(
         study.command("--cores", "2"),
         cwd=study.folder,
-        env={**os.environ, "PATH": os.defpath},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,

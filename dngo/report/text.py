@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dngo import archive
+from dngo import archive, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
 from dngo.report.data import View
@@ -76,17 +73,10 @@ def summary(study: Study) -> str:
         "Where to look next:",
         f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
-        f"  {_command()} watch {shlex.quote(str(folder))}  (how it stands while it runs)",
+        f"  {provenance.typed()} watch {shlex.quote(str(folder))}  (how it stands while it runs)",
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
-
-
-def _command() -> str:
-    """`dngo` as a shell finds it: by its path where no environment is activated, as after `make run`."""
-    beside = Path(sys.executable).with_name("dngo")
-    unknown = shutil.which("dngo") is None and beside.exists()
-    return shlex.quote(str(beside)) if unknown else "dngo"
 
 
 def _expected(view: View, best: int) -> list[str]:

@@ -28,7 +28,7 @@ from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
 from dngo.evaluation.command import check_environment
 from dngo.locate import find_study
-from dngo.provenance import workflow_folder
+from dngo.provenance import typed, workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.storage.patience import in_words
 from dngo.storage.text import fault
@@ -356,12 +356,13 @@ class Dag:
             "What stopped it:",
             f"  {reason}",
             "When that is mended, the same command goes on. Before:",
-            f"  dngo check --run{self._file}     evaluates one point outside the study",
+            f"  {typed()} check --run{self._file}     evaluates one point outside the study",
         ]
         fine = ("ok", "infeasible", "pending")
         if any(status not in fine for _, status in self.study.known().values()):
             lines += [
-                f"  dngo retry --failed{self._file}  has failed points evaluated anew, in the next batch",
+                f"  {typed()} retry --failed{self._file}  has failed points evaluated anew, in the next "
+                "batch",
                 "If such failures belong to this space, set stop.failures: 0, and no run stops for them.",
             ]
         return "\n".join(lines)

@@ -5,10 +5,10 @@ rule conclude:
     input:
         dag.merged,
     output:
-        done="<study>/done",
-        best="<study>/best.json",
+        done=dag.here("<study>/done"),
+        best=dag.here("<study>/best.json"),
     log:
-        "<study>/logs/conclude.log",
+        dag.here("<study>/logs/conclude.log"),
     localrule: True
     conda:
         "../envs/study.yaml"

@@ -5,13 +5,14 @@ rule fit:
     input:
         dag.training,
     output:
-        surrogate="<study>/iterations/{iteration}/surrogate.h5",
+        surrogate=dag.here("<study>/iterations/{iteration}/surrogate.h5"),
     log:
-        "<study>/logs/fit/{iteration}.log",
+        dag.here("<study>/logs/fit/{iteration}.log"),
     benchmark:
-        "<study>/benchmarks/fit/{iteration}.tsv"
+        dag.here("<study>/benchmarks/fit/{iteration}.tsv")
     group:
-        "model-{iteration}"
+        dag.model_group
+    localrule: dag.travels
     conda:
         "../envs/model.yaml"
     threads: dag.threads("fit")

@@ -6,11 +6,11 @@ rule merge:
         outcomes=dag.outcomes,
         previous=dag.previous_merge,
     output:
-        receipt="<study>/iterations/{iteration}/receipt.json",
+        receipt=dag.here("<study>/iterations/{iteration}/receipt.json"),
     log:
-        "<study>/logs/merge/{iteration}.log",
+        dag.here("<study>/logs/merge/{iteration}.log"),
     benchmark:
-        "<study>/benchmarks/merge/{iteration}.tsv"
+        dag.here("<study>/benchmarks/merge/{iteration}.tsv")
     localrule: True
     conda:
         "../envs/study.yaml"

@@ -8,11 +8,12 @@ rule propose:
     output:
         proposals="<study>/iterations/{iteration}/proposals.json",
     log:
-        "<study>/logs/propose/{iteration}.log",
+        dag.here("<study>/logs/propose/{iteration}.log"),
     benchmark:
-        "<study>/benchmarks/propose/{iteration}.tsv"
+        dag.here("<study>/benchmarks/propose/{iteration}.tsv")
     group:
-        "model-{iteration}"
+        dag.model_group
+    localrule: dag.travels
     conda:
         "../envs/model.yaml"
     threads: dag.threads("propose")

@@ -6,13 +6,15 @@ rule report:
         dag.merged,
         dag.shown,
     output:
-        summary="<study>/report/summary.txt",
-        page=report("<study>/report/report.html", category="Study", labels={"page": "report"}),
-        scores="<study>/report/scores.csv",
+        summary=dag.here("<study>/report/summary.txt"),
+        page=report(
+            dag.here("<study>/report/report.html"), category="Study", labels={"page": "report"}
+        ),
+        scores=dag.here("<study>/report/scores.csv"),
     log:
-        "<study>/logs/report.log",
+        dag.here("<study>/logs/report.log"),
     benchmark:
-        "<study>/benchmarks/report.tsv"
+        dag.here("<study>/benchmarks/report.tsv")
     localrule: True
     conda:
         "../envs/study.yaml"
@@ -22,12 +24,12 @@ rule report:
 
 rule progress:
     input:
-        receipt="<study>/iterations/{iteration}/receipt.json",
+        receipt=dag.here("<study>/iterations/{iteration}/receipt.json"),
         previous=dag.previous_shown,
     output:
-        touch("<study>/iterations/{iteration}/shown"),
+        touch(dag.here("<study>/iterations/{iteration}/shown")),
     log:
-        "<study>/logs/progress/{iteration}.log",
+        dag.here("<study>/logs/progress/{iteration}.log"),
     # Whatever brings the study forward comes first.
     priority: -1
     localrule: True

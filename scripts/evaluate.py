@@ -9,6 +9,7 @@ from dngo.workflow.job import job
 snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
+    study.receive(snakemake.input)
     study.evaluate(
         int(snakemake.wildcards.iteration),
         int(snakemake.wildcards.chunk),

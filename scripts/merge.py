@@ -9,5 +9,6 @@ from dngo.workflow.job import job
 snakemake: Any  # put here by Snakemake
 
 with job(snakemake) as (study, progress):
+    study.receive(snakemake.input.outcomes)
     study.merge(int(snakemake.wildcards.iteration), Path(snakemake.output.receipt))
     print(f"Study {study.config.study}: {headline(study)}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dngo import derive, provenance
-from dngo.batch import Batch, Outcome, Proposal
+from dngo.batch import Batch, Outcome, Proposal, read_outcomes
 from dngo.config import Config
 from dngo.evaluation.fingerprint import data_of, fingerprint, without
 from dngo.storage.claim import Claim, describe
@@ -80,6 +81,25 @@ def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
         copy(surrogate, kept)
     if not records.is_kept(batch.iteration):  # written last: it makes the batch a fact
         batch.write(records.paths.kept_batch(batch.iteration))
+
+
+def receive(records: Records, files: Iterable[Path]) -> None:
+    """Put batches and outcomes where they are looked for, if they lie elsewhere."""
+    for path in files:
+        found = re.search(
+            r"iterations/(\d+)/(proposals\.json|outcomes/\d+\.json)$", path.as_posix()
+        )
+        if found is None:
+            continue
+        target = records.paths.iteration(int(found[1])) / found[2]
+        if target.resolve() != path.resolve():
+            known = target.exists()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy(path, target)
+            for outcome in (
+                read_outcomes(target) if found[2] != "proposals.json" and not known else []
+            ):
+                records.paths.journal.note(outcome)  # no job could: it is on another machine
 
 
 def copy(source: Path, target: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,10 @@ class Study:
     def record(self, t: int, stage: int, proposals: Sequence[Proposal]) -> Batch:
         """The batch of these proposals, made here and now by a stage (`derive.DESIGN` ...)."""
         return batches.record(self.records, t, stage, proposals)
+
+    def receive(self, files: Iterable[str | Path]) -> None:
+        """Take in batches and outcomes that came through a storage, where jobs share no file system."""
+        batches.receive(self.records, map(Path, files))
 
     def evaluate(
         self,

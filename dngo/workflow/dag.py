@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from snakemake.io import ancient, flag
+from snakemake.io import local as stays
 from snakemake.logging import logger
 from snakemake.path_modifier import PATH_MODIFIER_FLAG
+from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from dngo.check import check_needs
 from dngo.config import load
@@ -46,6 +48,7 @@ class Dag:
         """folder: the study's as the rules name it, where Snakemake puts a module's prefix before it."""
         self.study = study
         self.remote = remote
+        self.travels = False  # see `here`
         self.cores: int | None = None  # of this machine, where jobs run on it
         self.config: dict[str, Any] = json.loads(study.config.resolved())
         self.folder = str(study.folder) if folder is None else folder
@@ -84,6 +87,8 @@ class Dag:
                 module.attach(workflow, dag)
         if workflow.nodes is None:
             dag.cores = workflow.cores
+        shared = workflow.storage_settings.shared_fs_usage
+        dag.travels = SharedFSUsage.INPUT_OUTPUT not in shared
         if roles["main"]:
             resources.check(dag.study.config, workflow)
         if roles["main"]:
@@ -160,6 +165,21 @@ class Dag:
             if receipt.exists():
                 receipt.replace(self.study.earlier_receipt(t))
 
+    # ---- where files are ------------------------------------------------------------------------
+
+    def here(self, path: str) -> str:
+        """A file that stays where Snakemake runs, also where jobs share no file system with it.
+
+        Then batches and outcomes travel through Snakemake's storage. Fits and proposals need the
+        archive, and so are made here.
+        """
+        return stays(path) if self.travels else path
+
+    @property
+    def model_group(self) -> str | None:
+        """The group that fits and proposes in one job of a cluster."""
+        return None if self.travels else "model-{iteration}"
+
     # ---- inputs ---------------------------------------------------------------------------------
 
     def targets(self, wildcards: Any) -> list[str]:
@@ -171,13 +191,13 @@ class Dag:
         if not receipts and not self.archived:
             return []
         ends = [f"{self.folder}/done"] if self.plan.is_last else []
-        return [*receipts, f"{self.folder}/report/summary.txt", *ends]
+        return [*receipts, *map(self.here, [f"{self.folder}/report/summary.txt", *ends])]
 
     def merged(self, wildcards: Any) -> list[str]:
         """What the report waits for: the last merge of this run, or the archive as it is."""
         if self.plan is not None and self.goes_on:
             return [self._receipt(self.plan.iterations[-1])]
-        return [f"{self.folder}/archive.h5"]
+        return [self.here(f"{self.folder}/archive.h5")]
 
     def shown(self, wildcards: Any) -> list[str]:
         """What refreshes the report during this run, so that the last word is the report's own."""
@@ -189,7 +209,7 @@ class Dag:
         return [self._shown(t - 1)] if t > self.archived else []
 
     def _shown(self, t: int) -> str:
-        return f"{self.folder}/iterations/{t}/shown"
+        return self.here(f"{self.folder}/iterations/{t}/shown")
 
     def training(self, wildcards: Any) -> list[str]:
         """The merge that completes the training prefix of an iteration, if it is yet to come."""
@@ -200,7 +220,7 @@ class Dag:
         """The surrogate of an iteration; the initial design has none."""
         if int(wildcards.iteration) == 0:
             return []
-        return [f"{self.folder}/iterations/{wildcards.iteration}/surrogate.h5"]
+        return [self.here(f"{self.folder}/iterations/{wildcards.iteration}/surrogate.h5")]
 
     def previous_batch(self, wildcards: Any) -> list[str]:
         """The batch before, where it may be pending when this one is chosen."""
@@ -221,7 +241,7 @@ class Dag:
         return [self._receipt(t - 1)] if t > self.archived else []
 
     def _receipt(self, t: int) -> str:
-        return f"{self.folder}/iterations/{t}/receipt.json"
+        return self.here(f"{self.folder}/iterations/{t}/receipt.json")
 
     # ---- resources ------------------------------------------------------------------------------
 

@@ -57,6 +57,16 @@ class Submission:
         return (*self.words[:-1], f"--exclude={excluded}", self.words[-1])
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What one job of a rule asks for.  job: Snakemake's.  words: of sbatch, without what is run."""
+
+    job: Any
+    words: tuple[str, ...]
+    partition: str
+    minutes: float
+
+
 class Submitter:
     """Submits the jobs of one run, whose name is `run`, and asks Slurm how they are."""
 
@@ -114,10 +124,15 @@ class Submitter:
             stop=stop,
         )
 
-    def test(self, job: Any) -> Answer:
-        """What Slurm would say of a job like this one."""
+    def sample(self, job: Any) -> Sample:
+        """A job of each kind, for Slurm to look at; raises WorkflowError as `prepare` does."""
+        partition = str(job.resources.get("slurm_partition") or "")
         words = self._words(job, Path(os.devnull), "test")
-        return self.calls.ask(*words, "--test-only", "--wrap=true")
+        return Sample(job, words, partition, float(job.resources.get("runtime") or 0))
+
+    def test(self, sample: Sample) -> Answer:
+        """What Slurm would say of such a job."""
+        return self.calls.ask(*sample.words, "--test-only", "--wrap=true")
 
     def all_nodes_work(self) -> bool:
         """Whether no node is down, drained or the like."""
@@ -125,19 +140,22 @@ class Submitter:
         working = re.compile(r"(idle|mixed|allocated|completing|planned)[-+]?")
         return answer.status == 0 and all(map(working.fullmatch, answer.out.split()))
 
-    def beyond_partition(self, job: Any) -> float:
-        """Minutes that the partition of a job allows, where it asks for more; 0 where it may have them.
+    def beyond_partition(self, sample: Sample) -> float:
+        """Minutes that the partition of such a job allows if it asks for more, 0 if it may have them.
 
         Sites without EnforcePartLimits take such a job, and never start it. A QOS may lift the limit.
         """
-        asked = str(job.resources.get("slurm_partition") or "").split(",")
         answer = self.calls.ask("sinfo", "--noheader", "--format=%P|%l")
         rows = (line.strip().split("|") for line in answer.out.splitlines())
         limits = {row[0]: minutes(row[1]) for row in rows if len(row) == 2}
         default = next((limit for name, limit in limits.items() if name.endswith("*")), math.inf)
-        found = [limits.get(name, limits.get(f"{name}*", math.inf)) for name in asked if name]
+        found = [
+            limits.get(name, limits.get(f"{name}*", math.inf))
+            for name in sample.partition.split(",")
+            if name
+        ]
         limit = max(found, default=default)
-        if (job.resources.get("runtime") or 0) <= limit:
+        if sample.minutes <= limit:
             return 0.0
         flags = self.calls.ask(
             "sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=flags"

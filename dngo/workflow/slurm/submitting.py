@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from dngo.workflow import bare
@@ -16,7 +18,7 @@ from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import Calls
 from dngo.workflow.slurm.nodes import Nodes
 from dngo.workflow.slurm.reasons import Refusal
-from dngo.workflow.slurm.submission import Submission, Submitter
+from dngo.workflow.slurm.submission import Sample, Submission, Submitter
 
 OUTAGE = 24 * 3600.0  # seconds that a submission waits for the controller
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
@@ -29,7 +31,7 @@ class Submitting(plugin.Executor):
     slurm_logdir: Path
     _cancelled = False  # the run is being ended, and its jobs with it
     _waits_for = ""
-    _tests: list[tuple[str, Any]] | None = None  # a job of each rule, for Slurm to look at
+    _tests: list[Sample] | None = None  # a job of each rule, for Slurm to look at
 
     def __post_init__(self, test_mode: bool = False) -> None:
         super().__post_init__(test_mode)
@@ -47,13 +49,17 @@ class Submitting(plugin.Executor):
             self._tests = self._of_each_rule()
         super().run_jobs(ready)
 
-    def _of_each_rule(self) -> list[tuple[str, Any]]:
+    def _of_each_rule(self) -> list[Sample]:
         found: dict[str, Any] = {}
         for job in self.workflow.dag.needrun_jobs():
             whole = self.workflow.dag.get_job_group(job) or job
             if bare.stage_of(job.rule) and not job.is_local:
                 found.setdefault(jobs.rules(whole), whole)
-        return list(found.items())
+        samples = []
+        for job in found.values():
+            with contextlib.suppress(WorkflowError):  # which its submission will tell
+                samples.append(self._submitter.sample(job))
+        return samples
 
     def run_job(self, job: Any) -> None:
         """Submit a job, in a thread of its own, as soon as Slurm accepts it."""
@@ -85,8 +91,9 @@ class Submitting(plugin.Executor):
             tests, self._tests = self._tests or [], []
             if tests:
                 self._await_controller()
-            for rules, job in tests:
-                answer = self._submitter.test(job)
+            for sample in tests:
+                job, rules = sample.job, jobs.rules(sample.job)
+                answer = self._submitter.test(sample)
                 if answer.status is None or self._cancelled:  # nor would it answer about the others
                     return
                 refusal = Refusal.read(answer.words)
@@ -95,7 +102,7 @@ class Submitting(plugin.Executor):
                 if answer.status and refusal.key and not refusal.passes:
                     words = f"Slurm refuses jobs of {rules}: {refusal.words}"
                     self._give_up(f"{words}. {jobs.cure(job, refusal.key)}")
-                limit = 0.0 if answer.status else self._submitter.beyond_partition(job)
+                limit = 0.0 if answer.status else self._submitter.beyond_partition(sample)
                 if limit:
                     words = f"Slurm would not start jobs of {rules}: the partition allows {limit:g} minutes"
                     self._give_up(f"{words}. {jobs.cure(job, 'runtime')}")

@@ -312,6 +312,7 @@ class Dag:
         A mistake of the user's, as a second run, is one line, and ends this process: Snakemake would
         add where in its own code that was noticed. A run that was killed leaves nothing to unlock.
         """
+        self._listen()
         try:
             self._begin()
         except (UserError, OSError) as error:

@@ -170,7 +170,7 @@ def try_point(study: Study) -> Trial:
             outcome=outcome,
             output=_text(files.stdout),
             errors=_text(files.stderr),
-            report=next((_text(path) for path in reports if path.exists()), ""),
+            report=runner.mask.text(next((_text(p) for p in reports if p.exists()), "")),
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

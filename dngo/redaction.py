@@ -85,13 +85,20 @@ def redacted(text: str) -> str:
     return text
 
 
-def each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON document with a change made to each text in it, keys too."""
+def each_text(value: Any, change: Callable[[str], str], depth: int = 300) -> Any:
+    """A JSON document with a change made to each text in it, keys too.
+
+    What lies deeper than `depth`, as only a forged archive has it, is left out.
+    """
     if isinstance(value, str):
         return change(value)
+    if not isinstance(value, Mapping | list):
+        return value
+    if depth <= 0:
+        return REDACTED
     if isinstance(value, Mapping):
-        return {change(str(k)): each_text(v, change) for k, v in value.items()}
-    return [each_text(v, change) for v in value] if isinstance(value, list) else value
+        return {change(str(k)): each_text(v, change, depth - 1) for k, v in value.items()}
+    return [each_text(v, change, depth - 1) for v in value]
 
 
 def redacted_environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ import dngo
 from dngo import archive
 from dngo.batch import Batch
 from dngo.check import resolve
+from dngo.cli import main
 from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
 from dngo.evaluation.streams import Kept
@@ -169,6 +170,12 @@ def test_a_new_study_is_refused_with_a_line_that_says_what_to_do(
     assert code == 1 and f": {key}: " in errors and "Traceback" not in errors
     with pytest.raises(UserError, match=key):
         dngo.open(mine.folder / "my.yaml").ask()
+    table = mine.folder / "table.csv"
+    names, values = ("x,y", "0.5,0.5") if key.startswith("objective") else ("x", "0.5")
+    table.write_text(f"{names},objective,small\n{values},1.0,true\n")
+    capsys.readouterr()
+    assert main(["import", str(table), "--config", str(mine.folder / "my.yaml")]) == 1
+    assert f": {key}: " in capsys.readouterr().err
     assert not list(mine.folder.glob("results/mine/**/*.json"))
 
 
@@ -197,6 +204,7 @@ def test_a_missing_variable_is_one_line_before_anything_starts(
     assert mine.dngo("check") == 1
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1 and "objective.environment_from: API_TOKEN is not set" in errors
+    assert mine.dngo("check", "--run") == 1 and "API_TOKEN is not set" in capsys.readouterr().err
     code, errors = mine.snakemake()
     assert code == 1 and "environment_from: API_TOKEN is not set" in errors
     assert "Traceback" not in errors and not (mine.folder / "runs.txt").exists()
@@ -218,6 +226,14 @@ def test_a_job_without_the_variable_loses_no_point(mine: Mine, monkeypatch) -> N
     monkeypatch.setenv("API_TOKEN", TOKEN)
     ends(study)
     assert len(mine.outcomes) == 8
+
+
+def test_a_trial_shows_no_secret(mine: Mine, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("API_TOKEN", TOKEN)
+    mine.write(FROM, **{"objective.py": TELLS})
+    assert mine.dngo("check", "--run") == 0
+    output = capsys.readouterr().out
+    assert "[API_TOKEN]" in output and TOKEN not in output
 
 
 def everything(folder: Path) -> dict[Path, bytes]:

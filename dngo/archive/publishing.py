@@ -82,17 +82,20 @@ class Names:
         )
 
 
-def _look(document: Any, names: Names) -> None:
+def _look(document: dict[str, Any], names: Names) -> None:
     """The hosts and people that a JSON document has in the fields that name them."""
-    if isinstance(document, Mapping):
-        if isinstance(host := document.get("host"), str):
-            names.add_host(host)
-        if isinstance(by := document.get("by"), str):
-            person, _, where = by.partition("@")
-            names.add_person(person, where)
-    values = document.values() if isinstance(document, Mapping) else document
-    for value in values if isinstance(document, Mapping | list) else ():
-        _look(value, names)
+    waiting: list[Any] = [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if isinstance(host := part.get("host"), str):
+                names.add_host(host)
+            if isinstance(by := part.get("by"), str):
+                person, _, where = by.partition("@")
+                names.add_person(person, where)
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
 
 
 def changes(path: Path, *, anonymous: bool = False) -> tuple[Counter[str], Names]:
@@ -145,7 +148,7 @@ def _document(text: str) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -432,7 +432,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["replay", "--iteration"], "dngo replay: --iteration needs a value; see dngo replay --help"),
     (
         ["export", "--format", "cvs"],
-        "dngo export: --format must be one of csv, parquet, optuna, ro-crate, not 'cvs'; did you mean 'csv'?",
+        "dngo export: --format must be one of csv, parquet, optuna, ro-crate, archive, not 'cvs'; did you mean 'csv'?",
     ),
     (["export", "--format", "csv"], "dngo export: --output must be given; see dngo export --help"),
     (["add"], "dngo add: give one of file --set; see dngo add --help"),

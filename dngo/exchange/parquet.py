@@ -75,7 +75,8 @@ def read(path: Path) -> list[Row]:
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     try:
         with path.open("rb") as stream:
-            table = parquet.read_table(stream)
+            # `read_table` of a stream does not take a name twice; the file itself says it in our words.
+            table = parquet.ParquetFile(stream).read()
         names = table.schema.names
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -51,7 +51,7 @@ def number_in(text: str) -> int | float | None:
     As every program writes numbers; a whole one keeps all of its digits. Python alone would also read
     `1_000` and the digits of other scripts.
     """
-    word = text.strip()
+    word = text.strip(" \t\n\r\f\v")  # of ASCII: not the blanks that other programs do not skip
     if _WHOLE.fullmatch(word):
         return int(word)
     return float(word) if _NUMBER.fullmatch(word) else None

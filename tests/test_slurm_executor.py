@@ -27,6 +27,7 @@ from dngo.config import load
 from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
+from dngo.workflow.dag import Dag
 from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.executor import GLANCES, Executor
 from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
@@ -285,6 +286,18 @@ def test_a_run_of_which_nothing_begins_anywhere_ends() -> None:
     assert all(f"n{number} (exit status 2)" in nodes.hopeless for number in range(MOST))
     nodes.began("evaluate", "n9")
     assert not nodes.hopeless
+
+
+def test_a_run_listens_to_signals_before_it_waits_for_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the study, too: another run may hold it."""
+    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
+    dag, heard = Dag(study_of(toy)), []
+    monkeypatch.setattr(dag, "_listen", lambda: heard.append("listens"))
+    monkeypatch.setattr(dag, "_begin", lambda: heard.append("begins"))
+    dag.begin()
+    assert heard == ["listens", "begins"]
 
 
 def rule_of(stage: str, **more: Any) -> SimpleNamespace:

@@ -229,6 +229,27 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
         shutil.rmtree("new", ignore_errors=True)
 
 
+@pytest.mark.parametrize("name", ["done", "best.json", "report/scores.csv", "report/report.html"])
+def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(
+    folder: Path, name: str
+) -> None:
+    """The folder of a study that has not begun holds files of somebody else, or links to some."""
+    Path("new.yaml").write_text(CONFIG.format(name="new"))
+    there = folder / "results/new" / name
+    there.parent.mkdir(parents=True)
+    for make in (lambda: there.write_text("mine"), lambda: there.symlink_to(flying().archive)):
+        make()
+        before = everything(folder)
+        words = [sys.executable, "-m", "dngo", "run", "new.yaml", "--", "--cores", "1"]
+        run = subprocess.run(words, capture_output=True, check=False, text=True, timeout=120)
+        assert run.returncode == 1
+        told = run.stderr.splitlines()[-1]
+        assert told.startswith(f"results/new/{name}: is there already") and "move it" in told
+        after = everything(folder)
+        assert {path: after.get(path) for path in before} == before
+        there.unlink()
+
+
 def test_an_earlier_page_of_the_same_title_is_replaced_and_no_other(folder: Path) -> None:
     report = ["report", "mine.yaml", "--html"]
     compare = ["compare", "mine.yaml", "other.yaml", "--html"]

@@ -162,3 +162,29 @@ def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one
     assert len(study.evaluations()) == 12 and set(study.evaluations().values()) == {1}
     statuses = re.search(r"Outcomes: (.*)", out)
     assert statuses and "lost" not in statuses[1]
+
+
+@pytest.mark.parametrize("number", [5, 7])
+def test_a_run_that_waits_for_a_process_heeds_a_signal(
+    toy, group: limited.Group, number: int
+) -> None:
+    """In Snakemake's scheduler, or in the thread of a job."""
+    study = toy(iterations=0)
+    group.limit(number)
+    with open(study.folder / "told", "w") as stream:
+        process = group.start(
+            study.command("--cores", "2"),
+            cwd=study.folder,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=ENVIRONMENT,
+        )
+        deadline = time.monotonic() + 120
+        while "trying again in 2 s" not in (study.folder / "told").read_text():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 1
+    told = (study.folder / "told").read_text()
+    assert "stopped early" in told
+    assert not re.search(r"Traceback|WorkflowError|^ *File ", told, re.M), told

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from typing import Any
@@ -90,22 +91,21 @@ def _find(name: str) -> Any:
 
     Raises ImportError that names a file there which has the name of a module that is needed here.
     """
-    folder = os.getcwd()
-    packages = (
-        i for i, path in enumerate(sys.path) if path.endswith(("site-packages", "dist-packages"))
-    )
-    sys.path.insert(next(packages, len(sys.path)), folder)
+    folder, library = os.getcwd(), sysconfig.get_path("platstdlib")
+    own = {library, sysconfig.get_path("stdlib"), os.path.join(library, "lib-dynload")}
+    first = [path for path in sys.path if path in own]
+    sys.path[:] = [*first, folder, *(path for path in sys.path if path not in own)]
     module, _, function = name.partition(":")
     top = module.partition(".")[0]
-    own = PathFinder.find_spec(top, [folder])
-    if own is not None and own.origin is not None and own.loader is not None:
+    spec = PathFinder.find_spec(top, [folder])
+    if spec is not None and spec.origin is not None and spec.loader is not None:
         if top in sys.modules or top in sys.stdlib_module_names:
             raise ImportError(
-                f"{own.origin} has the name of a module that Python or dngo needs; rename it"
+                f"{spec.origin} has the name of a module that Python or dngo needs; rename it"
             )
         # It is the folder's that is meant, whatever packages there are.
-        sys.modules[top] = importlib.util.module_from_spec(own)
-        own.loader.exec_module(sys.modules[top])
+        sys.modules[top] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[top])
     return getattr(importlib.import_module(module), function)
 
 

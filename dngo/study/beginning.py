@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ from dngo.redaction import redacted_command
 from dngo.storage.claim import BEAT
 from dngo.study.batches import keep
 from dngo.study.records import Records
+
+# What Snakemake is told that a study makes, beside its iterations: see rules/.
+OUTPUTS = (
+    "done",
+    "best.json",
+    *(f"report/{n}" for n in ("report.html", "summary.txt", "scores.csv")),
+)
 
 
 def begin(records: Records) -> str:
@@ -35,6 +43,22 @@ def begin(records: Records) -> str:
         objective=fingerprint(records.config.objective),
     )
     return changed
+
+
+def check_new(records: Records) -> None:
+    """Raise UserError where a study that has not begun would replace files of somebody else.
+
+    Snakemake removes the outputs of a job before that begins, whoever has made them.
+    """
+    paths = records.paths
+    if os.path.lexists(paths.archive) or paths.iterations() or paths.journal.path.exists():
+        return
+    for name in OUTPUTS:
+        if os.path.lexists(paths.folder / name):
+            raise UserError(
+                f"{paths.folder / name}: is there already, and study {records.config.study}, which has not "
+                "begun, would replace it; move it, or name another folder under `results`"
+            )
 
 
 def adopt(records: Records) -> None:

@@ -140,6 +140,10 @@ class Study:
         """Take what lies in `iterations/` but is not archived back into `pending/`."""
         beginning.adopt(self.records)
 
+    def check_new(self) -> None:
+        """Raise UserError where a study that has not begun would replace files of somebody else."""
+        beginning.check_new(self.records)
+
     def begin(self) -> str:
         """Begin a run; says how the objective differs from what was evaluated before, "" if not."""
         return beginning.begin(self.records)

@@ -96,6 +96,7 @@ class Dag:
             dag._listen = lambda: slurm.listen(workflow)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
+            room.await_room(workflow, alone=workflow.modifier.is_main_snakefile())
         return dag
 
     @classmethod
@@ -121,7 +122,6 @@ class Dag:
                 check_environment(study.config.objective)
             slurm.register()
             others.register()
-            room.await_room(alone=folder is None)
             dag._drop_stale()
         return dag
 
@@ -130,6 +130,7 @@ class Dag:
         there = next(p for p in (self.study.folder, *self.study.folder.parents) if p.exists())
         if not there.is_dir():
             raise UserError(f"{there}: is not a folder; name another one under `results`")
+        self.study.check_new()
         if fault(self.folder):
             raise UserError(
                 f"{self.folder}: Snakemake keeps no path that is not UTF-8; rename the folder, or type "

@@ -6,6 +6,7 @@ to it, and writes in its own folder what has begun and ended: an error there wou
 
 from __future__ import annotations
 
+import errno
 import logging
 import subprocess
 import threading
@@ -19,22 +20,41 @@ from snakemake.shell import shell
 from dngo.storage.patience import has_no_disk, has_no_room, patiently
 
 _start = threading.Thread.start
+_workflows: list[Any] = []  # Snakemake's, of which one runs in this process
+
+
+def _heed() -> None:
+    """End a wait once Snakemake was told to stop, as by `kill PID`."""
+    for workflow in _workflows:
+        if getattr(getattr(workflow, "scheduler", None), "_user_kill", None):
+            thread = threading.current_thread()
+            if thread is threading.main_thread():
+                raise KeyboardInterrupt  # as Ctrl-C does, which the scheduler takes for its end
+            if "ThreadPoolExecutor" in thread.name:  # a job's: an error is its end
+                raise InterruptedError(errno.EINTR, "the run was told to stop")
+            raise SystemExit  # one that measures, and ends without a word
+
+
+def _patiently(
+    action: Callable[[], Any], what: str, refusal: Callable[[BaseException], bool]
+) -> Any:
+    return patiently(action, what=what, refusal=refusal, heed=_heed)
 
 
 class _Popen(subprocess.Popen):  # type: ignore[type-arg]
     def __init__(self, *words: Any, **options: Any):
         begin = super().__init__
-        patiently(lambda: begin(*words, **options), what="starting a process", refusal=has_no_room)
+        _patiently(lambda: begin(*words, **options), "starting a process", has_no_room)
 
 
 def _start_thread(thread: threading.Thread) -> None:
-    patiently(lambda: _start(thread), what="starting a thread", refusal=has_no_room)
+    _patiently(lambda: _start(thread), "starting a thread", has_no_room)
 
 
 def _writing(write: Callable[..., Any]) -> Callable[..., Any]:
     def patient(*words: Any, **options: Any) -> Any:
         what = "writing what Snakemake keeps"
-        return patiently(lambda: write(*words, **options), what=what, refusal=has_no_disk)
+        return _patiently(lambda: write(*words, **options), what, has_no_disk)
 
     return patient
 
@@ -51,12 +71,13 @@ def _whole(write: Callable[..., None]) -> Callable[..., None]:
     return whole
 
 
-def await_room(*, alone: bool) -> None:
-    """Have this process, Snakemake's, wait where it would be refused.
+def await_room(workflow: Any, *, alone: bool) -> None:
+    """Have this process, Snakemake's, wait where it would be refused, until it is told to stop.
 
-    alone: whether all rules are a study's. Then no shell stays beside a script, which it would start by
-    another fork.
+    workflow: Snakemake's.  alone: whether all rules are a study's. Then no shell stays beside a script,
+    which it would start by another fork.
     """
+    _workflows.append(workflow)
     if subprocess.Popen is _Popen:
         return
     subprocess.Popen = _Popen  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -17,6 +18,9 @@ HERE = Path(__file__).parent
 # Tests that were started with a shell's `&` ignore SIGINT, and so would all that they start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# make says where its user's shell looks. No test is typed there: it is as one that knows nothing of make.
+os.environ.pop("DNGO_SHELL_PATH", None)
 
 # What takes longest begins first, or a worker would be left with it at the end.
 LONGEST = (

@@ -45,7 +45,7 @@ _FIND = (
 
 
 @dataclass(frozen=True)
-class Trial:
+class Tried:
     """One evaluation outside any study.
 
     call: what was started, and what it was sent.  report: the text at {outcome}, "" if there is none.
@@ -147,7 +147,7 @@ def _ask(words: list[str], call: Call, folder: Path) -> tuple[bool | None, str]:
     return answer.returncode == 0, said.splitlines()[-1] if said else ""
 
 
-def try_point(study: Study) -> Trial:
+def try_point(study: Study) -> Tried:
     """Evaluate the first point as the study would, but outside it; nothing of it is kept.
 
     Raises CannotStart.
@@ -164,7 +164,7 @@ def try_point(study: Study) -> Trial:
         call = call_of(runner.objective, proposal, places, names, runner.seed_of(proposal))
         outcome = runner.run(proposal, 1)
         reports = (places.outcome, places.outcome.with_suffix(".rejected.json"))
-        return Trial(
+        return Tried(
             call=call,
             folder=Path(config.objective.working_directory or "."),
             outcome=outcome,
@@ -183,7 +183,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def page(trial: Trial) -> str:
+def page(trial: Tried) -> str:
     """A trial for a person: what was sent, what came back, how that is understood."""
     outcome = trial.outcome
     report = [("in the file {outcome}", trial.report)] if trial.report else []

@@ -19,7 +19,7 @@ from dngo import provenance
 from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, read, sha256
-from dngo.exchange.names import PARAMETER, Names
+from dngo.exchange.names import PARAMETER, ColumnNames
 from dngo.exchange.outcomes import outcome_of
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
@@ -131,7 +131,7 @@ def _misnamed(
 
     told: whether the rows may say something of an outcome. Of a file each column has been looked at.
     """
-    names, problems = Names.of(study.config, objective), {}
+    names, problems = ColumnNames.of(study.config, objective), {}
     for i, row in enumerate(source.rows if not source.of_a_file else ()):
         try:
             kinds = {key: names.meaning(key, row.values)[0] for key in row.values}
@@ -260,7 +260,7 @@ def _filled(study: Study, row: Row, proposal: Proposal | None) -> Row:
     """A row with the parameters of its proposal that it does not have itself."""
     if proposal is None:
         return row
-    names = Names.of(study.config)
+    names = ColumnNames.of(study.config)
     given = {
         names.meaning(key, row.values) for key, v in row.values.items() if known(v) is not None
     }

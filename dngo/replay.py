@@ -51,7 +51,7 @@ _NUMBERS = ("value", "mean", "std", "feasibility", "num_pending", "runner_up")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """What a replay found: iteration, verdict, and the first difference if there is one."""
 
     iteration: int
@@ -63,13 +63,15 @@ class Verdict:
         return f"iteration {self.iteration}: {self.verdict}{tail}"
 
 
-def replay(path: Path, t: int, *, progress: Callable[[float, str], None] | None = None) -> Verdict:
+def replay(
+    path: Path, t: int, *, progress: Callable[[float, str], None] | None = None
+) -> Comparison:
     """Refit and re-propose iteration t of an archive; raises UserError if it does not hold it."""
     with archive.reading(path):
         return _replay(path, t, progress)
 
 
-def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -> Verdict:
+def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -> Comparison:
     header = archive.read_header(path)
     if header is None or not 0 <= t < header.iterations:
         held = f"0 to {header.iterations - 1}" if header else "none"
@@ -78,7 +80,7 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     batch = archive.read_batch(path, t, space)
     told = sum(p.told for p in batch.proposals)
     if told == len(batch.proposals):
-        return Verdict(t, "imported", f"{told} points came from a file, not from a model")
+        return Comparison(t, "imported", f"{told} points came from a file, not from a model")
     config = configuration(path, t)
     beside = Beside(given=[p for p in batch.proposals if p.given])
     if t == 0:
@@ -88,10 +90,12 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
         return _heed_processor(verdict, path, batch, design, space)
     iterations = batch.training_iterations
     if archive.prefix_digest(path, iterations) != batch.training_digest:
-        return Verdict(t, "different", "the training prefix has another digest than was recorded")
+        return Comparison(
+            t, "different", "the training prefix has another digest than was recorded"
+        )
     baseline = config.acquisition.is_baseline
     if not baseline and (elsewhere := _made_elsewhere(path, batch)):
-        return Verdict(t, "another version", elsewhere)
+        return Comparison(t, "another version", elsewhere)
     beside = replace(beside, told=archive.read_told(path, t))
     model = _fit_again(path, batch, progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
@@ -106,13 +110,13 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
         ]
     verdict = _compare(t, arrays, batch.evaluated, proposals, space)
     if rounding and verdict.verdict == "identical":
-        verdict = Verdict(t, "within tolerance", rounding)
+        verdict = Comparison(t, "within tolerance", rounding)
     return _heed_processor(verdict, path, batch, proposals, space)
 
 
 def _heed_processor(
-    verdict: Verdict, path: Path, batch: Batch, replayed: list[Proposal], space: Space
-) -> Verdict:
+    verdict: Comparison, path: Path, batch: Batch, replayed: list[Proposal], space: Space
+) -> Comparison:
     """The verdict, where another processor may be what changed the bits."""
     if verdict.verdict == "identical":
         return verdict
@@ -304,9 +308,9 @@ def _compare(
     recorded: list[Proposal],
     replayed: list[Proposal],
     space: Space,
-) -> Verdict:
+) -> Comparison:
     if len(recorded) != len(replayed):
-        return Verdict(
+        return Comparison(
             t, "different", f"{len(recorded)} proposals were recorded, {len(replayed)} replayed"
         )
     found = [
@@ -333,11 +337,11 @@ def _compare(
         if not difference:
             continue
         if a.shape != b.shape or a.dtype.kind not in "fiu" or b.dtype.kind not in "fiu":
-            return Verdict(t, "different", difference)
+            return Comparison(t, "different", difference)
         if not np.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-            return Verdict(t, "different", difference)
+            return Comparison(t, "different", difference)
         worst = worst or difference
-    return Verdict(t, "within tolerance" if worst else "identical", worst)
+    return Comparison(t, "within tolerance" if worst else "identical", worst)
 
 
 def _difference(name: str, a: np.ndarray, b: np.ndarray) -> str:

@@ -20,7 +20,10 @@ from pathlib import Path
 from dngo import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("test_space.py", "test_document.py", "test_config.py")
+TESTS = (
+    *("test_space.py", "test_document.py", "test_config.py", "test_config_messages.py"),
+    "test_placeholders.py",
+)
 NEEDED = ("pytest", "pytest-timeout", "hypothesis", "pyyaml")
 
 

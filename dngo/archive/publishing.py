@@ -32,7 +32,7 @@ Change = Callable[[str, str], str]  # of a text, by the name of its attribute or
 
 
 @dataclass
-class Names:
+class Aliases:
     """Hosts, people and home folders in an archive, and what stands for each in a copy without names."""
 
     hosts: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Names:
     homes: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, file: h5py.File) -> Names:
+    def of(cls, file: h5py.File) -> Aliases:
         """Those that an archive's fields tell."""
         found = cls()
         for host in np.unique(file["outcomes/host"].asstr()[:]):
@@ -82,7 +82,7 @@ class Names:
         )
 
 
-def _look(document: dict[str, Any], names: Names) -> None:
+def _look(document: dict[str, Any], names: Aliases) -> None:
     """The hosts and people that a JSON document has in the fields that name them."""
     waiting: list[Any] = [document]
     while waiting:
@@ -98,10 +98,10 @@ def _look(document: dict[str, Any], names: Names) -> None:
             waiting += part
 
 
-def changes(path: Path, *, anonymous: bool = False) -> tuple[Counter[str], Names]:
+def changes(path: Path, *, anonymous: bool = False) -> tuple[Counter[str], Aliases]:
     """How many texts a copy for others would not have as they are, by what they are, and whom they name."""
     with reading(path) as file:
-        names = Names.of(file)
+        names = Aliases.of(file)
         change = _change(names if anonymous else None)
         return Counter(name for name, text in _texts(file) if change(name, text) != text), names
 
@@ -111,7 +111,7 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
     with reading(path) as file:
         for problem in chain_problems(file)[:1]:
             raise UserError(f"{path}: {problem}; publish an untouched copy")
-        change = _change(Names.of(file) if anonymous else None)
+        change = _change(Aliases.of(file) if anonymous else None)
         with replacing(target) as temporary:
             # A new file: what is replaced within one stays in its gaps.
             with h5py.File(temporary, "w", **LAYOUT) as copy:
@@ -121,7 +121,7 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
                 raise UserError(f"{path}: its copy is none: {problem}")
 
 
-def _change(names: Names | None) -> Change:
+def _change(names: Aliases | None) -> Change:
     """What becomes of a text."""
 
     def plain(text: str) -> str:

@@ -78,10 +78,10 @@ def _source(
 def _check_names(study: Study, values: dict[str, str], objective: str | None) -> None:
     """Raise UserError for a name of --set that means nothing; without an objective, parameters alone do."""
     from dngo.config.messages import nearest
-    from dngo.exchange.names import PARAMETER, Names
+    from dngo.exchange.names import PARAMETER, ColumnNames
     from dngo.outcomes import NAMES
 
-    names = Names.of(study.config, objective)
+    names = ColumnNames.of(study.config, objective)
     known = list(names.parameters)
     if objective is not None:
         known += [*names.constraints, *NAMES, "id"]

@@ -25,7 +25,7 @@ from dngo.errors import UserError
 from dngo.evaluation.command import CannotStart
 from dngo.evaluation.run import JobLimit, JobOver, Runner
 from dngo.evaluation.starter import NotStarted, StarterDied
-from dngo.evaluation.supervision import Stop
+from dngo.evaluation.supervision import StopSignal
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.patience import in_words, patiently
@@ -81,7 +81,7 @@ def evaluate(
     Raises Interrupted if this process was told to stop, JobOver if another job is to go on, CannotStart
     if the objective cannot be started at all; what runs then is still seen to its end.
     """
-    Stop.listen()
+    StopSignal.listen()
     share = _Share(proposals, claim_of, progress)
 
     def work(evaluator: Evaluator) -> None:
@@ -143,7 +143,7 @@ class _Share:
 
     def take(self) -> Proposal | None:
         """The next point, None if there is none.  Raises Interrupted."""
-        Stop.heed()
+        StopSignal.heed()
         with self._lock:
             return self._left.popleft() if self._left else None
 
@@ -227,7 +227,7 @@ def _claim_and_run(
     first: bool,
 ) -> Outcome | None:
     """The outcome of a point, or None if it is somebody else's to evaluate."""
-    if not patiently(claim.acquire, what=f"claiming {proposal.id}", heed=Stop.heed):
+    if not patiently(claim.acquire, what=f"claiming {proposal.id}", heed=StopSignal.heed):
         return None
     path, starts = outcome_of(proposal), claim.path.with_suffix(".starts")
     try:
@@ -288,7 +288,7 @@ def _start(
     def start() -> Outcome:
         line = f"{attempts.run or '-'} {time.time():.3f} {socket.gethostname()} {os.getpid()}\n"
         noted = f"noting the start of {proposal.id}"
-        patiently(lambda: _append(starts, before, line), what=noted, heed=Stop.heed)
+        patiently(lambda: _append(starts, before, line), what=noted, heed=StopSignal.heed)
         try:
             return evaluator.run(proposal, number)
         except (CannotStart, NotStarted):
@@ -301,7 +301,7 @@ def _start(
             start,
             what=f"starting {proposal.id}",
             refusal=lambda error: isinstance(error, NotStarted),
-            heed=Stop.heed,
+            heed=StopSignal.heed,
         )
     except NotStarted as error:
         raise JobOver(f"{proposal.id} was not started: {in_words(error)}") from None

@@ -30,7 +30,7 @@ from dngo.evaluation.document import judge_file
 from dngo.evaluation.limits import Bounds, End, Limits
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.streams import Kept
-from dngo.evaluation.supervision import INTERRUPTED, Interrupted, Stop, supervise
+from dngo.evaluation.supervision import INTERRUPTED, Interrupted, StopSignal, supervise
 from dngo.outcomes import MAX_MESSAGE, Verdict
 from dngo.redaction import Mask, each_text, secrets_of
 from dngo.storage.digest import digest_parameters
@@ -108,7 +108,7 @@ class Runner:
         streams = patiently(
             lambda: _prepare(files, call.document, self.objective.output_limit, self.mask),
             what=f"preparing {proposal.id}",
-            heed=Stop.heed,
+            heed=StopSignal.heed,
         )
         began, clock = time.time(), time.monotonic()
         made: list[Outcome] = []
@@ -155,7 +155,9 @@ class Runner:
                 leftovers.kill(leftovers.find(places))
                 return noted
 
-        left = leftovers.wait(places, self.objective, self.limits, self.constraints, Stop.heed)
+        left = leftovers.wait(
+            places, self.objective, self.limits, self.constraints, StopSignal.heed
+        )
         if left.end is None and left.verdict is None:
             return None
         verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]

@@ -36,7 +36,7 @@ class Interrupted(Exception):
 INTERRUPTED = End("interrupted", "its job was being ended")
 
 
-class Stop:
+class StopSignal:
     """SIGTERM and SIGINT end the running objective, and with it this process, without an outcome."""
 
     requested = False
@@ -145,7 +145,7 @@ class _Watch:
             # One that has just ended by itself is judged, not thrown away: it was paid for.
             if self.started.code is not None:
                 return None
-            if Stop.requested:
+            if StopSignal.requested:
                 return INTERRUPTED
             now = time.monotonic()
             if now >= self.bounds.deadline:
@@ -229,12 +229,12 @@ def _heed_scheduler(code: int) -> None:
     A scheduler signals every process of a job, one after another, and the objective may go first: a
     job that is cancelled must not pass for a point that fails. A process that is killed ends here.
     """
-    if Stop.requested:
+    if StopSignal.requested:
         raise Interrupted
     signalled = code < 0 or code > 128
     until = time.monotonic() + LAST_WORD
     while signalled or "SLURM_JOB_ID" in os.environ:
-        if Stop.requested:
+        if StopSignal.requested:
             raise Interrupted
         if time.monotonic() > until:
             return

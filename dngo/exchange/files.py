@@ -11,13 +11,13 @@ from pathlib import Path
 from dngo.config import Config
 from dngo.config.messages import nearest
 from dngo.errors import UserError
-from dngo.exchange.names import Names, unknown
-from dngo.exchange.rows import Row, Table
+from dngo.exchange.names import ColumnNames, unknown
+from dngo.exchange.rows import FileRows, Row
 
 
 def read(
     path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
-) -> Table:
+) -> FileRows:
     """What a file holds, in the format that its beginning tells; raises UserError.
 
     name: the Optuna study, if there are several.  ignore: columns that are left out.
@@ -37,7 +37,7 @@ def read(
     return replace(table, rows=rows)
 
 
-def _read(path: Path, config: Config, name: str | None) -> Table:
+def _read(path: Path, config: Config, name: str | None) -> FileRows:
     try:
         with path.open("rb") as stream:
             start = stream.read(64)
@@ -46,7 +46,7 @@ def _read(path: Path, config: Config, name: str | None) -> Table:
     if start.startswith(b"PAR1"):
         from dngo.exchange import parquet
 
-        return Table("parquet", parquet.read(path))
+        return FileRows("parquet", parquet.read(path))
     if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
         from dngo.exchange import optuna
 
@@ -54,7 +54,7 @@ def _read(path: Path, config: Config, name: str | None) -> Table:
         return optuna.read(path, name=name, direction=direction, constraints=list(constraints))
     from dngo.exchange import csv_table
 
-    return Table("csv", csv_table.read(path))
+    return FileRows("csv", csv_table.read(path))
 
 
 def sha256(path: Path) -> str:
@@ -86,5 +86,5 @@ def check_columns(
             f"{path}: has no column for the parameters {', '.join(missing)}; every parameter needs "
             "one, called as in the configuration"
         )
-    for name, why in unknown(Names.of(config, objective), rows).items():
+    for name, why in unknown(ColumnNames.of(config, objective), rows).items():
         raise UserError(f"{path}: {why}; `--ignore {shlex.quote(name)}` leaves the column out")

@@ -32,7 +32,7 @@ PARAMETER, FLAG, NUMBER, CONSTRAINT, OUTCOME, OTHER = (
 
 
 @dataclass(frozen=True)
-class Names:
+class ColumnNames:
     """The names that mean something in a study.
 
     objective: what the column of the objective is called.
@@ -43,7 +43,7 @@ class Names:
     objective: str = "objective"
 
     @classmethod
-    def of(cls, config: Config, objective: str | None = None) -> Names:
+    def of(cls, config: Config, objective: str | None = None) -> ColumnNames:
         return cls(config.space, config.constraints, objective or "objective")
 
     def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
@@ -91,7 +91,7 @@ class Names:
         return nearest(key, bare) or nearest(key, found) or f"; known: {known}"[:300]
 
 
-def unknown(names: Names, rows: Iterable[Row]) -> dict[str, str]:
+def unknown(names: ColumnNames, rows: Iterable[Row]) -> dict[str, str]:
     """The keys of some rows that mean nothing, or two things, and why."""
     found: dict[str, str] = {}
     seen: dict[frozenset[Any], None] = {}
@@ -113,7 +113,7 @@ def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str,
 
     Empty cells say nothing. In a table all may have become text: what is a number or a flag is read.
     """
-    names, reported = Names.of(config, objective), config.reported
+    names, reported = ColumnNames.of(config, objective), config.reported
     said: dict[str, Any] = {}
     given: dict[str, Any] = {}
     for key, value in row.values.items():

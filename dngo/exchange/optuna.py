@@ -23,7 +23,7 @@ from dngo import archive as archives
 from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
-from dngo.exchange.rows import Row, Table, known
+from dngo.exchange.rows import FileRows, Row, known
 from dngo.outcomes import NAMES, is_time
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
@@ -142,7 +142,7 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> Table:
+def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> FileRows:
     """The trials of a study that came to an end, and which others there are; raises UserError.
 
     name: which study, if the file holds several.  direction: what it must be.
@@ -173,7 +173,7 @@ def read(path: Path, *, name: str | None, direction: str, constraints: list[str]
     rows = [_row(t, order, ours=ours) for t in trials if t.state.name not in UNFINISHED]
     others = [t for t in trials if t.state.name in UNFINISHED]
     left_out = {f"trial {t.number}": UNFINISHED[t.state.name] for t in others}
-    return Table("optuna", rows, left_out)
+    return FileRows("optuna", rows, left_out)
 
 
 def is_sqlite(path: Path) -> bool:

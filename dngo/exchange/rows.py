@@ -31,7 +31,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class FileRows:
     """The rows of a file.
 
     form: its format.  left_out: what it has besides, by place, and why that is no row.

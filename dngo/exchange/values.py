@@ -9,7 +9,7 @@ import numpy as np
 
 from dngo.batch import Proposal
 from dngo.errors import UserError
-from dngo.exchange.names import PARAMETER, Names, unknown
+from dngo.exchange.names import PARAMETER, ColumnNames, unknown
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
 from dngo.space import Space
@@ -23,7 +23,7 @@ def natural_points(space: Space, points: Any, constraints: Collection[str] = ())
     constraints: names that may be there as well; nothing is made of them.
     """
     rows = [Row(f"point {i}", row) for i, row in enumerate(records(points), start=1)]
-    for why in unknown(Names(space.parameters, constraints), rows).values():
+    for why in unknown(ColumnNames(space.parameters, constraints), rows).values():
         raise UserError(why)
     found, problems = points_of(space, rows)
     for i, why in problems.items():

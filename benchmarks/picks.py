@@ -21,8 +21,7 @@ from objectives import cube
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.measures import expected_improvement
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
-from dngo.acquisition.shortlist import RULES
-from dngo.acquisition.stages.improvement import Search
+from dngo.rules import current
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
@@ -84,12 +83,12 @@ def floor(d: int, picks: int, settings: Acquisition) -> dict[str, float]:
     copies = rate(16 * 2e6, lambda: wide.copy())
     # Once for every candidate, and once more for the shortlist.
     shortlist = max(settings.shortlist, 10 * picks)
-    points = CANDIDATES + settings.refinements * Search().children + shortlist
+    points = CANDIDATES + settings.refinements * current().improvement.children + shortlist
     layers = d * w + (s.networks.layers - 1) * w * w + features * features  # and the rotation
     network = points * c * 2 * layers / flops + points * c * s.networks.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains
     # At every pick: the stale ones in turn and a block that could be best; then one update.
-    again = picks * (RULES.refresh + RULES.block)
+    again = picks * (current().shortlist.refresh + current().shortlist.block)
     moments = again * c * h * 2 * (features * features + fantasies * features) / flops
     gained = again * c * h * fantasies / gains
     update = picks * c * h * 3 * 8 * features * features / copies  # read, add, write

@@ -24,6 +24,7 @@ from dngo.acquisition import History
 from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
+from dngo.rules import current
 from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.numerics import one_thread
 
@@ -50,7 +51,7 @@ def study(problem: Problem, seed: int) -> Run:
 
 def foresight(problem: Problem, run: Run) -> tuple[float, float]:
     """Rank correlations of the best region's model with the batch after it: of all, of the lower half."""
-    search, space, found = TrustRegions().search, problem.space, []
+    search, space, found = current().search, problem.space, []
     for t in range(1, problem.rounds):
         known, after = run.iteration <= t, run.iteration == t + 1
         v, y = run.v[known], run.y[known]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dngo.api import open_study as open
     from dngo.errors import UserError
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Session", "UserError", "__version__", "open"]
 
 _HOMES = {"Session": ("api", "Session"), "open": ("api", "open_study")}

@@ -324,6 +324,11 @@ def _derived_by(data: dict[str, Any]) -> list[str]:
     return [
         *([f"  objective               {called}{files}"] if called else []),
         f"  dngo {environment.get('dngo')}, commit {str(commit.get('id', 'unknown'))[:12]}{dirty}",
+        *(
+            [f"  rules                   {environment['rules'][:12]}"]
+            if "rules" in environment
+            else []
+        ),
         f"  {packages}",
         f"  Python {environment.get('python')} on {environment.get('host')}, {environment.get('cpu')}",
         *(

@@ -18,6 +18,7 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 from dngo import __version__
+from dngo.rules import current
 
 PACKAGES = ("snakemake", "numpy", "scipy", "torch", "h5py", "pydantic")
 # Environment variables are recorded by name: anything else may hold a secret.
@@ -49,7 +50,7 @@ def who() -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, commit, machine and threads of this process."""
+    """Versions, commit, machine and threads of this process, and the digest of the rules that count."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -59,6 +60,7 @@ def environment() -> dict[str, Any]:
     return {
         "dngo": __version__,
         "commit": _commit(),
+        "rules": current().digest,
         "packages": versions,
         "python": sys.version.split()[0],
         "platform": platform.platform(),

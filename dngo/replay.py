@@ -46,7 +46,9 @@ ELSEWHERE = "; another processor"
 # expected of these within 0.0034 deviations.
 SAME, NEAR, SHIFT = 0.75, 0.01, 0.1
 # The last release with each earlier version of what makes a batch (`dngo.derive.versions`).
-RELEASES = {("fit", 1): "0.1.0", ("proposal", 1): "0.1.0"}
+RELEASES = {
+    (name, 1 + i): one for i, one in enumerate(("0.1.0", "0.2.0")) for name in ("fit", "proposal")
+}
 _NUMBERS = ("value", "mean", "std", "feasibility", "num_pending", "runner_up")
 
 

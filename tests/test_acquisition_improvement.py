@@ -16,8 +16,9 @@ from dngo.acquisition import History
 from dngo.acquisition.candidates import Candidates
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
-from dngo.acquisition.shortlist import RULES, Shortlist
+from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
+from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
 
 seeds = st.integers(0, 2**32 - 1)
@@ -186,7 +187,10 @@ def test_no_value_grows_older_than_a_round_of_the_shortlist():
         if i % 3:
             lazy.highest(lazy.open.free)
         lazy.pick(lazy.open.free)
-        assert fantasies.pending - lazy.at[lazy.open.free].min() <= 200 / RULES.refresh + 1
+        assert (
+            fantasies.pending - lazy.at[lazy.open.free].min()
+            <= 200 / current().shortlist.refresh + 1
+        )
 
 
 def test_equal_scores_are_picked_one_after_another():

@@ -10,9 +10,10 @@ from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.candidates import around
-from dngo.acquisition.minima import Box, Descent, Slopes, minima
+from dngo.acquisition.minima import Box, Slopes, minima
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
+from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -112,7 +113,7 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
 
     shared = rng.random((64, 3))
     values = own(np.broadcast_to(shared, (6, 64, 3)))
-    rules = Descent(rounds=10, along_gradient=0)
+    rules = DescentRules(rounds=10, along_gradient=0)
     v, found = minima(shared, values, own, step, box=Box.whole(cube(3)), largest=0.2, rules=rules)
     np.testing.assert_allclose(found, own(v))
     assert np.all(np.diff(found, axis=1) >= 0)
@@ -151,7 +152,7 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             step,
             box=Box(space, np.zeros(4), np.full(4, high)),
             largest=0.2,
-            rules=Descent(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
+            rules=DescentRules(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),
             slopes=None if slopes is None else Slopes(slopes, metric),
         )
         np.testing.assert_allclose(value, own(v))

@@ -14,11 +14,12 @@ from scipy.stats import norm
 from spaces import cube
 
 from dngo.acquisition import History
-from dngo.acquisition.region_model import LocalSearch, Penalty, RegionModel
-from dngo.acquisition.regions import RULES, Region, first_share, region, regions, share
+from dngo.acquisition.region_model import Penalty, RegionModel
+from dngo.acquisition.regions import Region, first_share, region, regions, share
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
+from dngo.rules import current, using
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.local_process import (
@@ -187,27 +188,27 @@ def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> Region:
 def test_regions_shrink_after_failures_and_follow_successes():
     u = np.full((41, 2), 0.5)
     failing = _region(u, np.r_[0.0, np.ones(40)])
-    assert (failing.centre, failing.half) == (0, RULES.largest / 16)
+    assert (failing.centre, failing.half) == (0, current().regions.largest / 16)
     u[35] = 0.52
     moved = _region(u, np.r_[0.0, np.ones(34), -1.0, np.ones(5)])
     assert moved.centre == 35
     assert moved.half > failing.half
     # What has not been evaluated yet changes nothing of what was.
-    assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == RULES.largest / 8
+    assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == current().regions.largest / 8
     # Failures elsewhere say nothing about it.
     u[1:] = 0.99
-    assert _region(u, np.r_[0.0, np.ones(40)]).half == RULES.largest
+    assert _region(u, np.r_[0.0, np.ones(40)]).half == current().regions.largest
 
 
 def test_a_box_in_which_many_evaluations_are_better_keeps_its_size():
     u = np.full((41, 2), 0.5)
     u[1:, 0] += 0.3 * np.arange(40) / 40
-    little = 1e-2 * RULES.improved
-    assert _region(u, -little * np.arange(41.0)).half > RULES.largest / 4
+    little = 1e-2 * current().regions.improved
+    assert _region(u, -little * np.arange(41.0)).half > current().regions.largest / 4
     # One success in ten may be luck.
     rare = np.where(np.arange(41) % 10 == 5, -little * np.arange(41.0), 1.0)
     same = np.full((41, 2), 0.5)
-    assert _region(same, np.r_[0.0, rare[1:]]).half == RULES.largest / 16
+    assert _region(same, np.r_[0.0, rare[1:]]).half == current().regions.largest / 16
 
 
 def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
@@ -225,7 +226,7 @@ def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
 
 def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
     """It is taken for what the points around it are; without noise the lowest is the centre."""
-    space, search, held, moved = cube(3), LocalSearch(), [], []
+    space, held, moved = cube(3), [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         v = rng.random((120, 3))
@@ -233,7 +234,7 @@ def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
         for y in (truth * np.exp(rng.standard_normal(120)), truth):
             history = History(v, y, iteration=np.repeat(np.arange(6), 20))
             lowest = Region(int(np.argmin(y)), 0.1)
-            model = RegionModel.fit(space, history, lowest, rng, search, is_first=False)
+            model = RegionModel.fit(space, history, lowest, rng, is_first=False)
             found = model.where_believed(history, block=10)
             if y is truth:
                 assert found is model
@@ -266,9 +267,9 @@ def _lowest(function, noise: float = 0.0) -> RegionModel:
     near = v[np.argmin(function(v))] + 0.1 * rng.standard_normal((100, 3))
     v = np.concatenate([v, np.clip(near, 0, 1)])
     y = function(v) + noise * rng.standard_normal(len(v))
-    history, search = History(v, y), LocalSearch()
+    history = History(v, y)
     region = Region(int(np.argmin(y)), 0.2)
-    model = RegionModel.fit(space, history, region, rng, search, is_first=True)
+    model = RegionModel.fit(space, history, region, rng, is_first=True)
     return model.with_lowest(history, rng)
 
 
@@ -307,7 +308,7 @@ def test_the_lowest_points_of_a_steep_function_lead_to_its_minimum():
     y = steep(v)
     history = History(v, y)
     region = Region(int(np.argmin(y)), 0.4)
-    model = RegionModel.fit(space, history, region, rng, LocalSearch(), is_first=True)
+    model = RegionModel.fit(space, history, region, rng, is_first=True)
     model = model.with_lowest(history, rng)
     assert model.lowest is not None
     found, _ = model.lowest._search_box(0.4, 16, rng, Penalty())
@@ -385,7 +386,7 @@ def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
         history = History(v, walled(v))
         best = int(np.argmin(history.y))
         region = Region(best, 0.2)
-        plain = RegionModel.fit(cube(6), history, region, rng, LocalSearch(), is_first=True)
+        plain = RegionModel.fit(cube(6), history, region, rng, is_first=True)
         model = plain.with_floor(history, rng, is_first=True)
         assert model.near is not plain.near and model.floor is None
         for one in (plain, model):
@@ -424,10 +425,16 @@ def test_one_pick_at_a_time_searches_the_whole_space_as_often_as_a_batch():
 
     v = points(space, 30)
     history = History(v, np.sum((v - 0.3) ** 2, axis=1))
-    model = Spy.fit(space, history, Region(0, 0.1), rng, LocalSearch(), is_first=True)
+    model = Spy.fit(space, history, Region(0, 0.1), rng, is_first=True)
     for turn in range(8):
         model.search(1, rng, Penalty(), turn=turn)
-    assert sum(count for half, count in calls if half == 1.0) == 8 // LocalSearch().wide_every
+    assert sum(count for half, count in calls if half == 1.0) == 8 // current().search.wide_every
+
+
+def _one_region(*words, **named):
+    """Points of the first region alone."""
+    with using(current().but(search={"regions": 1})):
+        return TrustRegions().points(*words, **named)
 
 
 @pytest.mark.parametrize(("width", "most"), [(1e-3, 40), (1e-5, 30)])
@@ -437,7 +444,7 @@ def test_a_converged_region_gives_picks_back(width, most):
     v = np.concatenate([points(space, 30), 0.3 + width * np.random.default_rng(0).random((60, 2))])
     y = np.sum((v - 0.3) ** 2, axis=1)
     history = History(v, y)
-    picked, _ = TrustRegions(search=LocalSearch(regions=1)).points(
+    picked, _ = _one_region(
         history,
         40,
         np.random.default_rng(1),
@@ -461,7 +468,7 @@ def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
     v = v[np.r_[0 : len(spread), len(spread) + np.argsort(terms(near).sum(axis=1))]]
     history = History(v, terms(v).sum(axis=1), iteration=np.arange(len(v)) // 10)
     best = history.v[[np.argmin(history.y)]]
-    picked, _ = TrustRegions(search=LocalSearch(regions=1)).points(
+    picked, _ = _one_region(
         history,
         24,
         np.random.default_rng(1),

@@ -13,15 +13,16 @@ from spaces import cube
 from toy import Toy
 
 from dngo.acquisition import History
-from dngo.acquisition.outlook import LEVELS, LookAhead, Outlook, boldness, look_ahead
+from dngo.acquisition.outlook import LEVELS, Outlook, boldness, look_ahead
 from dngo.archive import iteration_attributes, read_table, verify
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import load
 from dngo.replay import replay
+from dngo.rules import current, using
 from dngo.study import Study
 
-QUICK = LookAhead(functions=32, uniform=128, local=64)
+QUICK = current().but(outlook={"functions": 32, "uniform": 128, "local": 64})
 
 
 def test_the_outlook_is_in_units_of_the_objective_and_shrinks_near_the_optimum() -> None:
@@ -34,15 +35,16 @@ def test_the_outlook_is_in_units_of_the_objective_and_shrinks_near_the_optimum()
         picks = np.array([[0.3, 0.3], [0.32, 0.29]])
         history = History(v, y)
         rng = np.random.default_rng(0)
-        found = look_ahead(model, space, history, picks, rng=rng, rules=QUICK)
-        again = look_ahead(model, space, history, picks, rng=np.random.default_rng(0), rules=QUICK)
+        with using(QUICK):
+            found = look_ahead(model, space, history, picks, rng=rng)
+            again = look_ahead(model, space, history, picks, rng=np.random.default_rng(0))
         assert found is not None and found == again
         assert 0 <= found.batch <= found.further <= np.max(found.distances)
         outlooks.append(found)
     assert 0 < outlooks[1].further < outlooks[0].further < 1000
     nothing = History(v, np.full(len(v), np.nan))
     rng = np.random.default_rng(0)
-    assert look_ahead(model, space, nothing, picks, rng=rng, rules=QUICK) is None
+    assert look_ahead(model, space, nothing, picks, rng=rng) is None
 
 
 @pytest.mark.parametrize("wide", [1.0, 100.0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from dngo.surrogates import nearby
+from dngo.rules import current, using
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.nearby import Nearby
 
@@ -57,12 +55,12 @@ def test_outcomes_that_noise_multiplies_are_seen_by_their_logarithms_and_no_othe
     assert not _fit(x, bowl).by_logarithms
 
 
-def test_what_is_steep_without_noise_is_seen_as_it_is(monkeypatch):
+def test_what_is_steep_without_noise_is_seen_as_it_is():
     x, bowl, _ = _bowl()
     assert not _fit(x, bowl**4).by_logarithms
     # Its logarithms are likelier; only that none of them is noise keeps them out.
-    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, multiplies=0.0))
-    assert _fit(x, bowl**4).by_logarithms
+    with using(current().but(nearby={"multiplies": 0.0})):
+        assert _fit(x, bowl**4).by_logarithms
 
 
 def test_by_logarithms_the_function_is_known_better(monkeypatch):
@@ -80,13 +78,13 @@ def test_by_logarithms_the_function_is_known_better(monkeypatch):
     assert by_logarithms > ranks() + 0.05
 
 
-def test_reported_noise_is_heeded_on_both_scales(monkeypatch):
-    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, multiplies=0.0))
+def test_reported_noise_is_heeded_on_both_scales():
     x, bowl, normal = _bowl()
     reported = bowl.copy()  # of its deviation, to first order
     reported[0] *= 1e3
     for y, by_logarithms in ((bowl * np.exp(normal), True), (bowl + 0.5 * normal, False)):
-        near = _fit(x, y, reported)
+        with using(current().but(nearby={"multiplies": 0.0})):
+            near = _fit(x, y, reported)
         assert near.by_logarithms == by_logarithms
         (model,) = near.models
         assert model.reported[0] > 100 * np.median(model.reported)
@@ -101,7 +99,7 @@ def test_at_its_own_rows_a_process_says_what_it_says_of_their_points():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int, monkeypatch):
+def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int):
     """Both the high and the low ones, and what is left is known as well as without them."""
     x, bowl, normal = _bowl(seed)
     struck = np.arange(0, 120, 12)
@@ -113,8 +111,8 @@ def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int, monkeypatc
     assert np.abs(near.function(fresh)[0] - truth).mean() < 0.1
     believed = near.function(x)[0]
     assert bowl[np.argmin(believed)] < bowl[np.argmin(y)]
-    monkeypatch.setattr(nearby, "RULES", replace(nearby.RULES, rounds=0))
-    assert np.abs(_fit(x, y).function(fresh)[0] - truth).mean() > 0.3
+    with using(current().but(nearby={"rounds": 0})):
+        assert np.abs(_fit(x, y).function(fresh)[0] - truth).mean() > 0.3
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -145,7 +143,7 @@ def test_what_walls_hide_is_told_apart_on_a_scale_of_its_own(seed: int):
     noise = np.full(len(y), np.nan)
     near = _fit(x, y, noise)
     found = _resolved(x, y, near, noise)
-    assert found.lowest_foretold(y) > near.lowest_foretold(y) + nearby.RULES.resolved
+    assert found.lowest_foretold(y) > near.lowest_foretold(y) + current().nearby.resolved
     new = np.random.default_rng(seed + 10).uniform(0.25, 0.75, (200, 3))
     missed = [1 - spearmanr(model.function(new)[0], _wells(new))[0] for model in (near, found)]
     assert missed[1] < 0.03 and missed[1] < 0.5 * missed[0]

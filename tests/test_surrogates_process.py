@@ -14,9 +14,10 @@ from scipy import stats
 
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
+from dngo.rules import current
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import EarlierTask, TargetScale
-from dngo.surrogates.gaussian_process import RULES, Evidence, GaussianProcess, fit_process
+from dngo.surrogates.gaussian_process import Evidence, GaussianProcess, fit_process
 from dngo.surrogates.kernels import BLOCK, correlation, squared_distances, with_slope
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
@@ -25,7 +26,6 @@ from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.surrogates.sparse_process import fit_sparse_process
-from dngo.surrogates.warping import RULES as WARPING
 from dngo.surrogates.warping import choose_scale
 
 GP = SurrogateSettings(kind="gp", hyperparameter_samples=3)
@@ -100,7 +100,7 @@ def test_posterior_is_that_of_the_joint_gaussian(kernel, relative):
         data = process.covariance(process.x, process.x)[h] + process.noise[h] * noise
         cross = process.covariance(new, process.x)[h]
         np.testing.assert_allclose(mean[:, h], cross @ np.linalg.solve(data, process.targets))
-        prior = process.signal[h] * (1 + RULES.constant) + process.noise[h]
+        prior = process.signal[h] * (1 + current().process.constant) + process.noise[h]
         expected = prior - np.sum(cross * np.linalg.solve(data, cross.T).T, axis=1)
         np.testing.assert_allclose(variance[:, h], expected)
 
@@ -257,7 +257,7 @@ def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
 # ---- the scale of the targets --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", WARPING.powers)
+@pytest.mark.parametrize("power", current().warping.powers)
 def test_bent_scale_is_undone_and_knows_its_slope(power):
     y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 200.0, -90.0]
     scale = TargetScale.fit(y, power)
@@ -268,7 +268,7 @@ def test_bent_scale_is_undone_and_knows_its_slope(power):
     np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-4)
 
 
-@pytest.mark.parametrize("floor", WARPING.floors)
+@pytest.mark.parametrize("floor", current().warping.floors)
 def test_heights_above_a_floor_are_undone_and_their_slope_is_known(floor):
     y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 5e4, -90.0]
     scale = TargetScale.fit(y, floor=floor)

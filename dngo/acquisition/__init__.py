@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Raised by the first release in which the same model, history, settings and random stream give other
 # proposals.
-PROPOSAL_VERSION = 2
+PROPOSAL_VERSION = 3
 
 _HOMES = {
     "BatchState": "state",

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dngo.acquisition.spacing import distances
+from dngo.rules import current
 from dngo.space import Space
 from dngo.types import Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class AscentRules:
-    """How a hill is climbed. All ascents together gained 1 to 17 % of expected improvement."""
-
-    # Of the central differences, in units of a parameter's range: about the cube root of the precision
-    # of an acquisition value, where truncation and rounding err alike.
-    step: float = 1e-5
-    # Of L-BFGS-B: a climb starts near its top, where refinement ended. Not measured.
-    most_steps: int = 20
-    # Root mean square distance below which two candidates are not both worth a climb. Not measured.
-    same_hill: float = 0.05
-
-
-RULES = AscentRules()
 
 
 def climb(
@@ -46,7 +30,7 @@ def climb(
         if not left.any():
             break
         best = int(np.argmax(np.where(left, scores, -np.inf)))
-        left &= distances(u, u[[best]])[:, 0] > RULES.same_hill
+        left &= distances(u, u[[best]])[:, 0] > current().ascent.same_hill
         free = np.array([c.levels is None for c in space.columns]) & ~np.isnan(v[best])
         if not free.any():
             continue
@@ -56,7 +40,7 @@ def climb(
             jac=True,
             bounds=[(0.0, 1.0)] * int(free.sum()),
             method="L-BFGS-B",
-            options={"maxiter": RULES.most_steps},
+            options={"maxiter": current().ascent.most_steps},
         )
         tops.append(_moved(space, v[best], u[best], free, found.x[None])[0])
     return np.array(tops).reshape(-1, space.k)
@@ -81,7 +65,7 @@ def _descent(
     """Minus the logarithm of the value, and its gradient, at free coordinates (f,)."""
 
     def at(here: Array) -> tuple[float, Array]:
-        steps = RULES.step * np.eye(len(here))
+        steps = current().ascent.step * np.eye(len(here))
         beside = np.clip(np.concatenate([here[None], here + steps, here - steps]), 0.0, 1.0)
         height = np.log(np.maximum(value(_moved(space, v, u, free, beside)), 1e-300))
         up, down = np.split(height[1:], 2)

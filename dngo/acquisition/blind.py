@@ -11,7 +11,6 @@ told apart by a few short steps: next to each other, outcomes of the first kind 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,41 +19,13 @@ from scipy.stats import rankdata
 
 from dngo.acquisition.candidates import around
 from dngo.acquisition.spacing import Spacing
+from dngo.rules import current
 from dngo.types import Array
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlindRules:
-    """When picks are steps, and how they are made (benchmarks/rules.md, without a model)."""
-
-    # The rows whose nearest neighbours are nearest are asked whether outcomes there are alike: whether
-    # their ranks differ by such a share of what those of farther neighbours, up to this one, differ by,
-    # or of such a share of all ranks. They are no neighbours, and say nothing, unless they are nearer
-    # than such a share of the median.
-    closest: int = 8
-    near: float = 0.1
-    farther: int = 24
-    alike: float = 0.4
-    ranks: float = 0.1
-    # The smallest step's scale, in units of the largest. Steps keep this share of their distance in a
-    # batch: so fine a search is what there is to be gained.
-    smallest: float = 1e-3
-    spacing: float = 0.01
-    # Of a batch's picks, one in so many is a step, and so many at least, while it is not known what steps
-    # lead to; and the largest is shorter by so much.
-    probes: int = 4
-    least_probes: int = 8
-    probing: float = 0.1
-    children: int = 16  # points that each pick is the likeliest feasible one of
-
-
-RULES = BlindRules()
-
-
-def neighbours(
-    u: Array, y: Array, rules: BlindRules = RULES
-) -> Literal["alike", "unlike", "unknown"]:
+def neighbours(u: Array, y: Array) -> Literal["alike", "unlike", "unknown"]:
     """Whether outcomes y (n,) of points u (n, k) are alike where the points are next to each other."""
+    rules = current().steps
     farthest = min(rules.farther, len(u) - 1)
     gap, nearest = cKDTree(u).query(u, k=farthest + 1)
     closest = np.argsort(gap[:, 1], kind="stable")[: rules.closest]
@@ -66,8 +37,9 @@ def neighbours(
     return "alike" if np.median(unlike[:, 1]) < rules.alike * usual else "unlike"
 
 
-def probes(size: int, rules: BlindRules = RULES) -> int:
+def probes(size: int) -> int:
     """How many of `size` picks find out whether points next to each other are alike."""
+    rules = current().steps
     return min(size, max(size // rules.probes, rules.least_probes))
 
 
@@ -79,14 +51,13 @@ def steps(
     *,
     spacing: Spacing,
     penalty: Callable[[Array, Array], Array],
-    rules: BlindRules = RULES,
 ) -> list[Array]:
     """At most `count` points (k,) around the centre (1, k), by steps of every size up to the largest.
 
     They are added to `spacing`. penalty: of points (n, k) in the region around the centre, (n,): those
     that have less are preferred.
     """
-    found = []
+    found, rules = [], current().steps
     with spacing.closer(rules.spacing):
         for _ in range(count):
             smallest = rules.smallest * largest

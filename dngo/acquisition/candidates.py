@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import qmc
 
 from dngo.acquisition.spacing import distances
+from dngo.rules import current
 from dngo.space import Column, Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateRules:
-    """Where candidates lie, and how many are worth their cost. None was measured by itself."""
-
-    enumerate: int = 20_000  # points of a space that is listed in full, in a fraction of a second
-    # Scales of local steps, in units of a parameter's range: from the last digits of an optimum to
-    # the next hill.
-    smallest: float = 1e-4
-    largest: float = 0.3
-    # A design of at most so many points in the feasible part is spread, out of 2^n times as many.
-    spread: int = 1000
-    spread_of: int = 2
-    # A list's neighbours of one category: all of them, but for absurdly long lists.
-    most_neighbours: int = 64
-    # Distance of incumbents that are not among the very best, root mean square, and the good points
-    # that they are looked for among, at a cost each.
-    apart: float = 0.1
-    looked_among: int = 1000
-
-
-RULES = CandidateRules()
 
 
 class Candidates:
@@ -97,15 +74,17 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
         return pool.v[:size]
     engine = qmc.Sobol(space.k, scramble=True, rng=rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
-    spreads = bool(space.conditions) and size <= RULES.spread
-    drawn = space.sample(_open(engine.random_base2(exponent + RULES.spread_of * spreads)))
+    spreads = bool(space.conditions) and size <= current().candidates.spread
+    drawn = space.sample(
+        _open(engine.random_base2(exponent + current().candidates.spread_of * spreads))
+    )
     pool.add(spread(space, drawn, size, exclude) if spreads else drawn, "design")
     for _ in range(6):
         if len(pool.v) >= size:
             break
         pool.add(space.sample(_open(engine.random(2**exponent))), "design")
         exponent += 1
-    if len(pool.v) < size and space.size <= RULES.enumerate:
+    if len(pool.v) < size and space.size <= current().candidates.enumerate:
         pool.add(rng.permutation(everything(space)), "design")
     return pool.v[:size]
 
@@ -145,7 +124,7 @@ def spread(space: Space, v: Array, size: int, others: Array) -> Array:
 
 def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     """At least `size` scrambled Sobol points, or all points of a small discrete space: (n, k)."""
-    if space.size <= RULES.enumerate:
+    if space.size <= current().candidates.enumerate:
         return everything(space)
     exponent = int(np.ceil(np.log2(size)))
     return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
@@ -165,23 +144,28 @@ def around(
     size: int,
     rng: np.random.Generator,
     *,
-    smallest: float = RULES.smallest,
-    largest: float = RULES.largest,
+    smallest: float | None = None,
+    largest: float | None = None,
 ) -> Array:
     """Random neighbours of `centres` (m, k): (size, k), rounded.
 
     Each changes a random subset of the parameters, by normal steps whose scale is drawn
-    log-uniformly between `smallest` and `largest` of the range. A step in a listed parameter is at least
-    to the next value; a category changes to any other with equal probability.
+    log-uniformly between `smallest` and `largest` of the range (by default those of `CandidateRules`). A
+    step in a listed parameter is at least to the next value; a category changes to any other with equal
+    probability.
     """
     if len(centres) == 0 or size == 0 or space.k == 0:
         return np.empty((0, space.k))
-    start = centres[np.arange(size) % len(centres)]
+    rules, start = current().candidates, centres[np.arange(size) % len(centres)]
     u = space.unit(start)
     share = rng.uniform(0.0, 1.0, (size, 1))
     moves = rng.random(u.shape) < share
     moves[np.arange(size), rng.integers(0, space.k, size)] = True
-    scale = np.exp(rng.uniform(np.log(smallest), np.log(largest), (size, 1)))
+    least, most = (
+        np.log(given or usual)
+        for given, usual in ((smallest, rules.smallest), (largest, rules.largest))
+    )
+    scale = np.exp(rng.uniform(least, most, (size, 1)))
     steps = scale * rng.standard_normal(u.shape)
     jumps = rng.random(u.shape)
     v = space.at(np.clip(np.where(moves, u + steps, u), 0.0, 1.0))
@@ -205,7 +189,7 @@ def neighbours(space: Space, centres: Array) -> Array:
         if column.levels is None:
             continue
         others = (
-            range(1, min(column.levels, RULES.most_neighbours))
+            range(1, min(column.levels, current().candidates.most_neighbours))
             if column.kind == "categorical"
             else (-1, 1)
         )
@@ -222,10 +206,10 @@ def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
     order = order[: int(np.isfinite(y).sum())]
     chosen = list(order[: (size + 1) // 2])
     u = space.unit(evaluated)
-    for i in order[(size + 1) // 2 :][: RULES.looked_among]:
+    for i in order[(size + 1) // 2 :][: current().candidates.looked_among]:
         if len(chosen) >= size:
             break
-        if np.min(distances(u[i : i + 1], u[chosen])) >= RULES.apart:
+        if np.min(distances(u[i : i + 1], u[chosen])) >= current().candidates.apart:
             chosen.append(i)
     return evaluated[chosen]
 

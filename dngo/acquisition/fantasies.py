@@ -13,11 +13,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from dngo.acquisition.measures import Measure, expected_improvement
+from dngo.rules import current
 from dngo.surrogates.component import Component, Conditioned
 from dngo.types import Array
 
-# Fantasies of all samples of a kind of component together: a sparse process with two samples had twenty.
-FEWEST = 50
 # Points evaluated at once: what a block of them takes stays within a processor's cache. With points
 # pending each has the means of all fantasies.
 BLOCK, BLOCK_PENDING = 2048, 256
@@ -29,7 +28,7 @@ class Fantasies:
     components: in any mixture, by their weights; those of one stack are conditioned together.
     best: lowest observed target, the incumbent that fantasies start from.
     count: S, fantasies for each hyperparameter sample of each component; more of them where all
-    samples of a kind together would have fewer than FEWEST.
+    samples of a kind together would have too few.
     measure: how improvement is measured; its expectation if not given.
     noisy: whether improvement is that of an observation, noise included, as in (5), or that of
     the function itself.
@@ -58,7 +57,7 @@ class Fantasies:
         for part in self.parts:
             part.weight = part.weight / total
             part.best = np.full((*part.noise.shape, 1), best)
-            part.count = max(count, -(-FEWEST // part.noise.size))
+            part.count = max(count, -(-current().improvement.fewest_fantasies // part.noise.size))
         self.pending = 0
 
     @property

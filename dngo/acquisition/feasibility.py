@@ -11,15 +11,11 @@ from numpy.typing import NDArray
 
 from dngo.acquisition.settings import Modelled
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.types import Array
 
-# Of min_feasibility, what a pick on the boundary must have: a boundary drawn too tightly is corrected
-# by points that are more likely beyond it than not. Not measured by itself.
-BOUNDARY_SHARE = 0.25
 # Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
 OUT_OF_BOUNDS = 1e6
-# Of the likeliest candidate's feasibility, what the others need where none reaches what is asked.
-NEARLY = 0.9
 
 
 def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
@@ -30,7 +26,7 @@ def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArra
     if not allowed.any():
         return allowed
     highest = float(feasibility[allowed].max())
-    return allowed & (feasibility >= min(least, NEARLY * highest))
+    return allowed & (feasibility >= min(least, current().feasibility.nearly * highest))
 
 
 def likely_enough(
@@ -41,7 +37,7 @@ def likely_enough(
         return allowed
     every = state.settings.boundary_every
     if every > 0 and state.turn % every == every - 1:
-        least = state.settings.min_feasibility * BOUNDARY_SHARE
+        least = state.settings.min_feasibility * current().feasibility.on_boundary
     return heed(allowed, feasibility, least)
 
 
@@ -51,7 +47,9 @@ def least_of_draws(state: BatchState, number: int) -> Array:
     every = state.settings.boundary_every
     if every > 0:
         turns = state.turn + np.arange(number)
-        least[turns % every == every - 1] = state.settings.min_feasibility * BOUNDARY_SHARE
+        least[turns % every == every - 1] = (
+            state.settings.min_feasibility * current().feasibility.on_boundary
+        )
     return np.where(state.model.heeds_constraints, least, 0.0)
 
 

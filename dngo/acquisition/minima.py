@@ -7,29 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.types import Array
-
-
-@dataclass(frozen=True)
-class Descent:
-    """How a function is searched: by random steps from the best point so far, which shrink.
-
-    The numbers were chosen on trust regions in ten and twenty inputs, and not measured one by one.
-    """
-
-    children: int = 20  # steps of a round
-    rounds: int = 6  # each halves the largest step
-    # Best shared points that a function may fall back on, if others took its minimum.
-    offered: int = 8
-    # Evaluations of each function that its gradient is then followed for, at most: random steps do
-    # not find the floor of a long valley that is turned. A slope counts as one where it is written out,
-    # and as two for each parameter by differences. Trust regions alone end twice as high without the
-    # gradient in five inputs, and in ten three times as high where it is taken by differences
-    # (benchmarks/rules.md, the trust regions' model).
-    along_gradient: int = 120
-    difference: float = 0.02  # of the gradient's central differences, in units of the largest step
-    trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared
 
 
 @dataclass(frozen=True)
@@ -77,7 +57,7 @@ def minima(
     *,
     box: Box,
     largest: float,
-    rules: Descent,
+    rules: DescentRules,
     slopes: Slopes | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
@@ -128,7 +108,7 @@ class Valley:
         v: Array,
         own: Callable[[Array], Array],
         largest: float,
-        rules: Descent,
+        rules: DescentRules,
         slopes: Slopes | None = None,
     ) -> None:
         self.space, self.v, self.own, self.largest, self.rules = box.space, v, own, largest, rules

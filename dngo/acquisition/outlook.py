@@ -7,13 +7,14 @@ a batch would gain by it. Nothing that the model cannot imagine is in these numb
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dngo.acquisition.candidates import around, incumbents, uniform
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Box, Descent, minima
+from dngo.acquisition.minima import Box, minima
+from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
@@ -23,23 +24,6 @@ from dngo.types import Array
 FURTHER = 5  # batches that are looked ahead to
 LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the distances that are noted
 EXCLUDED = 1e6  # of targets, where a function is not to be lowest: above any function
-
-
-@dataclass(frozen=True)
-class LookAhead:
-    """How functions are drawn and searched. Not measured one by one."""
-
-    functions: int = 128
-    known: int = 1000  # best points that every function is asked at
-    uniform: int = 2048
-    local: int = 1024
-    incumbents: int = 8
-    largest_step: float = 0.15  # of the descents, in units of a parameter's range
-    feasible: float = 0.5  # least probability at a function's minimum
-    # Best points that say how wide the functions are to be. Of 4 and 8, and heavier tails beside, 4
-    # held best on the families of functions that rules are tuned on, in two and three inputs.
-    checked: int = 4
-    descent: Descent = field(default_factory=lambda: Descent(children=16))
 
 
 @dataclass(frozen=True)
@@ -78,11 +62,11 @@ def look_ahead(
     picks: Array,
     *,
     rng: np.random.Generator,
-    rules: LookAhead = LookAhead(),
 ) -> Outlook | None:
     """What is expected of a batch `picks` (q, k), and after it; None before any outcome is ok."""
     if not model.objective or not np.isfinite(history.y).any():
         return None
+    rules = current().outlook
     with one_thread():
         bold = np.full(rules.functions, boldness(model, rules.checked))
         draws = draw(model.objective, bold, rng)

@@ -8,20 +8,20 @@ the models that these points could have is right is told by the points themselve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dngo.acquisition.blind import RULES as BLIND
 from dngo.acquisition.blind import neighbours, probes, steps
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import of_draws, penalty
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Box, Descent, Slopes, minima
+from dngo.acquisition.minima import Box, Slopes, minima
 from dngo.acquisition.regions import Region
 from dngo.acquisition.regions import region as replayed
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.space import Space
 from dngo.space.priors import believed
 from dngo.surrogates.draws import Draws, draw
@@ -29,61 +29,6 @@ from dngo.surrogates.nearby import Nearby
 from dngo.types import Array, Rows
 
 UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
-
-
-@dataclass(frozen=True)
-class LocalSearch:
-    """How a region is modelled, and how the functions drawn there are minimised."""
-
-    regions: int = 4  # in a batch, each at the cost of a fit
-    # Evaluations in a box after which it is reconsidered: half of the picks of a batch, as a quarter of
-    # them searches elsewhere, but so many for each parameter and so many in all, at least.
-    block_for_each: int = 2
-    block_least: int = 8
-    least_points: int = 6  # ok outcomes; fewer say nothing
-    most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
-    spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
-    # Of the additive part, where the fits start: one model for each, to rows of its own. Which share it
-    # is hardly matters: most fits end in the same mode (benchmarks/rules.md, the trust regions' model).
-    additive_shares: tuple[float, ...] = (0.5, 0.95)
-    # Points up to which there is a model for each share, in the first region alone: with more of them one
-    # model does as well (.88 +- .13 times as high in ten inputs, .89 with one model throughout), and with
-    # fewer it does not (1.39 times in five inputs).
-    averaged_up_to: int = 400
-    # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
-    # of them and one for each quadratic at least, have a model of their own, for half of the functions,
-    # where it foretells them better: by so many nats for each, left out one by one. Sectors in ten inputs
-    # end .25 times as high; .33 and .5 of the points do about as well (benchmarks/rules.md, walls and
-    # floors).
-    lowest_share: float = 0.2
-    lowest_least: int = 20  # points, or there is no such model; not measured
-    foretold: float = 0.5
-    most_functions: int = 128  # searched in one region
-    # One function in so many searches the whole space: what is a sum over the parameters, which the
-    # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
-    # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
-    wide_every: int = 4
-    # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
-    low: float = 0.25
-    # A smaller gain than a model's noise is none, or, where the noise is large, than so many deviations of
-    # its targets.
-    coarsest: float = 1e-3
-    # A gain of less is followed nowhere, in units of the targets' deviation. Not measured.
-    finest: float = 1e-9
-    # Of the functions that promise no improvement, one in so many is followed all the same.
-    kept_every: int = 4
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
-    # trust regions alone end 2.4 times as high, with half as much again 1.2 times (geometric means of 39
-    # runs in five inputs, `benchmarks/trust_regions.py`).
-    boldest: float = 1.0
-    shared: int = 1024  # candidates that all functions share; not measured
-    first_step: float = 0.3  # of each function's descent, in units of the box; not measured
-    descent: Descent = field(default_factory=Descent)
-    at_once: int = 64  # functions searched at once: memory
-
-    def least_block(self, space: Space) -> int:
-        """Evaluations in a box, at least, before it is reconsidered."""
-        return max(self.block_for_each * space.k, self.block_least)
 
 
 @dataclass(frozen=True)
@@ -137,7 +82,6 @@ class RegionModel:
     v: Array
     centre: Array
     near: Nearby
-    rules: LocalSearch
     lowest: RegionModel | None = None
     floor: RegionModel | None = None
     is_lowest: bool = False
@@ -149,7 +93,6 @@ class RegionModel:
         history: History,
         region: Region,
         rng: np.random.Generator,
-        rules: LocalSearch,
         *,
         is_first: bool,
     ) -> RegionModel:
@@ -158,6 +101,7 @@ class RegionModel:
         u, y = space.unit(history.v), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
+        rules = current().search
         count = min(rules.most_points, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
         averaged = is_first and count <= rules.averaged_up_to
@@ -170,7 +114,7 @@ class RegionModel:
             turn=is_first,
             rng=rng,
         )
-        return cls.around(space, history, region, rows, near, rules)
+        return cls.around(space, history, region, rows, near)
 
     @classmethod
     def around(
@@ -180,12 +124,11 @@ class RegionModel:
         region: Region,
         rows: Rows,
         near: Nearby,
-        rules: LocalSearch,
     ) -> RegionModel:
         """The same models, fitted to these rows, in this region."""
         u, v = space.unit(history.v), history.v
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
-        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near, rules)
+        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near)
 
     def where_believed(self, history: History, block: int) -> RegionModel:
         """In the region that there would be, had every outcome been what the models take it for.
@@ -202,14 +145,14 @@ class RegionModel:
         u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
         found, _, _ = replayed(u, believed, batch, block)
         region = Region(int(rows[found.centre]), found.half)
-        return self.around(self.space, history, region, self.rows, self.near, self.rules)
+        return self.around(self.space, history, region, self.rows, self.near)
 
     def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
         """The same, with a model of the lowest points where it foretells them better.
 
         Under noise the lowest points are the luckiest, and have none.
         """
-        rules, y, n = self.rules, history.y, len(self.rows)
+        rules, y, n = current().search, history.y, len(self.rows)
         least = (self.space.d + 1) * (self.space.d + 2) // 2
         count = max(least, rules.lowest_least, int(rules.lowest_share * n))
         if count > n // 2 or self.near.is_noisy:
@@ -228,7 +171,7 @@ class RegionModel:
         gain = near.left_out(y[rows]) - self.near.left_out(y[self.rows])[order]
         if near.is_noisy or gain.mean() < rules.foretold:
             return self
-        lowest = self.around(self.space, history, self.region, rows, near, rules)
+        lowest = self.around(self.space, history, self.region, rows, near)
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
     def with_floor(
@@ -243,7 +186,7 @@ class RegionModel:
             self.space.encode(history.v[self.rows]),
             history.y[self.rows],
             history.noise[self.rows],
-            share=self.rules.additive_shares[0],
+            share=current().search.additive_shares[0],
             turn=is_first,
             rng=rng,
         )
@@ -262,7 +205,7 @@ class RegionModel:
             return []
         count, largest = size, self.region.half
         if seen == "unknown":
-            count, largest = probes(size), BLIND.probing * largest
+            count, largest = probes(size), current().steps.probing * largest
         return steps(self.centre, largest, count, rng, spacing=spacing, penalty=penalty)
 
     def followed(
@@ -283,7 +226,7 @@ class RegionModel:
         picked: list[Array] = []
         if number == 0:
             return picked
-        rules = self.rules
+        rules = current().search
         points, gains = self.search(min(number, rules.most_functions), rng, penalty, turn=turn)
         spare = (turn + number) // rules.kept_every - turn // rules.kept_every
         for lowest, gain in zip(points, gains, strict=True):
@@ -304,7 +247,7 @@ class RegionModel:
         Other regions are judged by that spread: they get a batch's picks where they promise much.
         """
         known = y[np.delete(self.rows, self.near.outliers)]
-        return float(np.quantile(known, self.rules.low) - known.min())
+        return float(np.quantile(known, current().search.low) - known.min())
 
     def search(
         self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0
@@ -318,7 +261,7 @@ class RegionModel:
         kinds = 1 + (self.lowest is not None) + (self.floor is not None)
         first, second = ((turn + i + count) // kinds - (turn + i) // kinds for i in (0, 1))
         low = 0 if self.lowest is None else first
-        every, half = self.rules.wide_every, self.region.half
+        every, half = current().search.wide_every, self.region.half
         wide = (turn + count - low) // every - turn // every
         flat = 0 if self.floor is None else max(second - wide, 0)
         found = [
@@ -340,7 +283,7 @@ class RegionModel:
         self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
     ) -> tuple[Array, Array]:
         """The same in the box of this half side around the centre."""
-        space, rules = self.space, self.rules
+        space, rules = self.space, current().search
         box = Box.around(space, self.centre, half)
         number = rules.shared // 2
         wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))

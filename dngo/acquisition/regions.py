@@ -16,41 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.acquisition.spacing import distances
+from dngo.rules import current
+from dngo.space import Space
 from dngo.surrogates.data import TargetScale
 from dngo.types import Array, Rows
-
-
-@dataclass(frozen=True)
-class RegionRules:
-    """Where regions lie, how large they are, and how many picks they get."""
-
-    # Half the side of a box, in units of a parameter's range: four fifths of the space at first, and
-    # at last what the digits of an optimum need. Not measured.
-    largest: float = 0.4
-    smallest: float = 1e-4
-    # Of the targets' deviation: a smaller step is no improvement. Noise would else keep a box open.
-    # Not measured.
-    improved: float = 1e-3
-    # Of the evaluations in a box: where more of them are better than its centre, however little, it is
-    # of the right size, too (Rechenberg 1973). With a tenth sectors in five inputs end 1.4 times as high.
-    often: float = 0.2
-    # A point has a region of its own if all better points are so many times farther from it than is
-    # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
-    # converged, small gaps are usual. Not measured one by one.
-    detached: float = 2.0
-    apart: float = 0.15
-    looked_among: int = 1000  # best points, each at the cost of its distances to the better ones
-    most: int = 16  # regions that are listed; a batch models the first few (`LocalSearch.regions`)
-    # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
-    nothing_known: float = 10.0
-    most_share: float = 0.95  # of a batch: something is left that looks elsewhere
-    # Points of a first batch that the usual share is of. Further ones are all the regions', as to look
-    # elsewhere takes a number of points and not a share: .92 times as high in 48 batches of 400 after 1,000
-    # points, lower in 11 and higher in 4 (standard error .06 of the logarithm).
-    shared: int = 200
-
-
-RULES = RegionRules()
 
 
 @dataclass(frozen=True)
@@ -62,7 +31,7 @@ class Region:
 
 
 def region(
-    u: Array, targets: Array, batch: Rows, block: int, rules: RegionRules = RULES
+    u: Array, targets: Array, batch: Rows, block: int
 ) -> tuple[Region, NDArray[np.bool_], NDArray[np.bool_]]:
     """The region around the best of points u (n, k), in the order in which they were evaluated.
 
@@ -70,6 +39,7 @@ def region(
     block: evaluations in the region after which its size is reconsidered. Also which points lay in
     the region as it was before their batch, and which were better than all before.
     """
+    rules = current().regions
     inside, paid = np.zeros(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
     half, centre, last, tried, won = rules.largest, -1, -1, 0, 0
     ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(u)]
@@ -96,13 +66,12 @@ def region(
     return Region(centre, half), inside, paid
 
 
-def regions(
-    u: Array, targets: Array, batch: Rows, block: int, rules: RegionRules = RULES
-) -> Iterator[Region]:
+def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Region]:
     """Regions of points that have no better one near them, the best point first.
 
     A point on the side of a funnel has a better one near it, which leads into the same funnel.
     """
+    rules = current().regions
     order = np.argsort(targets, kind="stable")[
         : min(int(np.isfinite(targets).sum()), rules.looked_among)
     ]
@@ -114,21 +83,25 @@ def regions(
     nearest = distances(u, u[alone]).argmin(axis=1)
     for i in range(len(alone)):
         rows = np.flatnonzero(nearest == i)
-        found, _, _ = region(u[rows], targets[rows], batch[rows], block, rules)
+        found, _, _ = region(u[rows], targets[rows], batch[rows], block)
         # Half way to a better region at most.
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])
         yield Region(int(rows[found.centre]), half)
 
 
-def first_share(usual: float, size: int, rules: RegionRules = RULES) -> float:
+def least_block(space: Space) -> int:
+    """Evaluations in a box, at least, before it is reconsidered."""
+    search = current().search
+    return max(search.block_for_each * space.k, search.block_least)
+
+
+def first_share(usual: float, size: int) -> float:
     """What regions have of the first batch after a design, of so many points: of a large one more."""
-    return 1 - (1 - usual) * min(1.0, rules.shared / size) if 0 < usual < 1 else usual
+    return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
 
 
-def share(
-    u: Array, y: Array, batch: Rows, block: int, usual: float, rules: RegionRules = RULES
-) -> float:
+def share(u: Array, y: Array, batch: Rows, block: int, usual: float) -> float:
     """The share of local picks that the study's course suggests, `usual` where it says nothing.
 
     u (n, k), y (n,), batch (n,): as for `region`, y NaN unless ok. A point paid that is better than
@@ -137,8 +110,9 @@ def share(
     """
     if not np.isfinite(y).any() or not 0 < usual < 1:
         return usual
+    rules = current().regions
     targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
-    _, inside, paid = region(u, targets, batch, block, rules)
+    _, inside, paid = region(u, targets, batch, block)
     weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
     here, there = (
         (weight @ (paid & place) + 1.0) / (weight @ place + rules.nothing_known)

@@ -8,8 +8,6 @@ value is ever older than (length of the shortlist) / `refresh` picks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,21 +15,8 @@ from dngo.acquisition.candidates import Candidates
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.spacing import Open
+from dngo.rules import current
 from dngo.types import Array, Rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShortlistRules:
-    """How many candidates a pick evaluates again, at a cost each (benchmarks/picks.py).
-
-    The sum of the values picked is within a tenth of that of evaluating all, which a test checks.
-    """
-
-    block: int = 16  # evaluated at once while looking for the best
-    refresh: int = 8  # evaluated at each pick merely because their value is old
-
-
-RULES = ShortlistRules()
 
 
 class Shortlist:
@@ -84,7 +69,9 @@ class Shortlist:
             if self.at[best] == fresh and len(turn) == 0:
                 return best
             # Of equal scores the block may hold others than the first: that one, too.
-            rows = np.unique(np.concatenate([best_of(masked, RULES.block), [best], turn]))
+            rows = np.unique(
+                np.concatenate([best_of(masked, current().shortlist.block), [best], turn])
+            )
             self._update(rows[self.at[rows] < fresh])
             turn = turn[:0]
 
@@ -93,7 +80,9 @@ class Shortlist:
         if self.refreshed == self.fantasies.pending:
             return np.empty(0, dtype=np.intp)
         self.refreshed = self.fantasies.pending
-        turn = (self.next + np.arange(min(RULES.refresh, len(self.at)))) % len(self.at)
+        turn = (self.next + np.arange(min(current().shortlist.refresh, len(self.at)))) % len(
+            self.at
+        )
         self.next = int(turn[-1] + 1) % len(self.at)
         return turn[self.open.free[turn]]
 

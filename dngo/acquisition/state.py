@@ -17,14 +17,13 @@ from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick, Picks
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
+from dngo.rules import current
 from dngo.space import Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array, Progress
 
 # Random streams of what the stages share; each stage has one of its own name besides.
 STREAMS = ("fantasies", "candidates", "refinements")
-# As a share of the uniform candidates, how many are drawn from people's priors, where there are any.
-BELIEVED = 0.25
 TOLD_EVERY = 16  # picks, progress is told
 
 
@@ -128,7 +127,7 @@ class BatchState:
         found.add(self.history.v[best[: settings.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):
-            u = rng.random((int(BELIEVED * many), space.k))
+            u = rng.random((int(current().candidates.believed * many), space.k))
             found.add(priors.drawn(space, u), "prior")
         found.add(neighbours(space, centres), "neighbour")
         found.add(around(space, centres, settings.local_candidates, rng), "local")

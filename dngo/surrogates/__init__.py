@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dngo.surrogates.problem import Past
 
 # Raised when the same data, settings and random stream give another surrogate, or one stored otherwise.
-FIT_VERSION = 2
+FIT_VERSION = 3
 
 _HOMES = {
     "EarlierTask": "dngo.surrogates.data",

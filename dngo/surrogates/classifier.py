@@ -16,34 +16,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, ndtr
 
+from dngo.rules import current
 from dngo.surrogates.network import Network
 from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array
 
 if TYPE_CHECKING:
     import h5py
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassifierRules:
-    """How the posterior of a classifier's weights is approximated. None was measured by itself."""
-
-    most_newton_steps: int = 100  # a convex function takes some ten
-    # Share of the labels that the step function gets wrong: the basis cannot draw every boundary.
-    flipped: float = 5e-3
-    # Of expectation propagation: sweeps at most, share of a step that is taken, and the change of a
-    # site's precision, in units of its margin's, at which it has settled. All sites move at once, and
-    # whole steps may swing.
-    most_sweeps: int = 100
-    damping: float = 0.5
-    settled: float = 1e-4
-    # Prior precisions of the weights among which what was left out decides.
-    precisions: tuple[float, ...] = tuple(np.geomspace(0.01, 10.0, 7).tolist())
-    # Of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely.
-    intercept_precision: float = 0.05
-
-
-RULES = ClassifierRules()
 
 
 @dataclass(frozen=True)
@@ -80,7 +59,7 @@ class Laplace(Gaussian):
         """
         w = np.zeros(phi.shape[1]) if start is None else start.copy()
         value = _negative_log_posterior(w, phi, labels, precision)
-        for _ in range(RULES.most_newton_steps):
+        for _ in range(current().classifier.most_newton_steps):
             p = expit(phi @ w)
             gradient = phi.T @ (p - labels) + precision * w
             step = cho_solve(cho_factor(_hessian(phi, p, precision)), gradient)
@@ -116,28 +95,33 @@ class Step(Gaussian):
         """Expectation propagation (Minka 2001), all sites at once, damped.
 
         phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. The
-        likelihood of a label is RULES.flipped on the other side of zero than its own, where it is the
-        rest. A sweep costs n D^2. start is not used: the sites' fixed point does not depend on it.
+        likelihood of a label is `flipped` (ClassifierRules) on the other side of zero than its own,
+        where it is the rest. A sweep costs n D^2. start is not used: the sites' fixed point does not
+        depend on it.
         """
         signed = phi * (2.0 * labels - 1.0)[:, None]
         tau, nu = np.zeros(len(phi)), np.zeros(len(phi))  # natural parameters of the sites
-        for _ in range(RULES.most_sweeps):
+        for _ in range(current().classifier.most_sweeps):
             mean, covariance = _gaussian(signed, tau, nu, precision)
             variance = np.einsum("nd,nd->n", signed @ covariance, signed)
             # Each margin without its own site, and the moments of that times the likelihood.
             cavity = 1.0 / np.maximum(1.0 / variance - tau, 1e-12)
             middle = cavity * (signed @ mean / variance - nu)
             z = middle / np.sqrt(cavity)
-            mass = RULES.flipped + (1.0 - 2.0 * RULES.flipped) * ndtr(z)
+            mass = current().classifier.flipped + (1.0 - 2.0 * current().classifier.flipped) * ndtr(
+                z
+            )
             density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-            slope = (1.0 - 2.0 * RULES.flipped) * density / (mass * np.sqrt(cavity))
+            slope = (1.0 - 2.0 * current().classifier.flipped) * density / (mass * np.sqrt(cavity))
             # Where a label is taken for flipped the site would have a negative precision.
             curve = np.clip(slope * (slope + z / np.sqrt(cavity)), 0.0, 0.999 / cavity)
             new = curve / (1.0 - curve * cavity)
             moved = float(np.max(np.abs(new - tau) * variance))
-            tau += RULES.damping * (new - tau)
-            nu += RULES.damping * ((slope + middle * curve) / (1.0 - curve * cavity) - nu)
-            if moved < RULES.settled:
+            tau += current().classifier.damping * (new - tau)
+            nu += current().classifier.damping * (
+                (slope + middle * curve) / (1.0 - curve * cavity) - nu
+            )
+            if moved < current().classifier.settled:
                 break
         return cls(*_gaussian(signed, tau, nu, precision))
 
@@ -145,7 +129,9 @@ class Step(Gaussian):
         """Equation (10), exactly for the Gaussian: phi (n, D) -> (n,)."""
         variance = np.einsum("nd,nd->n", phi @ self.covariance, phi)
         on_its_side: Array = ndtr(phi @ self.mean / np.sqrt(variance))
-        return RULES.flipped + (1.0 - 2.0 * RULES.flipped) * on_its_side
+        return (
+            current().classifier.flipped + (1.0 - 2.0 * current().classifier.flipped) * on_its_side
+        )
 
 
 def _gaussian(a: Array, tau: Array, nu: Array, precision: Array) -> tuple[Array, Array]:

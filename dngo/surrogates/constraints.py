@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dngo.surrogates.classifier import HEADS, RULES, Classifier
+from dngo.rules import current
+from dngo.surrogates.classifier import HEADS, Classifier
 from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.settings import ClassifierSettings
 from dngo.surrogates.training import train_networks
@@ -49,18 +50,21 @@ def fit_classifier(
     precision, score = 1.0, float("nan")
     features = [network.features(x) for network in networks]
     if settings.calibration == "out_of_fold":
-        scores = np.zeros(len(RULES.precisions))
+        scores = np.zeros(len(current().classifier.precisions))
         for k, phi in enumerate(features):
             seen, unseen = fold != k, fold == k
             start = None
             for i in reversed(range(len(scores))):
                 head = heads.fit(
-                    phi[seen], labels[seen], _prior(RULES.precisions[i], phi.shape[1]), start
+                    phi[seen],
+                    labels[seen],
+                    _prior(current().classifier.precisions[i], phi.shape[1]),
+                    start,
                 )
                 start = head.mean
                 p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
                 scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
-        precision = RULES.precisions[int(np.argmax(scores))]
+        precision = current().classifier.precisions[int(np.argmax(scores))]
         score = float(scores.max() / np.sum(fold < len(networks)))
     members = tuple(
         (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
@@ -71,7 +75,7 @@ def fit_classifier(
 
 def _prior(precision: float, size: int) -> Array:
     vector = np.full(size, precision)
-    vector[-1] = RULES.intercept_precision
+    vector[-1] = current().classifier.intercept_precision
     return vector
 
 

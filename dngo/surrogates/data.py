@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
 
+from dngo.rules import current
 from dngo.surrogates.numerics import bounded
 from dngo.thresholds import Threshold
 from dngo.types import Array
 
 if TYPE_CHECKING:
     import h5py
-
-
-@dataclass(frozen=True, kw_only=True)
-class TailRules:
-    """Beyond how many robust standard deviations values count by their logarithm. Not measured."""
-
-    # A minimiser need not resolve the upper tail: it is compressed early, and cut off.
-    upper_linear: float = 5.0
-    upper_limit: float = 20.0
-    lower_linear: float = 20.0  # the lower one holds the optimum
-
-
-RULES = TailRules()
 
 
 @dataclass(frozen=True)
@@ -197,8 +185,9 @@ class TargetScale:
         y = _flatten(y, self.least, self.depth)
         with np.errstate(over="ignore"):
             z = (y - self.centre) / self.spread
-        z = np.minimum(z, RULES.upper_linear + np.expm1(RULES.upper_limit - RULES.upper_linear))
-        beyond = np.maximum(np.maximum(z - RULES.upper_linear, -z - RULES.lower_linear), 0.0)
+        rules = current().tails
+        z = np.minimum(z, rules.upper_linear + np.expm1(rules.upper_limit - rules.upper_linear))
+        beyond = np.maximum(np.maximum(z - rules.upper_linear, -z - rules.lower_linear), 0.0)
         c = _compress(z)
         bent = (self.power - 1.0) * np.sign(c) * np.log1p(np.abs(c))
         constant = np.log(self.spread) + np.log(self.scale)
@@ -252,7 +241,7 @@ def _height(y: Array, least: float, depth: float) -> Array:
     if np.isinf(depth):
         return np.zeros_like(y)
     with np.errstate(over="ignore"):
-        return np.minimum(np.maximum(y - least, 0.0) / depth, np.expm1(RULES.upper_limit))
+        return np.minimum(np.maximum(y - least, 0.0) / depth, np.expm1(current().tails.upper_limit))
 
 
 def _flatten(y: Array, least: float, depth: float) -> Array:
@@ -290,13 +279,15 @@ def _inverse_box_cox(b: Array, power: float) -> Array:
 
 
 def _compress(z: Array) -> Array:
-    high = RULES.upper_linear + np.log1p(np.maximum(z - RULES.upper_linear, 0.0))
-    low = -RULES.lower_linear - np.log1p(np.maximum(-z - RULES.lower_linear, 0.0))
-    tails = np.where(z > 0, np.minimum(high, RULES.upper_limit), low)
-    return np.where((z > RULES.upper_linear) | (z < -RULES.lower_linear), tails, z)
+    rules = current().tails
+    high = rules.upper_linear + np.log1p(np.maximum(z - rules.upper_linear, 0.0))
+    low = -rules.lower_linear - np.log1p(np.maximum(-z - rules.lower_linear, 0.0))
+    tails = np.where(z > 0, np.minimum(high, rules.upper_limit), low)
+    return np.where((z > rules.upper_linear) | (z < -rules.lower_linear), tails, z)
 
 
 def _expand(c: Array) -> Array:
-    high = RULES.upper_linear + np.expm1(np.clip(c - RULES.upper_linear, 0.0, RULES.upper_limit))
-    low = -RULES.lower_linear - np.expm1(np.clip(-c - RULES.lower_linear, 0.0, 300.0))
-    return np.where(c > RULES.upper_linear, high, np.where(c < -RULES.lower_linear, low, c))
+    rules = current().tails
+    high = rules.upper_linear + np.expm1(np.clip(c - rules.upper_linear, 0.0, rules.upper_limit))
+    low = -rules.lower_linear - np.expm1(np.clip(-c - rules.lower_linear, 0.0, 300.0))
+    return np.where(c > rules.upper_linear, high, np.where(c < -rules.lower_linear, low, c))

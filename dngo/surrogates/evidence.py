@@ -8,52 +8,10 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
+from dngo.rules import current
 from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
-from dngo.surrogates.problem import NOISE, Problem
+from dngo.surrogates.problem import Problem
 from dngo.types import Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProcessRules:
-    """Priors of a process's hyperparameters, and how their posterior is explored.
-
-    Variances are of standardised targets. Priors are log-normal: a median, and the deviation of the
-    logarithm. What was measured by itself says so.
-    """
-
-    # A lengthscale's median, in units of the unit cube, for one input; it grows with the root of the
-    # number of inputs, as distances in the cube do (Hvarfner, Hellsten and Nardi 2024): else a
-    # function of twenty inputs looks like noise before its first hundred observations.
-    lengthscale: float = 0.5
-    lengthscale_deviation: float = 1.0
-    # The noise's variance, as a share of the signal's: little, unless the data say otherwise. Not
-    # measured.
-    noise: float = 1e-3
-    noise_deviation: float = 3.0
-    # Under this share nearly coincident points would be one in float64. Not measured.
-    least_noise: float = 1e-8
-    signal: float = 1.0  # variance; wide about that of the targets. Not measured.
-    signal_deviation: float = 2.0
-    # Variance of the constant mean, which is integrated out, as a share of the signal's. Not measured.
-    constant: float = 1.0
-    # Of a logarithm from its prior's median, at most: no overflow. Never reached in a study.
-    log_limit: float = 18.0
-    # Steps of L-BFGS-B to the mode, and observations from whose mode those with more of them start:
-    # cubic steps are few where a sketch has come close already.
-    steps: int = 60
-    sketch: int = 120
-    steps_after_sketch: int = 12
-    # Where a second search starts, off the prior's medians: a rough function with less noise.
-    rougher_lengthscale: float = 1.5
-    rougher_noise: float = 3.0
-    burn_in: int = 5  # sweeps; few, as the chain starts at the mode
-    # Sweeps between kept samples, and the observations up to which a sweep costs so little that it is in
-    # full. Five measurably help there.
-    thin: int = 5
-    thin_up_to: int = 80
-
-
-RULES = ProcessRules()
 
 
 class Evidence:
@@ -69,21 +27,23 @@ class Evidence:
         self.n, self.d = self.x.shape
         self._relative = np.ones(self.n) if self.noise is None else self.noise.relative
         self.kernel, self.ard = kernel, ard
-        lengthscale, lengths = RULES.lengthscale * max(self.d, 1) ** 0.5, self.d if ard else 1
+        rules, lengths = current().process, self.d if ard else 1
+        lengthscale = rules.lengthscale * max(self.d, 1) ** 0.5
         self.size = lengths + 2
-        medians = np.repeat([lengthscale, RULES.noise, RULES.signal], [lengths, 1, 1])
+        medians = np.repeat([lengthscale, rules.noise, rules.signal], [lengths, 1, 1])
         self.prior_mean = np.log(medians)
-        deviations = [RULES.lengthscale_deviation, RULES.noise_deviation, RULES.signal_deviation]
+        deviations = [rules.lengthscale_deviation, rules.noise_deviation, rules.signal_deviation]
         self.prior_deviation = np.repeat(deviations, [lengths, 1, 1])
         if self.noise is not None:
-            self.prior_mean[-2] = np.log(np.clip(self.noise.level, 10 * RULES.least_noise, 1e4))
-            self.prior_deviation[-2] = NOISE.deviation
+            self.prior_mean[-2] = np.log(np.clip(self.noise.level, 10 * rules.least_noise, 1e4))
+            self.prior_deviation[-2] = current().noise.deviation
         self._key: bytes | None = None
         self._value = (0.0, 0.0)
 
     def log_prior(self, log: Array) -> float:
-        far = np.abs(log - self.prior_mean) > RULES.log_limit
-        if log[-2] < np.log(RULES.least_noise) or far.any():
+        rules = current().process
+        far = np.abs(log - self.prior_mean) > rules.log_limit
+        if log[-2] < np.log(rules.least_noise) or far.any():
             return -np.inf
         return -0.5 * float(np.sum((self._away(log) / self.prior_deviation) ** 2))
 
@@ -130,18 +90,17 @@ class Evidence:
         return prior - 0.5 * (misfit + solved.log_det + constant), gradient
 
     def mode(
-        self, start: Array | None = None, iterations: int = RULES.steps
+        self, start: Array | None = None, iterations: int | None = None
     ) -> tuple[Array, float]:
         """The highest mode that quasi-Newton finds from `start`, or from two: a smooth function
         with little noise, and a rough one."""
-        rougher = np.repeat(
-            [RULES.rougher_lengthscale, RULES.rougher_noise, 0.0],
-            [self.size - 2, 1, 1],
-        )
+        rules, lengths = current().process, self.size - 2
+        rougher = np.repeat([rules.rougher_lengthscale, rules.rougher_noise, 0.0], [lengths, 1, 1])
         starts = [self.prior_mean, self.prior_mean - rougher] if start is None else [start]
-        low = np.maximum(self.prior_mean - RULES.log_limit, -RULES.log_limit)
-        low[-2] = np.log(RULES.least_noise) + 1e-9
-        bounds = list(zip(low, self.prior_mean + RULES.log_limit - 1e-9, strict=True))
+        low = np.maximum(self.prior_mean - rules.log_limit, -rules.log_limit)
+        low[-2] = np.log(rules.least_noise) + 1e-9
+        bounds = list(zip(low, self.prior_mean + rules.log_limit - 1e-9, strict=True))
+        steps = rules.steps if iterations is None else iterations
         best, highest = self.prior_mean, -np.inf
         for first in starts:
 
@@ -155,7 +114,7 @@ class Evidence:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
-                options={"maxiter": iterations},
+                options={"maxiter": steps},
             )
             if -found.fun > highest:
                 best, highest = found.x, float(-found.fun)
@@ -166,7 +125,7 @@ class Evidence:
         scaled = self.x * np.exp(-log[:-2])
         squares = squared_distances(scaled, scaled)
         matrix, slope = with_slope(self.kernel, squares)
-        matrix = matrix + RULES.constant
+        matrix = matrix + current().process.constant
         matrix[np.diag_indices(self.n)] += np.exp(log[-2]) * self._relative
         return matrix, slope, scaled
 

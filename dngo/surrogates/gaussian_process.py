@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
+from dngo.rules import current
 from dngo.surrogates.apart import apart
 from dngo.surrogates.component import Component
-from dngo.surrogates.evidence import RULES, Evidence
+from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.kernels import correlation, squared_distances, with_slope
 from dngo.surrogates.numerics import with_task
 from dngo.surrogates.paths import Paths
@@ -51,7 +52,7 @@ class GaussianProcess(Component):
     if not given: the inverse Cholesky factor, and that times the targets. A sparse process is one
     whose x are inducing inputs and whose reduction and readout come from more observations.
 
-    The constant mean is integrated out: it is a constant, RULES.constant x signal, in the kernel.
+    The constant mean is integrated out: it is a constant in the kernel (`ProcessRules.constant`).
     """
 
     x: Array
@@ -101,7 +102,7 @@ class GaussianProcess(Component):
 
     def covariance(self, a: Array, b: Array) -> Array:
         """Prior covariance of the function: a (n, d), b (m, d) -> (H, n, m)."""
-        constant = RULES.constant * self.signal
+        constant = current().process.constant * self.signal
         return self.stationary(a, b) + constant[:, None, None]
 
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
@@ -113,7 +114,7 @@ class GaussianProcess(Component):
 
     def basis(self, x: Array, h: int) -> Array:
         """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""
-        return np.full((len(x), 1), np.sqrt(RULES.constant * self.signal[h]))
+        return np.full((len(x), 1), np.sqrt(current().process.constant * self.signal[h]))
 
     def stationary_slopes(self, x: Array, weights: Array, h: int) -> Array:
         """Gradients at x (n, d) of weighted sums of sample h's stationary part with the process's
@@ -131,7 +132,7 @@ class GaussianProcess(Component):
 
     def prior_variance(self, x: Array) -> Array:
         """Of the function before any observation: x (n, d) -> (H, n), or (H, 1) if it is the same."""
-        return self.signal[:, None] * (1.0 + RULES.constant)
+        return self.signal[:, None] * (1.0 + current().process.constant)
 
     def features(self, x: Array) -> Array:
         """x: (n, d) -> z: (n, d + H x N): the inputs, and L^-1 k(X, x) for each sample."""
@@ -200,10 +201,10 @@ def fit_process(
     x, targets = problem.x, problem.targets
     rows = apart(x, len(x), rng)
     evidence = Evidence(problem.at(rows), settings.kernel, settings.ard)
-    if len(rows) > 1.5 * RULES.sketch:
-        some = np.sort(rng.permutation(rows)[: RULES.sketch])
+    if len(rows) > 1.5 * current().process.sketch:
+        some = np.sort(rng.permutation(rows)[: current().process.sketch])
         near, _ = Evidence(problem.at(some), settings.kernel, settings.ard).mode()
-        start, highest = evidence.mode(near, RULES.steps_after_sketch)
+        start, highest = evidence.mode(near, current().process.steps_after_sketch)
     else:
         start, highest = evidence.mode()
     if progress is not None:
@@ -215,8 +216,14 @@ def fit_process(
         start,
         width=1.0,
         samples=settings.hyperparameter_samples,
-        burn_in=RULES.burn_in,
-        thin=int(np.clip(RULES.thin * RULES.thin_up_to // len(rows), 1, RULES.thin)),
+        burn_in=current().process.burn_in,
+        thin=int(
+            np.clip(
+                current().process.thin * current().process.thin_up_to // len(rows),
+                1,
+                current().process.thin,
+            )
+        ),
         rng=rng,
     )
     if len(rows) < len(x):

@@ -18,63 +18,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from dngo.rules import current
 from dngo.surrogates.evidence import Solved
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
 from dngo.types import Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalRules:
-    """The kernel of a region's process, and how its hyperparameters are fitted.
-
-    Inputs are in [-1, 1], targets standardised. The numbers were chosen together, on trust regions in
-    ten and twenty inputs; what was measured by itself says so.
-    """
-
-    # Of the Fourier series in each input, whose period is twice the region. Not measured.
-    harmonics: int = 16
-    # (points, steps of L-BFGS-B): most of the way goes with few points, at a tenth of the cost of
-    # those after. Not measured.
-    stages: tuple[tuple[int, int], ...] = ((128, 30), (400, 15))
-    # Inputs up to which there are quadratics: of 60 they have 1,891 weights. Without any, trust
-    # regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
-    # benchmarks/rules.md, the trust regions' model).
-    most_quadratic: int = 60
-    # Inputs up to which axes are looked for: of 30 a quadratic has 496 weights, and in 40 no axes were
-    # ever worth the price of their angles.
-    most_turned: int = 30
-    # Variance beside the noise's, which keeps the matrix positive in float64.
-    jitter: float = 1e-10
-    # The share of the targets that are low: the others' heights are counted from the highest of these.
-    # Counted from the lowest target, a lucky one is taken for exact.
-    low: float = 0.25
-    # Where only a quadratic's axes are asked for: variances of its noise and of its error relative to the
-    # height, of which those are taken that make it likeliest. Not measured one by one.
-    noise_of_axes: tuple[float, ...] = (1e-10, 1e-6, 1e-2)
-    error_of_axes: tuple[float, ...] = (0.0, 0.01, 1.0)
-    # Medians of the log-normal priors: of a length, times the root of the number of inputs, as
-    # distances grow with it; of the variances of the three parts; of the length in the series; of the
-    # noise's variance; of the error's, relative to the height. The deviations of their logarithms in
-    # the same order. Not measured, but for the error's: with a median of .01 the models rank better
-    # and what is drawn from them is too bold (benchmarks/rules.md, the trust regions' model).
-    length: float = float(np.exp(-0.3))
-    medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01, 1e-4)
-    deviations: tuple[float, ...] = (1.2, 2.0, 2.0, 2.0, 1.0, 3.0, 3.0)
-    # Bounds of these logarithms: beyond them nothing changes but rounding. A noise of e^-14 at least,
-    # with a jitter of 1e-8, ended 1.5 times as high in the mean: higher in 11 runs, lower in 9.
-    bounds: tuple[tuple[float, float], ...] = (
-        (-3.0, 5.0),
-        (-9.0, 4.0),
-        (-9.0, 4.0),
-        (-9.0, 6.0),
-        (-3.0, 1.5),
-        (-20.0, 1.0),
-        (-14.0, 0.0),
-    )
-
-
-RULES = LocalRules()
 
 
 @dataclass(frozen=True)
@@ -113,23 +61,23 @@ class LocalProcess(GaussianProcess):
         """
         d = t.shape[1]
         relative = np.ones(len(t)) if relative_noise is None else relative_noise
-        log_length = 0.5 * np.log(d) + np.log(RULES.length)
-        start = np.log([1.0 - share, share, *RULES.medians[2:]])
+        log_length = 0.5 * np.log(d) + np.log(current().local.length)
+        start = np.log([1.0 - share, share, *current().local.medians[2:]])
         theta = np.concatenate([np.full(d, log_length), start])
-        theta = _stage(t, targets, relative, theta, *RULES.stages[0], rng)
+        theta = _stage(t, targets, relative, theta, *current().local.stages[0], rng)
         return cls.of(t, targets, relative, theta)
 
     def refined(self, rng: np.random.Generator) -> LocalProcess:
         """A sketch, taken through the later stages of its fit."""
         t, targets, relative, theta = self.x, self.targets, self.reported, self.logarithms
-        for points, steps in RULES.stages[1:]:
+        for points, steps in current().local.stages[1:]:
             theta = _stage(t, targets, relative, theta, points, steps, rng)
         return self.of(t, targets, relative, theta)
 
     def with_noise(self, noise: float, relative: Array) -> LocalProcess:
         """The same with another variance of the noise, and others (n,) that each row's is multiplied by."""
         theta = self.logarithms.copy()
-        theta[-2] = np.clip(np.log(max(noise, 1e-300)), *RULES.bounds[-2])
+        theta[-2] = np.clip(np.log(max(noise, 1e-300)), *current().local.bounds[-2])
         return self.of(self.x, self.targets, relative, theta)
 
     @classmethod
@@ -142,9 +90,9 @@ class LocalProcess(GaussianProcess):
             targets,
             theta[None, :d],
             np.array([smooth]),
-            np.array([noise + RULES.jitter]),
+            np.array([noise + current().local.jitter]),
             additive=additive * spectrum(length),
-            quadratic=float(quadratic) if d <= RULES.most_quadratic else 0.0,
+            quadratic=float(quadratic) if d <= current().local.most_quadratic else 0.0,
             relative_noise=relative + error / noise * heights(targets) ** 2,
             reported=relative,
             error=float(error),
@@ -164,7 +112,7 @@ class LocalProcess(GaussianProcess):
         minimum, and says nothing of whether the noise is in proportion.
         """
         mean, _ = self.at_rows()
-        height = np.maximum(mean - np.quantile(self.targets, RULES.low), 0.0)
+        height = np.maximum(mean - np.quantile(self.targets, current().local.low), 0.0)
         relative = self.reported + self.error / self.noise[0] * height**2
         return replace(self, relative_noise=relative).log_evidence
 
@@ -221,8 +169,8 @@ class LocalProcess(GaussianProcess):
 
     def basis_slopes(self, x: Array, weights: Array, h: int = 0) -> Array:
         n, d = x.shape
-        of_series, of_products = np.split(weights, [2 * d * RULES.harmonics], axis=1)
-        frequency = 0.5 * np.pi * np.arange(1, RULES.harmonics + 1)
+        of_series, of_products = np.split(weights, [2 * d * current().local.harmonics], axis=1)
+        frequency = 0.5 * np.pi * np.arange(1, current().local.harmonics + 1)
         amplitude = frequency * np.sqrt(self.additive / d)
         of_cosines, of_sines = np.moveaxis(of_series.reshape(n, d, -1, 2), -1, 0)
         cosines, sines = np.moveaxis(series(x).reshape(n, d, -1, 2), -1, 0)
@@ -248,8 +196,8 @@ def _stage(
 ) -> Array:
     """Logarithms of the hyperparameters after so many steps from theta, seeing so many of the points."""
     d = t.shape[1]
-    bounds = [RULES.bounds[0]] * d + list(RULES.bounds[1:])
-    if d > RULES.most_quadratic:
+    bounds = [current().local.bounds[0]] * d + list(current().local.bounds[1:])
+    if d > current().local.most_quadratic:
         bounds[d + 2] = (theta[d + 2], theta[d + 2])
     # Half of the points the best: there the function must be resolved.
     best, others = np.split(np.argsort(targets, kind="stable"), [points // 2])
@@ -280,11 +228,11 @@ class LocalLikelihood:
         n, d = t.shape
         by_harmonic = series(t).reshape(n, d, -1, 2).transpose(2, 0, 1, 3).reshape(-1, n, 2 * d)
         self.series = by_harmonic @ by_harmonic.transpose(0, 2, 1) / d
-        z = products(t) if d <= RULES.most_quadratic else np.zeros((n, 1))
+        z = products(t) if d <= current().local.most_quadratic else np.zeros((n, 1))
         self.quadratics = z @ z.T
-        log_length = 0.5 * np.log(d) + np.log(RULES.length)
-        self.centre = np.concatenate([np.full(d, log_length), np.log(RULES.medians)])
-        self.width = np.repeat(RULES.deviations, [d, 1, 1, 1, 1, 1, 1])
+        log_length = 0.5 * np.log(d) + np.log(current().local.length)
+        self.centre = np.concatenate([np.full(d, log_length), np.log(current().local.medians)])
+        self.width = np.repeat(current().local.deviations, [d, 1, 1, 1, 1, 1, 1])
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         n, d = self.t.shape
@@ -294,7 +242,7 @@ class LocalLikelihood:
         additive = variance * np.tensordot(spectrum(length), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
         covariance[np.diag_indices(n)] += (
-            noise * self.relative_noise + error * self.squares + RULES.jitter
+            noise * self.relative_noise + error * self.squares + current().local.jitter
         )
         solved = Solved.of(covariance, self.targets)
         if solved is None:
@@ -318,7 +266,7 @@ class LocalLikelihood:
 
 def heights(targets: Array) -> Array:
     """How far each of the targets (n,) lies above the low ones: (n,), 0 for these."""
-    return np.maximum(targets - np.quantile(targets, RULES.low), 0.0)
+    return np.maximum(targets - np.quantile(targets, current().local.low), 0.0)
 
 
 def products(t: Array) -> Array:
@@ -349,7 +297,7 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     in one fit of six, by chance (benchmarks/rules.md, the likeliest quadratic).
     """
     n, d = t.shape
-    if not 1 < d <= RULES.most_turned:
+    if not 1 < d <= current().local.most_turned:
         return None
     middle, white = t.mean(axis=0), np.eye(d)
     _, sizes, rotation = np.linalg.svd(t - middle, full_matrices=False)
@@ -358,8 +306,8 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     z, squares = products((t - middle) @ white), heights(targets) ** 2
     fits = (
         _weights(z, targets, noise + error * squares)
-        for noise in RULES.noise_of_axes
-        for error in RULES.error_of_axes
+        for noise in current().local.noise_of_axes
+        for error in current().local.error_of_axes
     )
     evidence, weights = max(fits, key=lambda fit: fit[0])
     turn = np.linalg.eigh(forms(weights[None], d)[0, 1:, 1:])[1]
@@ -392,13 +340,15 @@ def forms(weights: Array, d: int) -> Array:
 def series(t: Array) -> Array:
     """Cosines and sines of each input: t (n, d) in [-1, 1] -> (n, d, 2 harmonics)."""
     first = np.exp(0.5j * np.pi * t)
-    powers = np.cumprod(np.broadcast_to(first[..., None], (*t.shape, RULES.harmonics)), axis=-1)
+    powers = np.cumprod(
+        np.broadcast_to(first[..., None], (*t.shape, current().local.harmonics)), axis=-1
+    )
     return powers.view(np.float64)
 
 
 def spectrum(length: float) -> Array:
     """Shares of the harmonics for a function of one input that varies over this length."""
-    frequency = 0.5 * np.pi * np.arange(1, RULES.harmonics + 1)
+    frequency = 0.5 * np.pi * np.arange(1, current().local.harmonics + 1)
     density = (1.0 + (frequency * length) ** 2 / 3.0) ** -2.0  # a Matern 3/2
     shares: Array = density / density.sum()
     return shares

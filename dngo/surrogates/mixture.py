@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import logsumexp
 
+from dngo.rules import current
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem, Trial
@@ -14,18 +15,6 @@ from dngo.surrogates.regression import fit_regression, folds, number_of_folds
 from dngo.surrogates.settings import Auto, ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixtureRules:
-    """When surrogates stand side by side. None was measured by itself."""
-
-    most_for_process: int = 20_000  # observations; from there on the bases resolve more, for less
-    bootstraps: int = 200  # of the rows of the trial: a share is known to some hundredths
-    negligible: float = 0.02  # a share below this is dropped: it costs time and changes little
-
-
-RULES = MixtureRules()
 
 
 def fit_mixture(
@@ -61,7 +50,7 @@ def fit_mixture(
     fold = folds(n, ensemble, streams[2])
     bases = fit_regression(problem, settings, rng=streams[0], progress=progress, fold=fold)
     trial = bases.trial
-    if not few and (not judged or n > RULES.most_for_process or settings.inducing == 0):
+    if not few and (not judged or n > current().mixture.most_for_process or settings.inducing == 0):
         return Fit(bases.components, bases.diagnostics, trial)
     if few:
         density = left_out_density(process.components[0], fold)[trial.rows]
@@ -73,12 +62,12 @@ def fit_mixture(
     share = shares(np.stack([density, trial.log_density]), streams[3])
     found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
     found |= _judged(density, trial, problem.batch)
-    if share[1] < RULES.negligible:
+    if share[1] < current().mixture.negligible:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
         replace(basis, weight=float(share[1]) / len(bases.components)) for basis in bases.components
     ]
-    if share[0] >= RULES.negligible:
+    if share[0] >= current().mixture.negligible:
         weighted.append(replace(process.components[0], weight=float(share[0])))
     return Fit(tuple(weighted), found, trial)
 
@@ -115,7 +104,9 @@ def shares(log_density: Array, rng: np.random.Generator) -> Array:
     k, m = log_density.shape
     if m == 0:
         return np.full(k, 1.0 / k)
-    worth = m * rng.dirichlet(np.ones(m), RULES.bootstraps) @ log_density.T  # (bootstraps, k)
+    worth = (
+        m * rng.dirichlet(np.ones(m), current().mixture.bootstraps) @ log_density.T
+    )  # (bootstraps, k)
     odds = np.exp(worth - worth.max(axis=1, keepdims=True))
     share: Array = np.mean(odds / odds.sum(axis=1, keepdims=True), axis=0)
     return share

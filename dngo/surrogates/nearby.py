@@ -24,51 +24,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.stats import norm, rankdata, spearmanr
 
+from dngo.rules import current
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
 from dngo.surrogates.numerics import bounded, one_thread
 from dngo.surrogates.problem import ReportedNoise
 from dngo.types import Array, Rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearbyRules:
-    """Which points tell a study's best one.
-
-    points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
-    tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
-    measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
-    targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
-    share of the noise in the logarithms' variance, from which on they are kept: steep functions without
-    noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
-    foresight: a model that foretells points left out by a lower partial rank correlation is of no use,
-    unless it ranks them by a higher correlation than `ranked`: on `dust`, where no model is of use, that
-    rises to 0.7, on bowls to 1. foresight_alike: as foresight, where points next to each other are known
-    to be alike. low: the share of the outcomes that is low. flat: these lie on a floor if they differ by
-    such a share of the mean height above the lowest. resolved: what a floor's own scale has to gain, in
-    nats for each outcome.
-    outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
-    are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
-    hyperparameters are fitted anew.
-    """
-
-    points: int = 400
-    least: int = 6
-    shares: tuple[float, ...] = (0.5, 0.95)
-    noisy: float = 0.01
-    multiplies: float = 0.2
-    foresight: float = 0.15
-    foresight_alike: float = 0.3
-    ranked: float = 0.9
-    low: float = 0.25
-    flat: float = 0.1
-    resolved: float = 0.1
-    outlying: float = 3.0
-    rounds: int = 12
-    refined_every: int = 3
-
-
-RULES = NearbyRules()
 
 NORMAL = 2.198  # variance of a normal, by the square of its median deviation
 EDGE = 1.5  # of what a process sees: beyond it nothing changes
@@ -141,11 +102,11 @@ class Nearby:
         first = points.fit(scale, share, start)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
-        is_even = first.noise_of_rows(0).mean() <= RULES.noisy or is_plain
+        is_even = first.noise_of_rows(0).mean() <= current().nearby.noisy or is_plain
         if floor is None and not is_even:
             points, scale, first = points.as_noise_is(scale, first, share, start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
-        if quadratic is not None and (is_plain or first.noise[0] <= RULES.noisy):
+        if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
             view, first = points.along_axes(scale, first, quadratic, share, start)
         seen = points.through(view)
         models = (first, *(seen.fit(scale, *other) for other in others))
@@ -166,14 +127,16 @@ class Nearby:
         Where walls are a thousand times as high as what lies on the floor between them, a function that is
         drawn dives hundreds below the floor. x, y, noise, share, turn: as for `fit`.
         """
-        least, low = np.quantile(y, [0.0, RULES.low])
+        least, low = np.quantile(y, [0.0, current().nearby.low])
         if self.by_logarithms or len(self.outliers):
             return self
-        if not 0.0 < low - least < RULES.flat * (y.mean() - least):
+        if not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self
-        found = Nearby.fit(x, y, noise, shares=(share,), turn=turn, floor=RULES.low, rng=rng)
+        found = Nearby.fit(
+            x, y, noise, shares=(share,), turn=turn, floor=current().nearby.low, rng=rng
+        )
         gain = found.lowest_foretold(y) - self.lowest_foretold(y)
-        return found if gain > RULES.resolved else self
+        return found if gain > current().nearby.resolved else self
 
     def lowest_foretold(self, y: Array) -> float:
         """Mean log score of the outcomes y (n,) that the processes were fitted to, each given the others.
@@ -181,7 +144,7 @@ class Nearby:
         For a low one its density, in units of the objective; for a high one the probability that it is
         high (Diks, Panchenko and van Dijk 2011, the censored likelihood).
         """
-        level = np.quantile(y, RULES.low)
+        level = np.quantile(y, current().nearby.low)
         model = self.models[0]
         missed, variance = model.left_out_errors()
         z = (self.scale.to_model(np.array(level)) - (model.targets - missed)) / np.sqrt(variance)
@@ -196,7 +159,7 @@ class Nearby:
     @property
     def is_noisy(self) -> bool:
         """Whether noise is a part of the targets' variance that has to be heeded."""
-        return bool(self.models[0].noise[0] > RULES.noisy)
+        return bool(self.models[0].noise[0] > current().nearby.noisy)
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
@@ -251,9 +214,9 @@ class Nearby:
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
             return False
         first = self.models[0]
-        if spearmanr(first.left_out_mean(), first.targets).statistic > RULES.ranked:
+        if spearmanr(first.left_out_mean(), first.targets).statistic > current().nearby.ranked:
             return False
-        least = RULES.foresight_alike if alike else RULES.foresight
+        least = current().nearby.foresight_alike if alike else current().nearby.foresight
         return self.foresight(cdist(centre, u)[0]) < least
 
     def foresight(self, distance: Array) -> float:
@@ -314,7 +277,7 @@ class _Points:
         them, or as they were.
         """
         points, found = self, first
-        if first.noise[0] > RULES.noisy:
+        if first.noise[0] > current().nearby.noisy:
             points, found = self.with_outliers(first, *rng.spawn(1))
         # What is far off where noise multiplies is none by the logarithms.
         other_scale, other = self.by_logarithms(scale, found, share, rng)
@@ -329,16 +292,16 @@ class _Points:
         One hides behind another: they are looked for in rounds, by the noise of the middle one of all.
         """
         points, found = self, first
-        for round_ in range(1, RULES.rounds + 1):
+        for round_ in range(1, current().nearby.rounds + 1):
             missed, variance = found.left_out_errors()
-            far = np.abs(missed) > RULES.outlying * np.sqrt(variance)
+            far = np.abs(missed) > current().nearby.outlying * np.sqrt(variance)
             if not far.any():
                 break
             own = np.where(far, missed**2 / found.noise[0], 1.0)
             points = replace(self, own_noise=np.maximum(own, points.own_noise))
             usual = float(np.median(np.abs(missed[points.own_noise == 1.0])))
             found = found.with_noise(NORMAL * usual**2, first.reported * points.own_noise)
-            if round_ % RULES.refined_every == 0:
+            if round_ % current().nearby.refined_every == 0:
                 found = found.refined(rng)
         if not len(points.outliers):
             return self, first
@@ -361,7 +324,10 @@ class _Points:
         other = other.refined(rng)
         # Two more numbers are fitted: half of log n for each (Schwarz 1978).
         gain = other.evidence_by_mean() - least
-        if gain < np.log(len(self.y)) or np.mean(other.noise * other.reported) < RULES.multiplies:
+        if (
+            gain < np.log(len(self.y))
+            or np.mean(other.noise * other.reported) < current().nearby.multiplies
+        ):
             return scale, first
         return log_scale, other
 
@@ -398,15 +364,14 @@ def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:
     return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
 
 
-def around_the_best(
-    u: Array, x: Array, y: Array, noise: Array, rules: NearbyRules = RULES
-) -> tuple[Rows, Array, Array]:
+def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:
     """The points near the best one, and the function's mean and deviation there: rows and two (m,).
 
     u: (n, k) in the unit cube, by which points are near, and x: (n, d) the same encoded. y: (n,)
     finite; noise: (n,). First the points near the lowest value, then those near the lowest mean among
     them. No rows where there are too few. The same points always give the same bits.
     """
+    rules = current().nearby
     if len(y) < rules.least or u.shape[1] == 0:
         return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
     y, centre, before = bounded(y), int(np.argmin(y)), -1

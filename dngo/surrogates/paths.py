@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import factorial
 
+from dngo.rules import current
 from dngo.surrogates.numerics import with_task
 from dngo.types import Array
 
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
 Single = NDArray[np.float32]
 
 DEGREES = {"matern52": 5, "matern32": 3}  # of freedom of the Student t that is the spectral density
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawRules:
-    """How finely the prior's functions are made up."""
-
-    # Random ones of a process's prior, shared by the functions drawn of one sample. Drawn plainly, not
-    # in weighted strata, so many gave a smooth function a third to twice the posterior's deviation.
-    frequencies: int = 512
-
-
-RULES = DrawRules()
 
 
 @dataclass(frozen=True)
@@ -58,22 +47,24 @@ class Paths:
         cls, process: GaussianProcess, h: int, boldness: Array, rng: np.random.Generator
     ) -> Paths:
         count, d = len(boldness), process.x.shape[1]
-        frequencies = rng.standard_normal((RULES.frequencies, d)) * np.exp(
+        frequencies = rng.standard_normal((current().paths.frequencies, d)) * np.exp(
             -process.log_lengthscales[h]
         )
-        variance = np.full(RULES.frequencies, process.signal[h] / RULES.frequencies)
+        variance = np.full(
+            current().paths.frequencies, process.signal[h] / current().paths.frequencies
+        )
         if process.kernel in DEGREES:
             # The spectrum is a Student t: a normal over the root of a gamma variable. That is drawn
             # in strata from an exponential, and weighted: what the data leave open of a function is
             # mostly in its few highest waves, which are the variable's smallest values.
             shape = 0.5 * DEGREES[process.kernel]
             strata = (
-                np.arange(RULES.frequencies) + rng.random(RULES.frequencies)
-            ) / RULES.frequencies
+                np.arange(current().paths.frequencies) + rng.random(current().paths.frequencies)
+            ) / current().paths.frequencies
             gamma = -np.log1p(-strata)
             frequencies /= np.sqrt(gamma / shape)[:, None]
             variance *= gamma ** (shape - 1.0) / factorial(shape - 1.0)
-        waves = rng.standard_normal((2 * RULES.frequencies, count), dtype=np.float32)
+        waves = rng.standard_normal((2 * current().paths.frequencies, count), dtype=np.float32)
         waves *= np.sqrt(np.tile(variance, 2), dtype=np.float32)[:, None]
         basis = process.basis(process.x, h)
         weights = rng.standard_normal((basis.shape[1], count))

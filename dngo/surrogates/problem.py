@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from dngo.rules import current
 from dngo.types import Array, Rows
 
 if TYPE_CHECKING:
@@ -30,20 +31,6 @@ class Past:
     stream: Callable[[int], np.random.Generator]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoiseRules:
-    """What a reported noise is taken for. None was measured by itself."""
-
-    # Deviation of the logarithm of the noise's level about what was reported: an error of a mean is
-    # estimated from a few runs, and what a model cannot resolve comes on top.
-    deviation: float = 0.5
-    # Of a variance from their geometric mean: a few runs may agree by chance, and none is exact.
-    most_precise: float = 1e-3
-
-
-NOISE = NoiseRules()
-
-
 @dataclass(frozen=True)
 class ReportedNoise:
     """How precise each observation is said to be.
@@ -63,7 +50,7 @@ class ReportedNoise:
         if not known.any():
             return None
         level = float(np.mean(logs[known]))
-        least = np.log(NOISE.most_precise)
+        least = np.log(current().noise.most_precise)
         logs[variance == 0] = level + least
         relative = np.exp(np.clip(np.where(np.isnan(logs), level, logs) - level, least, -least))
         return cls(float(np.exp(level)), relative)

@@ -17,41 +17,18 @@ from typing import Protocol
 import numpy as np
 from scipy.special import logsumexp
 
+from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.problem import NOISE, Fit, Problem, ReportedNoise, Trial
+from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.settings import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 from dngo.types import Array, Progress, Rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegressionRules:
-    """Priors of the heads' hyperparameters, and how they are sampled. None was measured by itself."""
-
-    # Deviation of log alpha, log beta and log inflation, about 0, and where they are cut off: wide, but
-    # a constant objective must not drive a variance to zero.
-    prior_deviation: float = 4.0
-    log_limit: float = 18.0
-    # The out-of-fold likelihood is a sum over observations; this many random ones determine three
-    # numbers, and keep the cost of the sampler from growing with the data.
-    most_left_out: int = 1000
-    folds_alone: int = 5  # of which one network by itself leaves out the first
-    # Points half-way between neighbours at which the networks' agreement is judged, and the least
-    # factor that it may put on their variances.
-    midpoints: int = 256
-    least_agreement: float = 0.4
-    # Sweeps before the first kept sample, and from one to the next; each costs microseconds.
-    burn_in: int = 30
-    thin: int = 3
-
-
-RULES = RegressionRules()
-
-
 def number_of_folds(networks: int) -> int:
     """One for each network to leave out. With one fold a network alone would learn from nothing."""
-    return networks if networks > 1 else RULES.folds_alone
+    return networks if networks > 1 else current().regression.folds_alone
 
 
 def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
@@ -143,7 +120,11 @@ def sample_chain(
     rng: np.random.Generator,
 ) -> Array:
     """Samples (H, p) of the logarithms of the hyperparameters."""
-    samples, burn_in, thin = settings.hyperparameter_samples, RULES.burn_in, RULES.thin
+    samples, burn_in, thin = (
+        settings.hyperparameter_samples,
+        current().regression.burn_in,
+        current().regression.thin,
+    )
     return slice_sample(
         log_posterior, start, width=2.0, samples=samples, burn_in=burn_in, thin=thin, rng=rng
     )
@@ -161,8 +142,8 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     k = len(components)
     if k < 2 or len(x) < 2 * k:
         return 1.0
-    some = x[rng.permutation(len(x))[: RULES.midpoints]]
-    others = x[rng.permutation(len(x))[: RULES.most_left_out]]
+    some = x[rng.permutation(len(x))[: current().regression.midpoints]]
+    others = x[rng.permutation(len(x))[: current().regression.most_left_out]]
     squares = np.sum((some[:, None] - others) ** 2, axis=2)
     squares[squares < 1e-12] = np.inf  # the row itself, and its duplicates
     new = 0.5 * (some + others[np.argmin(squares, axis=1)])
@@ -170,7 +151,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     between = np.var([mean for mean, _ in found], axis=0, ddof=1)
     own = np.mean([variance for _, variance in found], axis=0)
     excess = (2.0 - 1.0 / k) * np.mean(between / own)
-    return float(max(1.0 - excess, RULES.least_agreement))
+    return float(max(1.0 - excess, current().regression.least_agreement))
 
 
 @dataclass
@@ -200,7 +181,7 @@ class _LeftOut:
     ) -> _LeftOut:
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
         kept = np.zeros(len(x), dtype=bool)
-        kept[rng.permutation(len(x))[: RULES.most_left_out]] = True
+        kept[rng.permutation(len(x))[: current().regression.most_left_out]] = True
         features, ys, heads, rows = [], [], [], []
         for k, network in enumerate(networks):
             seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)
@@ -220,7 +201,7 @@ class _LeftOut:
         # alpha = ridge / noise, beta = 1 / noise
         prior = log_prior(np.array([log_ridge - log_noise, -log_noise, log_inflation]))
         if self.noise is not None:
-            away = (log_noise - np.log(self.noise.level)) / NOISE.deviation
+            away = (log_noise - np.log(self.noise.level)) / current().noise.deviation
             prior -= 0.5 * float(away**2)
         return fit + prior
 
@@ -251,10 +232,10 @@ class _LeftOut:
 
 
 def _inside(log: Array) -> bool:
-    return bool(np.all(np.abs(log) < RULES.log_limit))
+    return bool(np.all(np.abs(log) < current().regression.log_limit))
 
 
 def log_prior(log: Array) -> float:
     if not _inside(log):
         return -np.inf
-    return -0.5 * float(np.sum(log**2)) / RULES.prior_deviation**2
+    return -0.5 * float(np.sum(log**2)) / current().regression.prior_deviation ** 2

@@ -10,35 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dngo.rules import current
 from dngo.surrogates.apart import apart
-from dngo.surrogates.evidence import RULES
 from dngo.surrogates.gaussian_process import (
     GaussianProcess,
     fit_process,
     inverse_cholesky,
 )
 from dngo.surrogates.linear import Regression, equally_precise
-from dngo.surrogates.problem import NOISE, Fit, Problem, Trial
+from dngo.surrogates.problem import Fit, Problem, Trial
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparseRules:
-    """What a sparse process spares. None was measured by itself."""
-
-    jitter: float = 1e-7  # share of the signal: resolution of the inducing inputs
-    near_optimum: int = 4  # one in so many inducing inputs is among the best observations
-    samples: int = (
-        2  # of the hyperparameters, at most: many observations leave little doubt of them
-    )
-    burn_in: int = (
-        5  # sweeps for signal and noise, from those of the process with fewer observations
-    )
-
-
-SPARSE = SparseRules()
 
 
 def fit_sparse_process(
@@ -59,7 +42,7 @@ def fit_sparse_process(
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
     some = apart(x, size, streams[0])
-    samples = min(settings.hyperparameter_samples, SPARSE.samples)
+    samples = min(settings.hyperparameter_samples, current().sparse.samples)
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
     lengths = fit_process(problem.at(some), fewer, rng=streams[1])
     (exact,), found = lengths.components, lengths.diagnostics
@@ -87,7 +70,7 @@ def fit_sparse_process(
 
 def _inducing(x: Array, targets: Array, some: Rows, size: int, rng: np.random.Generator) -> Array:
     """`size` inducing inputs: some of the best observations, the others among rows `some`."""
-    best = np.argsort(targets, kind="stable")[: size // SPARSE.near_optimum]
+    best = np.argsort(targets, kind="stable")[: size // current().sparse.near_optimum]
     others = rng.permutation(np.setdiff1d(some, best))[: size - len(best)]
     return x[np.sort(np.concatenate([best, others]))]
 
@@ -121,26 +104,36 @@ class _Head:
         lengthscales, one = exact.log_lengthscales[h : h + 1], np.ones(1)
         unit = GaussianProcess(inducing[:0], nothing, lengthscales, one, one, exact.kernel)
         covariance = unit.covariance(inducing, inducing)[0]
-        whitening = inverse_cholesky(covariance + SPARSE.jitter * np.eye(len(inducing)))
+        whitening = inverse_cholesky(covariance + current().sparse.jitter * np.eye(len(inducing)))
         phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
         head = Regression.fit(phi, problem.targets, problem.relative_noise)
         # The prior of the noise: of its share of the signal, or of its level where that is reported.
-        noise, width, of_signal = np.log(RULES.noise), RULES.noise_deviation, 1.0
+        noise, width, of_signal = (
+            np.log(current().process.noise),
+            current().process.noise_deviation,
+            1.0,
+        )
         if problem.noise is not None:
-            noise, width, of_signal = np.log(problem.noise.level), NOISE.deviation, 0.0
+            noise, width, of_signal = np.log(problem.noise.level), current().noise.deviation, 0.0
 
         def log_posterior(log: Array) -> float:
             away = (log[1] - of_signal * log[0] - noise) / width
             if np.max(np.abs(log)) > 20.0 or abs(away) > 6.0:
                 return -np.inf
-            prior = -0.5 * ((log[0] / RULES.signal_deviation) ** 2 + away**2)
+            prior = -0.5 * ((log[0] / current().process.signal_deviation) ** 2 + away**2)
             return prior + head.log_evidence(np.exp(-log[0]), np.exp(-log[1]))
 
         start = np.log([exact.signal[h], exact.noise[h]])
         if not np.isfinite(log_posterior(start)):
             start = np.array([0.0, noise])
         chain = slice_sample(
-            log_posterior, start, width=1.0, samples=1, burn_in=SPARSE.burn_in, thin=1, rng=rng
+            log_posterior,
+            start,
+            width=1.0,
+            samples=1,
+            burn_in=current().sparse.burn_in,
+            thin=1,
+            rng=rng,
         )
         signal, level = np.exp(chain[0])
         mean, variance = (
@@ -164,7 +157,9 @@ def _left_out(head: _Head, problem: Problem, fold: Rows, rows: Rows) -> Array:
         new = phi[rows[here]]
         mean = new @ (factor.T @ (factor @ (projection - out.T @ values[fold == k]))) / noise
         variance = np.sum((new @ factor.T) ** 2, axis=1) + noise * relative[rows[here]]
-        variance += signal * np.maximum(1.0 + RULES.constant - np.sum(new * new, axis=1), 0.0)
+        variance += signal * np.maximum(
+            1.0 + current().process.constant - np.sum(new * new, axis=1), 0.0
+        )
         error = (targets[rows[here]] - mean) ** 2 / variance
         density[here] = -0.5 * (error + np.log(2 * np.pi * variance))
     return density

@@ -12,7 +12,6 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -20,28 +19,12 @@ import numpy as np
 import torch
 
 from dngo.errors import UserError
+from dngo.rules import current
 from dngo.surrogates.network import Network, inputs_of, is_relu
 from dngo.surrogates.settings import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
 Tensors = Sequence[torch.Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingRules:
-    """What of training is no key of the configuration. None was measured by itself."""
-
-    # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
-    # linear function of x, which generalises better from few observations.
-    initial_gain: float = 0.577
-    # Of Adam: the averages' decays, the second less than usual, as there are some thousand steps only;
-    # and what keeps a parameter whose gradient is zero where it is.
-    betas: tuple[float, float] = (0.9, 0.99)
-    epsilon: float = 1e-8
-    at_once: int = 200  # steps whose minibatches are sent to the device together: its latency
-
-
-RULES = TrainingRules()
 
 
 @contextmanager
@@ -119,7 +102,10 @@ def train_networks(
 def _initial(k: int, sizes: list[int], rng: np.random.Generator) -> list[np.ndarray]:
     """Weights (k, inputs, outputs) of all layers, then biases (k, 1, outputs), in float32."""
     layers = list(pairwise(sizes))
-    weights = [rng.standard_normal((k, a, b)) * RULES.initial_gain / np.sqrt(a) for a, b in layers]
+    weights = [
+        rng.standard_normal((k, a, b)) * current().training.initial_gain / np.sqrt(a)
+        for a, b in layers
+    ]
     biases = [rng.uniform(-1, 1, (k, 1, b)) / np.sqrt(a) for a, b in layers]
     return [parameter.astype(np.float32) for parameter in [*weights, *biases]]
 
@@ -148,8 +134,8 @@ def _descend(
         parameters, gradient = views(flat, parts), torch.zeros_like(flat)
         gradients = views(gradient, parts)
         optimizer = Optimizer(flat, decayed, settings)
-        for first in range(0, steps, RULES.at_once):
-            some = min(RULES.at_once, steps - first)
+        for first in range(0, steps, current().training.at_once):
+            some = min(current().training.at_once, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):
@@ -241,11 +227,15 @@ class Optimizer:
             self.mean.mul_(self.settings.momentum or 0.0).add_(gradient)
             self.flat.add_(self.mean, alpha=-rate)
             return
-        first, second = RULES.betas
+        first, second = current().training.betas
         self.flat.addcmul_(self.flat, self.decay, value=-rate)
         self.mean.lerp_(gradient, 1.0 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
-        root = self.square.sqrt().mul_((1.0 - second**self.steps) ** -0.5).add_(RULES.epsilon)
+        root = (
+            self.square.sqrt()
+            .mul_((1.0 - second**self.steps) ** -0.5)
+            .add_(current().training.epsilon)
+        )
         self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 

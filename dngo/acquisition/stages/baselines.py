@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.stats import qmc
 
-from dngo.acquisition.candidates import RULES, Candidates, everything
+from dngo.acquisition.candidates import Candidates, everything
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.types import Array
 
 ROUNDS = 7  # of draws, each of twice as many as the one before, until enough of them are new
@@ -53,7 +54,7 @@ def drawn(
             break
         pool.add(draw(count), source)
         count *= 2
-    if len(pool) < number and state.space.size <= RULES.enumerate:
+    if len(pool) < number and state.space.size <= current().candidates.enumerate:
         pool.add(state.rng.permutation(everything(state.space)), source)
     for v in pool.v[:number]:
         yield Pick(v, np.nan, source)

@@ -8,7 +8,6 @@ spite of their odds, a part of the batch looks for a feasible part that holds so
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,27 +15,9 @@ from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.feasibility import heed
 from dngo.acquisition.measures import probability_of_improvement
 from dngo.acquisition.picks import Pick
-from dngo.acquisition.regions import RULES as REGIONS
 from dngo.acquisition.spacing import distances, gaps
 from dngo.acquisition.state import BatchState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """When picks go beyond the edge, and how many.
-
-    Chosen on Gramacy's toy, and then tried on functions with other pockets and with none
-    (benchmarks/rules.md, beyond the edge).
-    """
-
-    share: float = 0.5  # of a batch
-    # The highest expected improvement weighted by feasibility, in the targets' deviations, that is worth
-    # it: it is near .01 where the best point is found already, and most of these picks fail.
-    worth: float = 0.02
-    # What counts as little, of the highest expected improvement weighted by feasibility.
-    little: float = 0.2
-    # The last evaluations are those of the last batch, but so many for each parameter at least.
-    last_for_each: int = 2
+from dngo.rules import current
 
 
 class Beyond:
@@ -50,16 +31,16 @@ class Beyond:
     name = "beyond"
     draws_numbers = False
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self.rules = rules or Rules()
-
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        part = self.rules.share
+        part = current().beyond.share
         count = int((state.turn + number) * part) - int(state.turn * part)
         if count == 0 or not self._promises_more(state):
             return
         pool = state.candidates
-        least = float(np.nanmin(state.model.scale.to_model(state.history.y))) - REGIONS.improved
+        least = (
+            float(np.nanmin(state.model.scale.to_model(state.history.y)))
+            - current().regions.improved
+        )
         better = Fantasies(
             state.model.objective,
             least,
@@ -95,14 +76,14 @@ class Beyond:
         everywhere = np.ones(len(value), dtype=bool)
         inside = value[heed(everywhere, pool.feasibility, settings.min_feasibility)].max()
         highest = float(value.max())
-        little = self.rules.little * highest
-        return highest > self.rules.worth and max(inside, self._gained(state)) < little
+        little = current().beyond.little * highest
+        return highest > current().beyond.worth and max(inside, self._gained(state)) < little
 
     def _gained(self, state: BatchState) -> float:
         """What the last evaluations have gained on those before, in units of the targets."""
         history = state.history
         batch = int(np.sum(history.iteration == history.iteration[-1]))
-        last = max(batch, self.rules.last_for_each * state.space.k)
+        last = max(batch, current().beyond.last_for_each * state.space.k)
         targets = state.model.scale.to_model(history.y)
         before, after = targets[:-last], targets[-last:]
         # A design is not to gain anything.

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from dngo.acquisition.candidates import around
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
-from dngo.acquisition.minima import Box, Descent, minima
+from dngo.acquisition.minima import Box, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.surrogates.draws import draw
 from dngo.types import Array
-
-
-@dataclass(frozen=True)
-class Search:
-    """How functions drawn over the whole space are searched."""
-
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly: a batch goes
-    # from where the model is sure of little to where it may be wrong.
-    boldest: float = 1.0
-    largest_step: float = 0.15  # of the descents, in units of a parameter's range; not measured
-    descent: Descent = field(default_factory=lambda: Descent(children=16))
-    # Candidates that all functions share, at random, and twice the picks at least: each then goes on
-    # by itself. With all of the usual 14,000 a batch of 400 cost a third more, and was no better.
-    shared: int = 4096
-    at_once: int = 512  # functions: memory, 20 MB
 
 
 class ThompsonDraws:
@@ -37,13 +22,10 @@ class ThompsonDraws:
 
     name = "draws"
 
-    def __init__(self, search: Search | None = None) -> None:
-        self.search = search or Search()
-
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if not state.has_outcome:
             return
-        pool, rng, search = state.candidates, state.streams["draws"], self.search
+        pool, rng, search = state.candidates, state.streams["draws"], current().draws
         rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
         rows = np.sort(rng.permutation(rows)[: max(search.shared, 2 * number)])
         if not len(rows):

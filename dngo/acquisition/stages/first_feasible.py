@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,19 +11,7 @@ from dngo.acquisition.picks import Pick
 from dngo.acquisition.shortlist import best_of
 from dngo.acquisition.spacing import distances, gaps
 from dngo.acquisition.state import BatchState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """How candidates are found and compared. Not measured."""
-
-    parents: int = (
-        16  # the likeliest candidates, which new ones surround where constraints are known
-    )
-    children: int = 512  # these new ones
-
-
-SEARCH = Search()
+from dngo.rules import current
 
 
 class FirstFeasible:
@@ -65,7 +52,12 @@ def _candidates(state: BatchState) -> Candidates:
     pool.add(many, "uniform")
     pool.judge()
     if state.model.heeds_constraints and len(pool):
-        parents = pool.v[best_of(state.model.log_feasibility(pool.x), SEARCH.parents)]
-        pool.add(around(space, parents, SEARCH.children, streams["refinements"]), "local")
+        parents = pool.v[
+            best_of(state.model.log_feasibility(pool.x), current().first_feasible.parents)
+        ]
+        pool.add(
+            around(space, parents, current().first_feasible.children, streams["refinements"]),
+            "local",
+        )
         pool.judge()
     return pool

@@ -8,7 +8,6 @@ cost (Snoek et al. 2012, section 3.2). Each pick is pending for those after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,27 +18,10 @@ from dngo.acquisition.picks import Pick
 from dngo.acquisition.settings import Greedy
 from dngo.acquisition.shortlist import Shortlist, best_of
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.types import Array, Rows
 
 LAST = -1e300  # a score below all others
-
-
-@dataclass(frozen=True)
-class Search:
-    """How the acquisition is maximised. Shrinking steps find the hill, its gradient then the top.
-
-    The ascent gained 1 to 17 % of expected improvement from where the rounds ended; the numbers
-    below were not measured one by one.
-    """
-
-    parents: int = 16  # candidates of the highest acquisition that a round's new ones surround
-    children: int = 512  # new candidates in a round
-    first_step: float = 0.1  # largest step of the first round, in units of a parameter's range
-    shrinking: float = 0.3  # of the largest step, from round to round
-    # Picks in a batch; the others are draws, whose cost does not grow with those before them.
-    most_picks: int = 1000
-    listed_for_each: int = 10  # candidates on the shortlist for each pick, at least
-    measured_on: int = 256  # of these, by which the largest predictive deviation is judged
 
 
 class Improvement:
@@ -47,20 +29,17 @@ class Improvement:
 
     name = "improvement"
 
-    def __init__(self, search: Search | None = None) -> None:
-        self.search = search or Search()
-
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if not state.has_outcome or not len(state.candidates):
             return
-        settings, count = state.settings, min(number, self.search.most_picks)
-        scores = _scores(state, self.search)
-        size = max(settings.shortlist, self.search.listed_for_each * count)
+        settings, count = state.settings, min(number, current().improvement.most_picks)
+        scores = _scores(state)
+        size = max(settings.shortlist, current().improvement.listed_for_each * count)
         rows = _best(state.candidates, scores, size, settings)
         pool, fantasies = state.candidates, state.fantasies
         open_ = state.spacing.among(pool.v[rows])
         shortlist = state.shortlist = Shortlist(fantasies, pool, rows, scores[rows], open_)
-        some = shortlist.features[:, : self.search.measured_on]
+        some = shortlist.features[:, : current().improvement.measured_on]
         vanished = settings.vanished_below(float(fantasies.deviation(some).max()))
         for _ in range(min(count, len(rows))):
             allowed = shortlist.open.allowed
@@ -74,8 +53,9 @@ class Improvement:
             yield shortlist.pick(allowed)
 
 
-def _scores(state: BatchState, search: Search) -> Array:
+def _scores(state: BatchState) -> Array:
     """The acquisition at every candidate, those included that are added near the best: (n,)."""
+    search = current().improvement
     settings, space, pool = state.settings, state.space, state.candidates
 
     def value(v: Array) -> Array:

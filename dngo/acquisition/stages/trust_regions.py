@@ -16,10 +16,11 @@ import numpy as np
 from dngo.acquisition.feasibility import boundary_picks
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick
-from dngo.acquisition.region_model import LocalSearch, Penalty, RegionModel
-from dngo.acquisition.regions import RULES, RegionRules, first_share, regions, share
+from dngo.acquisition.region_model import Penalty, RegionModel
+from dngo.acquisition.regions import first_share, least_block, regions, share
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.state import BatchState
+from dngo.rules import current
 from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.types import Array
@@ -29,9 +30,6 @@ class TrustRegions:
     """The picks that a batch's share of trust regions comes to."""
 
     name = "trust_regions"
-
-    def __init__(self, rules: RegionRules = RULES, search: LocalSearch | None = None) -> None:
-        self.rules, self.search = rules, search or LocalSearch()
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         count = self._number(state, number)
@@ -52,10 +50,10 @@ class TrustRegions:
         history = state.history
         usual = state.settings.trust_region_share
         if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
-            usual = first_share(usual, state.size, self.rules)
+            usual = first_share(usual, state.size)
         u = state.space.unit(history.v)
-        block = max(state.size, self.search.least_block(state.space))
-        part = share(u, history.y, history.iteration, block, usual, self.rules)
+        block = max(state.size, least_block(state.space))
+        part = share(u, history.y, history.iteration, block, usual)
         count = int(np.floor((state.turn + number) * part) - np.floor(state.turn * part))
         if state.model.heeds_constraints:
             # One at a time, a pick on the boundary would else never have its turn.
@@ -75,8 +73,8 @@ class TrustRegions:
 
         The points are added to `spacing`.
         """
-        space, rules, search, y = spacing.space, self.rules, self.search, history.y
-        block = max(size // 2, search.least_block(space))
+        space, search, y = spacing.space, current().search, history.y
+        block = max(size // 2, least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []
         sources: list[str] = []
@@ -84,13 +82,13 @@ class TrustRegions:
             return np.empty((0, space.k)), []
         u = space.unit(history.v)
         scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
-        found = regions(u, scale.to_model(y), history.iteration, block, rules)
+        found = regions(u, scale.to_model(y), history.iteration, block)
         for region in islice(found, search.regions):
             if len(picked) == size:
                 break
             (rng,) = rng.spawn(1)
             is_first = "thompson" not in sources
-            local = RegionModel.fit(space, history, region, rng, search, is_first=is_first)
+            local = RegionModel.fit(space, history, region, rng, is_first=is_first)
             if is_first:
                 local = local.where_believed(history, block)
                 if not picked:
@@ -102,7 +100,7 @@ class TrustRegions:
             # Other regions have to be worth it beside all of the space.
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread
-            least = max(rules.improved * depth, search.finest * spread)
+            least = max(current().regions.improved * depth, search.finest * spread)
             followed = local.followed(size - len(picked), least, rng, spacing, penalty, turn=len(y))
             picked += followed
             sources += ["thompson"] * len(followed)

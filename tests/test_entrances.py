@@ -717,7 +717,11 @@ def test_columns_that_mean_nothing_are_named_and_can_be_left_out(tmp_path: Path,
         command(words, capsys)
     with pytest.raises(UserError, match=r"--ignore objective: .* has no such column; did you mean"):
         command([*words, "--ignore", "objective"], capsys)
-    command([*words, "--ignore", "objektive"], capsys)
+    # The file after the option is a file, no column.
+    command(
+        ["import", "--config", config, "--objective", "loss", "--ignore", "objektive", words[1]],
+        capsys,
+    )
     assert imported(study).objective == 1.0
     with pytest.raises(UserError, match="--objective x: is a parameter"):
         command(["tell", str(tmp_path / "t.csv"), "--config", config, "--objective", "x"], capsys)

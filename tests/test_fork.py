@@ -151,6 +151,7 @@ def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> 
         ({}, {"nothing": "1"}, {}, "--with nothing: is no parameter"),
         ({"rate": None}, {}, {}, "space.rate: is gone, and its values differ"),
         ({}, {}, {"objective": {"command": "true", "direction": "maximize"}}, "is to minimize"),
+        ({}, {}, {"constraints": {"small": "<= 3", "quiet": True}}, "small: was true or false in"),
     ],
 )
 def test_mistakes_begin_nothing(
@@ -181,3 +182,17 @@ def test_the_command(old: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "study made, proposal 0-" in capsys.readouterr().out
     assert main(["fork", str(old), "--config", "new.yaml", "--with", "z=3"]) == 1
     assert "is there already" in capsys.readouterr().err
+
+
+def test_an_option_of_several_values_leaves_the_archive_its_place(
+    old: Path, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed(tmp_path, {"z": {"type": "int", "low": 0, "high": 9}})
+    words = ["fork", "--config", "config.yaml", "--results", "new", "--with", "z=3"]
+    with pytest.raises(SystemExit):
+        main([*words, "z=4"])
+    assert "OLD must be given" in capsys.readouterr().err
+    assert main([*words, str(old)]) == 0
+    assert main([*words, str(old), "--with=z=4"]) == 1
+    assert "z is given twice" in capsys.readouterr().err

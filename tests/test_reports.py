@@ -236,6 +236,25 @@ def test_whatever_is_beside_a_result_the_result_is_kept(value: Any) -> None:
     assert json.dumps(plain(found)) == json.dumps(found)
 
 
+@pytest.mark.parametrize("depth", [10, 64, 65, 3000, 200_000])
+@pytest.mark.parametrize(
+    "pair", ["[]", '{"":}', '["]"]'], ids=["lists", "mappings", "signs in text"]
+)
+def test_metadata_of_any_depth_costs_no_value(depth: int, pair: str) -> None:
+    opening, closing = (pair[:-1] + ("," if '"]' in pair else "")), pair[-1]
+    text = f'{{"objective": 0.5, "metadata": {{"a": {opening * depth}1{closing * depth}, "b": "\\"]"}}}}'
+    for verdict in (judge(text.encode(), "", NONE), judge(None, text, NONE)):
+        assert (verdict.status, verdict.fields["objective"]) == ("ok", 0.5)
+        kept = verdict.fields["metadata"]
+        assert kept["b"] == '"]' and ("nested too deeply" in json.dumps(kept)) == (depth >= 64)
+
+
+def test_of_two_values_of_one_name_both_are_kept() -> None:
+    text = '{"objective": 0.5, "metadata": {"a": 1, "b": {"c": 1, "c": 2, "c": 2}, "a": 2, "a (1)": 3, "a": 4}}'
+    kept = judge(text.encode(), "", NONE).fields["metadata"]
+    assert kept == {"a": 4, "a (1)": 3, "a (2)": 1, "a (3)": 2, "b": {"c": 2, "c (1)": 1}}
+
+
 def test_a_function_that_writes_its_report_itself_need_not_return_it(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import json, os\n"

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dngo.storage.files import at_home
 
@@ -48,6 +48,32 @@ class Parser(argparse.ArgumentParser):
             command = self.commands.get(found.command or "", self)
             command.error(command.unknown(rest[0]))
         return found
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """argparse's own; an option of several values leaves the last word to an argument that is missing.
+
+        `--ignore a file.csv` and `--with k=1 OLD`: without this the option takes the file as well.
+        """
+        return super().parse_known_args(self._left_to_arguments(list(args or ())), namespace)
+
+    def _left_to_arguments(self, words: list[str]) -> list[str]:
+        named = {o: a for a in self._actions for o in a.option_strings}
+        if "--" in words or not any(a.option_strings == [] for a in self._actions):
+            return words
+        # The option that takes the words that come, where these begin, and the last one it can do without.
+        taker, first, last = None, 0, -1
+        for i, word in enumerate(words):
+            if word.startswith("-") and len(word) > 1:
+                taker = None if "=" in word else named.get(word)
+                first = i + 1
+            elif isinstance(taker, argparse._ExtendAction):
+                if i > first and not (taker.metavar == "NAME=VALUE" and "=" in word):
+                    last = i
+            elif taker is None or taker.nargs == 0:
+                return words  # an argument has its place
+            elif taker.nargs is None:
+                taker = None
+        return words if last < 0 else [words[last], *words[:last], *words[last + 1 :]]
 
     def unknown(self, word: str) -> str:
         """What is said of a word that is left over."""

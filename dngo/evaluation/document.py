@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,13 @@ from dngo import outcomes
 from dngo.evaluation.unreadable import why, why_file
 from dngo.outcomes import Verdict
 from dngo.storage.patience import has_no_room, patiently
-from dngo.storage.plain import MOST_BYTES
+from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, TOO_DEEP
 from dngo.storage.text import number_in, shown
 from dngo.thresholds import Constraints
 
+# Of brackets in a document, its own and that of the metadata included.
+DEEPEST = MAX_DEPTH + 3
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.S)
 FILE, LINE = "the file {outcome}", "the last line of standard output"
 
 
@@ -86,7 +91,10 @@ def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
 
 
 class _Mapping(dict[str, Any]):
-    """A mapping of a document. twice: the names that have two different values in it."""
+    """A mapping of a document. twice: the names that have two different values in it.
+
+    The last of several values has the name, as everywhere in JSON; the others are "name (1)" and so on.
+    """
 
     twice: tuple[str, ...] = ()
 
@@ -95,7 +103,14 @@ class _Mapping(dict[str, Any]):
         found = cls(pairs)
         if len(found) < len(pairs):
             # NaN is another value than NaN.
-            found.twice = tuple(n for n, v in pairs if found[n] is not v and found[n] != v)
+            others = [(n, v) for n, v in pairs if found[n] is not v and found[n] != v]
+            found.twice = tuple(n for n, _ in others)
+            counts: Counter[str] = Counter()
+            for name, value in others:
+                counts[name] += 1
+                while f"{name} ({counts[name]})" in found:
+                    counts[name] += 1
+                found[f"{name} ({counts[name]})"] = value
         return found
 
 
@@ -115,10 +130,7 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
     bare = number_in(text)
     if bare is not None:
         return {"objective": bare}
-    try:
-        document = json.loads(text, object_pairs_hook=_Mapping.of, strict=False)
-    except (ValueError, RecursionError):
-        document = None
+    document = _loaded(text)
     if not isinstance(document, _Mapping):
         found = why(text, before) if place == LINE else why_file(text)
         raise ValueError(
@@ -132,3 +144,33 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
     if "objective" in document and document["objective"] is None:
         document["objective"] = math.nan
     return document
+
+
+def _loaded(text: str) -> Any:
+    """What a text of JSON says, None if it is no JSON; what no reader can follow so deep is left out."""
+    try:
+        return json.loads(text, object_pairs_hook=_Mapping.of, strict=False)
+    except ValueError:
+        return None
+    except RecursionError:
+        return _loaded(_shallow(text))
+
+
+def _shallow(text: str) -> str:
+    """A text of JSON without what is nested more than `MAX_DEPTH` deep."""
+    parts, depth, kept = (
+        [],
+        0,
+        0,
+    )  # kept: up to where the text was looked at, and taken if not too deep
+    for token in _BRACKETS.finditer(text):
+        if token[0] in ("{", "["):
+            depth += 1
+            if depth == DEEPEST:
+                parts.append(text[kept : token.start()])
+        elif token[0] in ("}", "]"):
+            if depth == DEEPEST:
+                parts.append(json.dumps(TOO_DEEP))
+                kept = token.end()
+            depth -= 1
+    return "".join(parts) + text[kept:] if depth == 0 else ""

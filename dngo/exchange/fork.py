@@ -44,6 +44,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     wrong = [w for w in clashes(study.config.space, study.config.constraints) if w not in known]
     if wrong:
         raise UserError("\n".join(wrong))
+    _check_numbers(path, header.identity, study.config.thresholds)
     values = _values(study.space, old, dict(given or {}))
     found = _evaluations(path, header.iterations)
     _check_gone(path, study.space, found)
@@ -98,6 +99,16 @@ def _header(path: Path, study: Study) -> archive.Header:
             f"{study.config.study} to {study.config.objective.direction}"
         )
     return header
+
+
+def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[str, Any]) -> None:
+    """Raise UserError if a number of the new study was a flag in the old one: no number is known then."""
+    for name in sorted(set(identity["constraints"]) - set(identity.get("thresholds", ()))):
+        if name in thresholds:
+            raise UserError(
+                f"constraints.{name}: was true or false in {path}, and is a number here "
+                f"({thresholds[name]}); give the number another name"
+            )
 
 
 def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dngo.storage.text import storable
 
 MOST_BYTES = 2**24  # of an outcome document
 MAX_DEPTH = 64  # of what lies inside metadata; JSON readers of other programs give up at some depth
+TOO_DEEP = "[left out: nested too deeply]"
 MOST_VALUES = 10_000  # of an array that is kept as a list
 MOST_TEXT = 2000  # characters of what is kept as text
 MOST_NODES = 2**20  # values in all
@@ -59,7 +60,7 @@ def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -
     try:
         within = _within(value)
         if isinstance(within, dict | list) and (depth <= 0 or id(value) in around):
-            return "[left out: nested too deeply]"
+            return TOO_DEEP
         inside = depth - 1, (*around, id(value)), budget
         if isinstance(within, dict):
             return {k: _plain(v, *inside) for k, v in _named_apart(within).items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from dngo import archive
+from dngo import archive, derive
 from dngo.batch import Batch, Outcome, Proposal
 from dngo.config import validate
 from dngo.storage.digest import digest_parameters
@@ -98,7 +99,9 @@ def _iteration(made: Study, t: int, size: int, rng: np.random.Generator) -> tupl
         )
     config = made.config.model_dump(mode="json")
     environment = {"packages": {}, "time": 1.7e9}
-    return Batch(t, config, 1, 0, [t, 2], t, "0" * 64, [], environment, proposals), outcomes
+    return Batch(
+        t, config, 1, 0, [t, 2], t, "0" * 64, [], environment, proposals, derive.versions()
+    ), outcomes
 
 
 def _surrogate(made: Study) -> Path:
@@ -118,5 +121,6 @@ def _surrogate(made: Study) -> Path:
             file.attrs["training_iterations"] = 1
             file.attrs["settings"] = settings.model_dump_json()
             file.attrs["summary"] = "{}"
+            file.attrs["versions"] = json.dumps(derive.versions())
             model.save(file.create_group("model"))
     return path

@@ -260,3 +260,17 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
     assert archive.verify(path) == ["4 bytes were added after its end"]
     path.write_bytes(b"\0" * 512 + data)
     assert "a user block was added before it" in told(path)
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [(0, "does not begin as an HDF5 file"), (3000, r"3000 of its \d+ bytes are there")],
+)
+def test_what_is_no_archive_is_said_without_words_of_hdf5(
+    tmp_path: Path, length: int, words: str
+) -> None:
+    path = tmp_path / "archive.h5"
+    path.write_bytes(ARCHIVES[0].read_bytes()[:length])
+    with pytest.raises(UserError, match=words) as error:
+        archive.read_header(path)
+    assert not any(w in str(error.value) for w in ("signature", "synchronously", "eof", "sblock"))

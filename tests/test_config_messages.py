@@ -291,6 +291,24 @@ WRONG: list[tuple[str, int, str]] = [
         4,
         "space_constraints: must be a list, not 'x'; a list of one is [x]",
     ),
+    (
+        WHOLE + "space_constraints: ['x or 1_0 < 2']\n",
+        4,
+        "space_constraints.0: 'x or 1_0 < 2': 1_0 is no number; write 10",
+    ),
+    (
+        HEAD
+        + "space: {x: {type: boolean}, f: {type: fixed, value: 4}}\n"
+        + "space_constraints: ['x and f == 5']\n",
+        4,
+        "space_constraints.0: 'x and f == 5' never holds with the values that are fixed",
+    ),
+    (
+        parameter("type: ordinal, values: [2, true, 'TRUE']"),
+        3,
+        "space.x: true and 'TRUE' look alike in tables, files and commands; list one of them, or give "
+        "them other names",
+    ),
     # ---- how long, and how
     (WHOLE + "design: 20\n", 4, f"design: {MAPPING}, as {{size: 20}}, not 20"),
     (WHOLE + "iterations: -1\n", 4, "iterations: must be 0 or greater, not -1"),
@@ -454,6 +472,25 @@ def test_a_wrong_command_line_is_one_line(
     assert output == ""
     assert error == said + "\n"
     assert not re.search(JARGON, error)
+
+
+def test_what_has_no_effect_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    space = [
+        "x: {type: float, low: 0, high: 1, step: 0.3}",
+        "y: {type: float, low: 0, high: 0.7, step: 0.1}",
+        "n: {type: int, low: 1, high: 10, step: 2}",
+        "f: {type: fixed, value: 4}",
+    ]
+    constraints = "space_constraints: ['f == 4', 'x < 2 or f == 4']\n"
+    path.write_text(f"{HEAD}space: {{{', '.join(space)}}}\n{constraints}")
+    assert main(["check", str(path)]) == 0
+    said = re.findall("Warning: (.*)", capsys.readouterr().out)
+    assert said == [
+        "space.x: steps of 0.3 from 0 end at 0.9, below high (1)",
+        "space.n: steps of 2 from 1 end at 9, below high (10)",
+        "space_constraints.0: 'f == 4' always holds with the values that are fixed",
+    ]
 
 
 def test_the_table_is_long_enough() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -634,6 +635,23 @@ def test_what_is_no_point_is_not_added(tmp_path: Path, points: Any, words: str) 
     with pytest.raises(UserError, match=words) as error:
         session.add(points)
     assert len(str(error.value).splitlines()) == 1 and session.study.entries() == []
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float64])
+def test_numbers_of_other_types_are_choices_too(tmp_path: Path, kind: Any) -> None:
+    space = {
+        "c": {"type": "categorical", "choices": ["a", 2.5, 3]},
+        "o": {"type": "ordinal", "values": [1, 2, 4]},
+        "n": {"type": "int", "low": 0, "high": 2**48},
+        "f": {"type": "fixed", "value": 0.5},
+    }
+    session = dngo.open(config_in(tmp_path, space=space))
+    session.add({"c": kind("2.5"), "o": kind("4"), "n": kind(str(2**48 - 1)), "f": kind("0.5")})
+    (entry,) = session.study.entries()
+    assert entry.parameters == {"c": 2.5, "o": 4, "n": 2**48 - 1, "f": 0.5}
+    for value in (kind("2.25"), Decimal("1e999999"), Decimal("inf"), Decimal("sNaN")):
+        with pytest.raises(UserError, match=r"c: .* is not one of|c has no value"):
+            session.add({"c": value, "o": 1, "n": 1, "f": 0.5})
 
 
 def test_points_and_outcomes_in_a_set_are_refused(flying: dngo.Session) -> None:

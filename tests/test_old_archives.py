@@ -26,6 +26,7 @@ from dngo.audit import audit, audit_all, page
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import CONFIG_VERSION, load
+from dngo.errors import UserError
 from dngo.replay import RELEASES, configuration, replay
 from dngo.study import Study
 
@@ -224,3 +225,15 @@ def test_they_are_resumed_by_snakemake(old: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     goes_on(path, before)
+
+
+def test_a_configuration_that_is_none_of_its_version_is_one_line(
+    tmp_path: Path, small: Study
+) -> None:
+    """An archive without versions, as of the first release, and with today's configuration."""
+    path = Path(shutil.copy(small.archive, tmp_path))
+    assert configuration(path, 1) == configuration(small.archive, 1)
+    with h5py.File(path, "r+") as file:
+        file["iterations/1"].attrs["versions"] = "{}"
+    with pytest.raises(UserError, match="iteration 1: its configuration is none of version 1"):
+        configuration(path, 1)

@@ -141,6 +141,26 @@ def test_other_words_are_the_programs_own_and_check_says_so(home: Path, capsys) 
 @pytest.mark.parametrize(
     "words",
     [
+        ["export", str(ARCHIVE), "--format", "csv", "--output", "$HOME/x"],
+        ["compare", str(ARCHIVE), "--html=$HOME/x"],
+        ["compare", str(ARCHIVE), "$HOME/x"],
+        ["init", "$HOME/x", "--yes"],
+    ],
+)
+def test_no_file_is_written_where_a_variable_stands(home: Path, words: list[str], capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    said = f"dngo {words[0]}: $HOME/x: nothing puts a value in place of $HOME; write ~"
+    assert capsys.readouterr().err.startswith(said) and os.listdir() == []
+    # A name with such a sign is one where it is there.
+    Path("$HOME").mkdir()
+    if words[1:] != [str(ARCHIVE), "$HOME/x"]:
+        assert main(words) == 0 and Path("$HOME/x").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["export", str(ARCHIVE), "--format", "csv", "--output=~/made"],
         ["export", "~/old.h5", "--format", "ro-crate", "--output=~/made"],
         ["init", "~/made", "--yes"],

@@ -167,10 +167,9 @@ def _opened(path: Path, check: hdf5.Check) -> Iterator[h5py.File]:
         except FileNotFoundError:
             raise UserError(f"{path}: there is no such archive") from None
         except (OSError, hdf5.Unsound) as error:
-            reason = " ".join(str(error).split())[:300]
             raise UserError(
                 f"{path}: cannot be read as an archive, it is truncated, damaged or another kind of "
-                f"file ({reason}); nothing was changed, put a good copy in its place"
+                f"file ({hdf5.reason(error)}); nothing was changed, put a good copy in its place"
             ) from None
         yield file
 

@@ -88,6 +88,7 @@ def _looked_at(study: Study) -> list[str]:
         lines.append(f"Preset {config.preset}: {PRESETS.find(config.preset).paper}{own}")
     if config.space_constraints:
         lines.append(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
+    lines += _without_use(config)
     lines += _time_is_short(config)
     lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
     lines += [line for line in [standing(study)] if line]
@@ -119,9 +120,34 @@ def _feasible(space: Space) -> str:
     """How much of a space keeps its known constraints; raises UserError if nothing is found."""
     space.feasible.find()
     share = space.feasible.share()
-    if any(c.gap is not None for c in space.conditions):
+    if any(c.gap is not None and c.columns for c in space.conditions):
         return "what keeps an equality is drawn directly"
     return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
+
+
+def _without_use(config: Config) -> list[str]:
+    """Warnings of what a space says without an effect."""
+    from dngo.config.messages import short
+    from dngo.space import Space
+    from dngo.space.grids import ROUNDING, Grid
+
+    lines = []
+    for name, parameter in config.space.items():
+        low, high, step = (getattr(parameter, key, None) for key in ("low", "high", "step"))
+        if step is not None and low is not None and high is not None:
+            last = Grid.of(low, high, step).nearest(high)
+            if high - last > ROUNDING * step:
+                lines.append(
+                    f"Warning: space.{name}: steps of {step:.15g} from {low:.15g} end at {last:.15g}, "
+                    f"below high ({high:.15g})"
+                )
+    for i, text in enumerate(config.space_constraints):
+        if not any(c.columns for c in Space(dict(config.space), [text]).conditions):
+            lines.append(
+                f"Warning: space_constraints.{i}: {short(text)!r} always holds with the values that "
+                "are fixed"
+            )
+    return lines
 
 
 def _time_is_short(config: Config) -> list[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from dngo.storage.files import at_home
+from dngo.storage.files import at_home, variable_in, without_variable
 
 # Arguments that are paths, in all commands.
 PATHS = {"config", "results", "study", "studies", "old", "file", "output", "html"}
@@ -44,6 +44,12 @@ class Parser(argparse.ArgumentParser):
             given = getattr(found, name)
             home = [at_home(str(each)) for each in given] if isinstance(given, list) else given
             setattr(found, name, at_home(home) if isinstance(home, str) else home)
+            for path in [home] if isinstance(home, str) else home or ():
+                if name != "results" and (variable := variable_in(path)):
+                    self.commands[found.command].error(
+                        f"{path}: nothing puts a value in place of {variable}; write "
+                        f"{without_variable(variable)}"
+                    )
         if rest:
             command = self.commands.get(found.command or "", self)
             command.error(command.unknown(rest[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def _init(arguments: argparse.Namespace) -> int:
     asks = sys.stdin.isatty() and not arguments.yes
     for file in begin(path, given, prompt if asks else None):
         print(f"{file}: written")
-    named = "" if arguments.config == "config.yaml" else f" {arguments.config}"
+    named = "" if arguments.config == "config.yaml" else f" {shlex.quote(arguments.config)}"
     print(f"Next: dngo check{named}, then dngo run{named}")
     return 0
 

@@ -28,6 +28,7 @@ from dngo.presets import PresetName
 from dngo.redaction import redacted_config
 from dngo.space import ExpressionError, Space
 from dngo.space.columns import contradicted, never
+from dngo.space.names import marked_number
 from dngo.space.parameters import (
     AnyParameter,
     Boolean,
@@ -265,14 +266,14 @@ class Config(Section):
         _check_cycles(self.space)
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
-        self._check_known()
+        self._check_known(is_new=not archived(info))
         if not archived(info):
             self._check_reached()
         if COMPLETED in self.constraints:
             raise Located(("constraints",), f"{COMPLETED!r} is always there; choose another name")
         return self
 
-    def _check_known(self) -> None:
+    def _check_known(self, *, is_new: bool) -> None:
         """The known constraints can be read, and the first point of the design keeps them."""
         columns = Space(dict(self.space))
         for i, text in enumerate(self.space_constraints):
@@ -281,6 +282,12 @@ class Config(Section):
                 space = Space(dict(self.space), [text])
             except ExpressionError as error:
                 raise Located(where, str(error)) from None
+            if is_new and (number := marked_number(text)):
+                right = number.replace("_", "")
+                raise Located(where, f"{short(text)!r}: {number} is no number; write {right}")
+            of_fixed = [c for c in space.conditions if not c.columns]
+            if is_new and not all(c.holds(columns.defaults())[0] for c in of_fixed):
+                raise Located(where, f"{short(text)!r} never holds with the values that are fixed")
             if self.design.include_default and not space.holds(columns.defaults())[0]:
                 named = {columns.columns[j].name for c in space.conditions for j in c.columns}
                 point = columns.to_parameters(columns.defaults())[0]

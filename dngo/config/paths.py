@@ -6,15 +6,12 @@ whose place depends on the environment is not found again.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from dngo.config.messages import Lines, place_of, short
 from dngo.config.model import Config
 from dngo.errors import UserError
-from dngo.storage.files import at_home
-
-_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\{\w+\})")
+from dngo.storage.files import at_home, variable_in, without_variable
 
 
 def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, typed: bool) -> Config:
@@ -53,10 +50,10 @@ def usable(written: str, beside: Path, place: str) -> str:
     """
     if (beside / written).exists() or Path(written).exists():
         return written
-    if found := _VARIABLE.search(written):
-        right = "~" if found[0] in ("$HOME", "${HOME}") else f"what {found[0]} stands for"
+    if found := variable_in(written, beside):
         raise UserError(
-            f"{place}: {short(written)}: nothing puts a value in place of {found[0]}; write {right}"
+            f"{place}: {short(written)}: nothing puts a value in place of {found}; write "
+            f"{without_variable(found)}"
         )
     path = at_home(written)
     if path.startswith("~"):

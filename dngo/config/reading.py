@@ -65,7 +65,7 @@ def load(
         place = place_of(("preset",), lines, source)
         raise UserError(f"{place}: preset: {merged['preset']} needs the key {key}: {what}")
     config = validate(spread(merged), lines=lines, source=source)
-    _check_placeholders(config, lines, source)
+    check_placeholders(config, lines, source)
     if config.acquisition.missing_package:
         place = place_of(("acquisition",), lines, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
@@ -127,7 +127,8 @@ def with_line(error: UserError, path: str | Path) -> UserError:
     return UserError("\n".join(placed(line) for line in str(error).splitlines()))
 
 
-def _check_placeholders(config: Config, lines: Lines, source: str) -> None:
+def check_placeholders(config: Config, lines: Lines, source: str) -> None:
+    """Raise UserError if the command has a place for what is no parameter, or a variable of a shell."""
     command = config.objective.command
     place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     try:

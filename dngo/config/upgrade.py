@@ -12,6 +12,7 @@ from typing import Any
 from dngo.acquisition import settings as acquisition
 from dngo.config.placeholders import doubled
 from dngo.errors import UserError
+from dngo.storage.text import shown
 from dngo.surrogates import settings as surrogates
 
 CONFIG_VERSION = 3  # of the documents that `Config.resolved` writes
@@ -59,5 +60,12 @@ def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
         )
     found = dict(document)
     for step in range(version, CONFIG_VERSION):
-        found = STEPS[step](found)
+        try:
+            found = STEPS[step](found)
+        except (AttributeError, LookupError, TypeError) as error:
+            what = shown(str(error).strip("'"))
+            what = shown(str(error).strip("'"))
+            raise UserError(
+                f"{source}: its configuration is none of version {step}: {what}"
+            ) from None
     return found

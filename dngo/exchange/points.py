@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -63,10 +65,13 @@ def _natural(column: Column, value: Any) -> float:
 
 def _same(choice: Any, value: Any) -> bool:
     """Whether a cell means a choice, in a table where all may have become text."""
-    if not isinstance(value, bool | int | float | str):
+    if not isinstance(value, str | Real | Decimal):
         return False  # a list, say, which no choice is
     if isinstance(choice, bool) or isinstance(value, bool):
-        return text(choice).lower() == text(value).lower()
+        return (
+            isinstance(value, bool | int | float | str)
+            and text(choice).lower() == text(value).lower()
+        )
     if isinstance(choice, str):
         return choice == value
     try:
@@ -82,8 +87,12 @@ def number(name: str, value: Any) -> int | float:
         if isinstance(found, str):
             found = number_in(found)
         elif not isinstance(found, bool | int | float):
-            found = float(found)
-    except (TypeError, ValueError, OverflowError):
+            rounded = float(found)
+            whole = (
+                isinstance(found, Rational | Decimal) and abs(rounded) < 2**64 and found % 1 == 0
+            )
+            found = int(found) if whole else rounded
+    except (TypeError, ValueError, ArithmeticError):
         found = None
     if found is None or isinstance(found, bool):
         raise ValueError(f"{name}: {shown(value)} is not a number")

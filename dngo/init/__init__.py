@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.config import validate
+from dngo.config.reading import check_placeholders
 from dngo.errors import UserError
 from dngo.outcomes import clashes
 from dngo.storage.files import handing_out
@@ -163,6 +164,7 @@ def _check(text: str) -> None:
     from ruamel.yaml import YAML
 
     config = validate(YAML(typ="safe", pure=True).load(text), source="answers")
+    check_placeholders(config, {}, "answers")
     wrong = clashes(config.space, config.constraints)
     if wrong:
         raise UserError("\n".join(f"answers: {line}" for line in wrong))

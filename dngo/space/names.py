@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import keyword
 import math
 import re
+import tokenize
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -134,6 +136,12 @@ class Names:
     def continuous(self, j: int) -> bool:
         """Whether a column takes any value of its range."""
         return self.columns[j].levels is None
+
+
+def marked_number(text: str) -> str:
+    """A number in an expression that Python alone reads, as 1_000; "" if there is none."""
+    tokens = tokenize.generate_tokens(io.StringIO(re.sub(r"\s", " ", text).strip()).readline)
+    return next((t.string for t in tokens if t.type == tokenize.NUMBER and "_" in t.string), "")
 
 
 def _is_number(value: Any) -> bool:

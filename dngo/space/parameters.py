@@ -204,12 +204,16 @@ class _Listed(Parameter):
             raise ValueError("a choice is listed twice; list each one once")
         if (pair := alike(self.listed)) and not archived(info):
             raise ValueError(
-                f"{pair[0]!r} and {pair[1]!r} look alike in tables, files and commands; list one of "
-                "them, or give them other names"
+                f"{_in_yaml(pair[0])} and {_in_yaml(pair[1])} look alike in tables, files and "
+                "commands; list one of them, or give them other names"
             )
         if self.default is not None and repr(self.default) not in shown:
             raise ValueError(f"default {self.default!r} is not one of {list(self.listed)}")
         return self
+
+
+def _in_yaml(choice: Any) -> str:
+    return repr(choice) if isinstance(choice, str) else json.dumps(choice)
 
 
 def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:

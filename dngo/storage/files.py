@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -18,6 +19,7 @@ from dngo.storage.patience import PATIENCE, patiently
 from dngo.storage.text import storable
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\{\w+\})")
 BEGINNING = 4096  # bytes of a file that tell what it is
 # What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
 NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -31,6 +33,25 @@ def at_home(path: str, beside: Path = Path()) -> str:
     if not path.startswith("~") or (beside / path).exists():
         return path
     return os.path.expanduser(path)
+
+
+def variable_in(path: str, beside: Path = Path()) -> str:
+    """The first `$NAME` in a path that is no part of the name of something there; "" if there is none.
+
+    Nothing puts a value in its place. beside: the folder that the path is relative to.
+    """
+    place = beside
+    for part in Path(path).parts:
+        place /= part
+        found = _VARIABLE.search(part)
+        if found and not os.path.lexists(place):
+            return found[0]
+    return ""
+
+
+def without_variable(name: str) -> str:
+    """What to write in place of a variable."""
+    return "~" if name in ("$HOME", "${HOME}") else f"what {name} stands for"
 
 
 def sync_folder(folder: Path) -> None:

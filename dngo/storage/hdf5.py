@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import math
 import os
+import re
 import resource
 import stat
 from collections.abc import Callable, Iterator
@@ -104,8 +105,20 @@ def write(path: Path, fill: Callable[[h5py.File], Any]) -> None:
 
 
 def _damaged(path: Path, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:160]
-    return UserError(f"{path}: is damaged ({reason}); remove it and type the same command again")
+    return UserError(
+        f"{path}: is damaged ({reason(error)[:160]}); remove it and type the same command again"
+    )
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be opened, on one line of at most 300 characters, without HDF5's own words."""
+    text = " ".join(str(error).split())[:300]
+    if "file signature not found" in text:
+        return "it does not begin as an HDF5 file does"
+    if found := re.search(r"truncated file: eof = (\d+), .*stored_eof = (\d+)", text):
+        return f"{found[1]} of its {found[2]} bytes are there"
+    found = re.fullmatch(r"Unable to .*? \((.*)\)", text)
+    return found[1] if found else text
 
 
 # ---- the child ----------------------------------------------------------------------------------

@@ -126,6 +126,16 @@ def test_data_that_people_change_between_two_runs_is_noticed(mine: Mine) -> None
     later = time.time() + 60
     os.utime(mine.folder / "data.txt", (later, later))
     assert mine.study.changes() == ["data.txt has another content"]
+    # As well of what the study needs, however the function is started.
+    for objective in (words, "{callable: 'objective:f'}"):
+        shutil.rmtree(mine.folder / "results", ignore_errors=True)
+        mine.options["more"] = "needs: [more.txt]"
+        mine.write(objective, **{"more.txt": "1\n", "data.txt": "1\n"})
+        assert mine.study.begin() == "" and mine.study.begin() == ""
+        (mine.folder / "more.txt").write_text("2\n")
+        assert mine.study.changes() == []  # evaluations may have written it
+        os.utime(mine.folder / "more.txt", (later, later))
+        assert mine.study.begin() == "more.txt has another content" and mine.study.begin() == ""
     (mine.folder / "tool").write_text("#!/bin/sh\n")
     (mine.folder / "tool").chmod(0o755)
     named = Objective(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
+import math
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +24,22 @@ from dngo.storage.files import at_home
 MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
 
 
-def fingerprint(objective: Objective) -> dict[str, Any]:
+def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, Any]:
     """The objective as it stands: "command" or "callable", and "files", a SHA-256 digest for each.
 
+    needs: further files, as a configuration has them.
     "config": the version of the configuration, which says how the command is read.
-    Files are named as the command names them: a study that is moved with its script stays the same.
-    Interpreters and programs that are found in PATH are left out, and modules that are installed.
+    Files are named as the command names them, or from where it starts: a study that is moved with its
+    files stays the same. Interpreters and programs that are found in PATH are left out, and modules that
+    are installed.
     """
     folder = Path(objective.working_directory or ".")
+    needed = _digests(folder, _from(folder, needs), MOST)
     if objective.callable:
         module = objective.callable.partition(":")[0].replace(".", "/")
         names = [f"{module}.py", f"{module}/__init__.py"]
-        return {"callable": objective.callable, "files": _digests(folder, names)}
-    files = _digests(folder, _named(objective))
+        return {"callable": objective.callable, "files": {**needed, **_digests(folder, names)}}
+    files = {**needed, **_digests(folder, _named(objective))}
     return {
         "command": redacted_command(objective.command),
         "files": files,
@@ -66,20 +71,18 @@ def without(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {**known, "files": {n: sha for n, sha in known["files"].items() if n not in left_out}}
 
 
-def data_of(objective: Objective) -> dict[str, float]:
+def data_of(objective: Objective, needs: Sequence[str] = ()) -> dict[str, float]:
     """The files of its fingerprint that are no code, and when each was written, in seconds since 1970.
 
     Code is what is started, the script of an interpreter, and what is a program by its name or mode.
     """
-    if objective.callable:
-        return {}
     folder, words = Path(objective.working_directory or "."), _words(objective)
-    script, found = script_of(words) if words else "", {}
-    for name in _named(objective):
+    code_named, found = {words[0], script_of(words)} if words else set(), {}
+    for name in [*_named(objective), *_from(folder, needs)]:
         with contextlib.suppress(OSError, ValueError):
             path = folder / at_home(name, folder)
             status = path.stat()
-            code = name in (words[0], script) or path.suffix in SCRIPTS or status.st_mode & 0o111
+            code = name in code_named or path.suffix in SCRIPTS or status.st_mode & 0o111
             if path.is_file() and not code:
                 found[name] = status.st_mtime
     return found
@@ -113,7 +116,13 @@ def _named(objective: Objective) -> list[str]:
     ]
 
 
-def _digests(folder: Path, names: list[str]) -> dict[str, str]:
+def _from(folder: Path, paths: Sequence[str]) -> list[str]:
+    """The names of some paths as seen from a folder."""
+    return [os.path.relpath(path, folder) for path in paths]
+
+
+def _digests(folder: Path, names: list[str], most: float = math.inf) -> dict[str, str]:
+    """The digest of each file; of one of more than `MOST` bytes, or once there were `most`, its size."""
     found = {}
     for name in names:
         try:
@@ -121,7 +130,8 @@ def _digests(folder: Path, names: list[str]) -> dict[str, str]:
             if not path.is_file():
                 continue
             size = path.stat().st_size
-            if size > MOST:
+            most -= size
+            if size > MOST or most < 0:
                 found[name] = f"{size} bytes"
                 continue
             with open(path, "rb") as stream:

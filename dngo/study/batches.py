@@ -24,10 +24,10 @@ from dngo.study.records import Records, refuse_secrets
 
 def environment(records: Records) -> dict[str, Any]:
     """Where and when a stage is done, with which objective, and who asked for it."""
-    objective = records.config.objective
-    now, before = fingerprint(objective), records.paths.journal.objective.get("files")
+    objective, needs = records.config.objective, records.config.needs
+    now, before = fingerprint(objective, needs), records.paths.journal.objective.get("files")
     if before is not None:  # what this run has written is no part of what it evaluates
-        changed = (n for n in data_of(objective) if before.get(n) != now["files"].get(n))
+        changed = (n for n in data_of(objective, needs) if before.get(n) != now["files"].get(n))
         now = without(now, changed)
     found = {**provenance.environment(), "objective": now}
     return {**found, "asked": records.asked} if records.asked else found

@@ -40,7 +40,7 @@ def begin(records: Records) -> str:
     ends = (o for batch in flying for o in records.outcomes(batch))
     records.paths.journal.begin(
         ran=bool(ran) or any(o is not None and o.ran for o in ends),
-        objective=fingerprint(records.config.objective),
+        objective=fingerprint(records.config.objective, records.config.needs),
     )
     return changed
 
@@ -84,10 +84,11 @@ def changes(records: Records, *, running: bool = False) -> list[str]:
     evaluations may have written them.
     Raises UserError if there is anything and `objective.strict` says so.
     """
-    known, now = _known(records), fingerprint(records.config.objective)
+    objective, needs = records.config.objective, records.config.needs
+    known, now = _known(records), fingerprint(objective, needs)
     known = {**known, "command": redacted_command(known.get("command"))} if known else known
     until = math.inf if running else _last_sign(records) + BEAT
-    data = data_of(records.config.objective)
+    data = data_of(objective, needs)
     known = without(known, (name for name, written in data.items() if written <= until))
     meant = command_of(known)
     if meant != known.get("command") == now.get("command"):

@@ -1,6 +1,7 @@
 """Scalable Bayesian optimisation with deep networks, as a Snakemake workflow.
 
-`dngo.open` gives a study to look at, to ask and to tell (`dngo.api`). The package holds all logic;
+`dngo.minimize` optimises a Python function, `dngo.create` and `dngo.open` give a study to look at, to ask
+and to tell (`dngo.api`). The package holds all logic;
 `rules/` and `scripts/` only connect it to Snakemake. Importing `dngo` is cheap: numerical modules are
 imported where needed, torch where networks are trained.
 """
@@ -10,15 +11,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dngo.api import Session
+    from dngo.api import Choice, Float, Int, Session, create, maximize, minimize
     from dngo.api import open_study as open
     from dngo.errors import UserError
 
 __version__ = "0.3.0"
-__all__ = ["Session", "UserError", "__version__", "open"]
+__all__ = [
+    "Choice",
+    "Float",
+    "Int",
+    "Session",
+    "UserError",
+    "__version__",
+    "create",
+    "maximize",
+    "minimize",
+    "open",
+]
 
-_HOMES = {"Session": ("api", "Session"), "open": ("api", "open_study")}
-_HOMES["UserError"] = ("errors", "UserError")
+_HOMES = {
+    "Choice": ("api.parameters", "Choice"),
+    "Float": ("api.parameters", "Float"),
+    "Int": ("api.parameters", "Int"),
+    "Session": ("api.session", "Session"),
+    "UserError": ("errors", "UserError"),
+    "create": ("api.beginning", "create"),
+    "maximize": ("api.beginning", "maximize"),
+    "minimize": ("api.beginning", "minimize"),
+    "open": ("api.session", "open_study"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
 from dngo.config.messages import Located
 from dngo.space.parameters import Section
@@ -66,6 +66,14 @@ class Objective(Section):
         le=2**26,
         description="Bytes of standard output, and of standard error, that are kept for a point.",
     )
+
+    # The digest of a function's text, by its name, where it is a Python function of this process.
+    _source: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def source(self) -> dict[str, str]:
+        """SHA-256 of what is evaluated besides files, by name: the text of a function of this process."""
+        return self._source
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Objective:

@@ -1,4 +1,6 @@
-"""Evaluate a Python function in a process of its own.
+"""Evaluate a Python function in a process of its own: its arguments are the parameters, by name.
+
+One that takes a single argument, which no parameter is called, is given all of them as one mapping.
 
 `python -P -m dngo.evaluation.call REPORT module:function`; REPORT is that of `dngo.evaluation.start`.
 `python -P -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the
@@ -11,11 +13,12 @@ packages: a file `types.py` or `json.py` beside the function must not break what
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.machinery import PathFinder
 from typing import Any
 
@@ -33,16 +36,44 @@ def main() -> None:
         raise
     parameters = json.load(sys.stdin)
     try:
-        result = function(**parameters)
+        result = (
+            function(parameters)
+            if takes_a_mapping(function, parameters)
+            else function(**parameters)
+        )
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             # It was not called at all: what it takes are other arguments.
             _complain(report, _cannot_call(name, error))
         raise
     os.close(report)
+    write_report(result)
+
+
+def takes_a_mapping(function: Any, parameters: Collection[str]) -> bool:
+    """Whether a function takes a point as one argument.
+
+    It needs one argument, which has no default and is none of the parameters' names, and no other.
+    """
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C: it does not say what it takes
+        return False
+    needed = [
+        p for p in found if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    ]
+    return (
+        len(needed) == 1
+        and needed[0].kind != needed[0].KEYWORD_ONLY
+        and needed[0].name not in parameters
+    )
+
+
+def write_report(result: Any) -> None:
+    """Leave what a function returned where `DNGO_OUTCOME` says, unless it has written that itself."""
     outcome = os.environ["DNGO_OUTCOME"]
     if result is None and os.path.exists(outcome):
-        return  # it has written its report itself
+        return
     # Whole or not at all: what lies there when this process is killed counts.
     temporary = f"{outcome}.tmp"
     with open(temporary, "w", encoding="utf-8") as stream:
@@ -69,16 +100,14 @@ def document_of(result: Any) -> str:
 
 def check() -> None:
     """Say where the function is defined, or why it cannot be called; exit status 1 then."""
-    import inspect
-
     name, parameters = sys.argv[2], json.load(sys.stdin)
     try:
         function = _find(name)
     except (Exception, SystemExit) as error:
         sys.exit(_cannot_import(name, error))
     try:
-        signature = inspect.signature(function)
-        signature.bind(**parameters)
+        if not takes_a_mapping(function, parameters):
+            inspect.signature(function).bind(**parameters)
     except TypeError as error:
         sys.exit(_cannot_call(name, error))
     except ValueError:

@@ -38,7 +38,8 @@ def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, An
     if objective.callable:
         module = objective.callable.partition(":")[0].replace(".", "/")
         names = [f"{module}.py", f"{module}/__init__.py"]
-        return {"callable": objective.callable, "files": {**needed, **_digests(folder, names)}}
+        files = {**needed, **_digests(folder, names), **objective.source}
+        return {"callable": objective.callable, "files": files}
     files = {**needed, **_digests(folder, _named(objective))}
     return {
         "command": redacted_command(objective.command),

@@ -120,7 +120,7 @@ class Runner:
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
             duration = time.monotonic() - clock
-            made.append(self._outcome(proposal, verdict, attempts, began, time.time(), duration))
+            made.append(self.outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
             if end.by_job:
                 raise JobLimit(made[0])
@@ -162,7 +162,7 @@ class Runner:
             return None
         verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]
         message = "; ".join(filter(None, (verdict.message, "" if left.end else ADOPTED)))
-        outcome = self._outcome(
+        outcome = self.outcome(
             proposal,
             replace(verdict, message=message),
             attempts,
@@ -174,7 +174,7 @@ class Runner:
             raise JobLimit(outcome)
         return outcome
 
-    def _outcome(
+    def outcome(
         self,
         proposal: Proposal,
         verdict: Verdict,

@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
 # Whoever ends a job signals all its processes. The supervisor says what is to be done then.
@@ -42,8 +43,15 @@ DEATH = getattr(ctypes.CDLL(None), "prctl", None)
 
 def main() -> None:
     """Start what is asked for and tell how it ended, until the parent is gone."""
-    _die_with(int(sys.argv[2]))
-    control = socket.socket(fileno=int(sys.argv[1]))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), _execute)
+
+
+def serve(control: socket.socket, parent: int, become: Callable[[dict, int], None]) -> None:
+    """Fork for each request, and have the child do what `become` says; until the parent is gone.
+
+    become: is given the request and the descriptor of the report; what it raises is told there.
+    """
+    _die_with(parent)
     control.set_inheritable(False)
     handlers: Handlers = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
     # Python ignores these two for itself, and what is ignored is inherited.
@@ -73,11 +81,11 @@ def main() -> None:
                     os.close(descriptor)
                 continue
             *streams, report = descriptors
-            parent = os.getpid()
+            starter = os.getpid()
             try:
                 pid = os.fork()
                 if pid == 0:
-                    _become(request, parent, streams, report, handlers)
+                    _begin(request, starter, streams, report, handlers, become)
                 reports[pid] = report
             except OSError as error:
                 _say(report, f"f {error.errno}")
@@ -112,11 +120,15 @@ def _say(report: int, line: str) -> None:
         os.write(report, f"{line}\n".encode("utf-8", "replace"))
 
 
-def _become(
-    request: dict, parent: int, streams: list[int], report: int, handlers: Handlers
+def _begin(
+    request: dict,
+    parent: int,
+    streams: list[int],
+    report: int,
+    handlers: Handlers,
+    become: Callable[[dict, int], None],
 ) -> None:
-    """What a child does: prepare, and execute the words; it never returns."""
-    why = ""
+    """What a child does: prepare, and become what is asked for; it never returns."""
     try:
         os.setsid()
         _die_with(parent)
@@ -131,20 +143,28 @@ def _become(
         if request["cpus"]:
             os.sched_setaffinity(0, request["cpus"])
         _say(report, f"p {os.getpid()}")  # now that it can be found, whatever its environment
-        words = request["words"]
-        if request["reports"]:
-            os.set_inheritable(report, True)
-            words = [word if word != "REPORT" else str(report) for word in words]
-        why = f"working_directory: {request['folder']} cannot be entered"
-        os.chdir(request["folder"])
-        why = f"command: {words[0]!r} cannot be started"
-        os.execvpe(words[0], words, request["environment"])
+        become(request, report)
     except OSError as error:
-        _say(report, f"f {error.errno}" if error.errno in PASSING else f"! {why}: {error.strerror}")
+        _say(report, f"f {error.errno}" if error.errno in PASSING else f"! {error.strerror}")
     except ValueError as error:  # a name of a variable that no system accepts
         _say(report, f"! environment: {error}")
     finally:
         os._exit(127)
+
+
+def _execute(request: dict, report: int) -> None:
+    """Execute the words; raises OSError that says which of them, and why not."""
+    words = request["words"]
+    if request["reports"]:
+        os.set_inheritable(report, True)
+        words = [word if word != "REPORT" else str(report) for word in words]
+    why = f"working_directory: {request['folder']} cannot be entered"
+    try:
+        os.chdir(request["folder"])
+        why = f"command: {words[0]!r} cannot be started"
+        os.execvpe(words[0], words, request["environment"])
+    except OSError as error:
+        raise OSError(error.errno, f"{why}: {error.strerror}") from None
 
 
 def _die_with(parent: int) -> None:

@@ -8,7 +8,7 @@ import re
 import selectors
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,20 @@ class StopSignal:
     """SIGTERM and SIGINT end the running objective, and with it this process, without an outcome."""
 
     requested = False
+    number: int | None = None  # of the signal
+
+    @classmethod
+    @contextlib.contextmanager
+    def for_a_while(cls) -> Iterator[None]:
+        """Have the signals as they were, and nothing requested, after a block in which they are noted."""
+        before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                with contextlib.suppress(ValueError):  # not the main thread
+                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            cls.requested, cls.number = False, None
 
     @classmethod
     def listen(cls) -> None:
@@ -50,7 +64,7 @@ class StopSignal:
         """
 
         def handle(number: int, frame: Any) -> None:
-            cls.requested = True
+            cls.requested, cls.number = True, number
 
         for number in (signal.SIGTERM, signal.SIGINT):
             if signal.getsignal(number) is signal.SIG_IGN:

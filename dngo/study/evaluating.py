@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +58,24 @@ def evaluate(
     )
     outcomes.sort(key=lambda outcome: outcome.slot)
     patiently(lambda: write_outcomes(output, outcomes), what=f"writing {output}")
+
+
+def evaluate_here(
+    records: Records, t: int, evaluators: Sequence[chunks.Evaluator], progress: Progress
+) -> None:
+    """Evaluate all of batch t that has no outcome yet, by evaluators of the caller's own."""
+    batch = records.batch(t)
+    keep(records, batch)
+    run = records.paths.run_claim.owner() or {}
+    chunks.evaluate(
+        batch.longest_first(batch.evaluated),
+        records.paths.outcome_file,
+        records.paths.claim_file,
+        evaluators,
+        archived=_archived(records, t),
+        attempts=chunks.Attempts(str(run.get("token", "")), 1 + records.config.retries),
+        progress=progress,
+    )
 
 
 def _evaluators(records: Records, points: int, limits: Limits) -> list[Watched]:

@@ -10,6 +10,7 @@ from typing import Any
 from dngo import archive
 from dngo.batch import Batch, Outcome, Proposal
 from dngo.config import Config, validate
+from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.journal import Journal
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Files, Runner
@@ -203,6 +204,12 @@ class Study:
     ) -> None:
         """Evaluate one job's share of batch t, within the job's limits, into `output`."""
         evaluating.evaluate(self.records, t, chunk, output, progress, limits)
+
+    def evaluate_here(
+        self, t: int, evaluators: Sequence[Evaluator], progress: Progress = _silent
+    ) -> None:
+        """Evaluate what has no outcome yet of batch t, in flight, by evaluators of the caller's own."""
+        evaluating.evaluate_here(self.records, t, evaluators, progress)
 
     def runner(self, slot: Slot) -> Runner:
         """What evaluates points in one share of a job."""

@@ -14,10 +14,8 @@ Snakemake at any batch: the same archive and seed give the same points.
 
 from __future__ import annotations
 
-import contextlib
 import html
-import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,20 +23,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from dngo import archive, provenance
+from dngo import archive
+from dngo.api.handover import write_config
+from dngo.api.optimizing import optimize
+from dngo.api.stages import claimed, merge, next_batch, whole
 from dngo.audit import audit_all
 from dngo.batch import Proposal, find_outcome
 from dngo.config import Config
 from dngo.entering import Source, Told, add, skip, tell
 from dngo.errors import UserError
-from dngo.evaluation.journal import Halted
 from dngo.exchange import package
 from dngo.exchange.values import natural_points, records, with_outcomes
 from dngo.locate import file_at, find_study, is_archive
 from dngo.replay import configuration, surrogate
 from dngo.report.data import View
 from dngo.report.text import headline
-from dngo.storage.text import shown
 from dngo.study import Study
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ class Session:
             raise UserError(f"by: is 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
             raise UserError(f"{self.path}: no surrogate has learnt the objective yet")
-        rows = view.ranking(by)[: max(_whole("count", count), 1)]
+        rows = view.ranking(by)[: max(whole("count", count), 1)]
         if not len(rows):
             raise UserError(f"{self.path}: no evaluation is feasible yet")
         mean, std, feasibility = view.expected
@@ -229,7 +228,7 @@ class Session:
         """
         view = self._view
         if iteration is not None:
-            iteration, held = _whole("iteration", iteration), int(view.table.iteration[-1])
+            iteration, held = whole("iteration", iteration), int(view.table.iteration[-1])
             if not 0 <= iteration <= held:
                 raise UserError(f"{self.path}: has no iteration {iteration}; it holds 0 to {held}")
             model = surrogate(self.path, iteration)
@@ -313,18 +312,6 @@ class Session:
             )
         return self._study
 
-    @contextlib.contextmanager
-    def _claimed(self) -> Iterator[Study]:
-        """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
-        study = self.study
-        study.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
-                study.adopt()
-                yield study
-        except TimeoutError as error:
-            raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
-
     def ask(self, n: int | None = None) -> list[Proposal]:
         """The next batch: points to evaluate, each with its `parameters`, and why.
 
@@ -332,7 +319,7 @@ class Session:
         that `add` has put there. Raises UserError while as many batches as `batches_in_flight`
         allows wait for outcomes: `pending` has their points.
         """
-        with self._claimed() as study:
+        with claimed(self.study) as study:
             merge(study)
             merged = study.merged()
             flying = study.in_flight(merged)
@@ -343,12 +330,7 @@ class Session:
                     "tell them, or skip them; `pending` lists them"
                 )
             t = merged + len(flying)
-            study = _sized(study, t, n)
-            folder = study.iteration(t)
-            surrogate = folder / "surrogate.h5" if t else None
-            if surrogate is not None:
-                study.fit(t, surrogate)
-            return study.propose(t, surrogate, folder / "proposals.json").evaluated
+            return next_batch(study, t, n).evaluated
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, after a restart too."""
@@ -380,7 +362,7 @@ class Session:
         rows = with_outcomes(records(points, named=True), objective, outcome)
         told = tell(study, Source.of_values(rows, "api", "tell"))
         if study.run_claim.owner() is None:  # else the one who runs it merges
-            with self._claimed():
+            with claimed(study):
                 merge(study)
         return told
 
@@ -391,6 +373,46 @@ class Session:
     def skip(self, point: Proposal | str, reason: str) -> None:
         """Withdraw a point that waits; raises UserError as `dngo skip` does."""
         skip(self.study, point.id if isinstance(point, Proposal) else point, reason)
+
+    # ---- a function, from its first point to its last -------------------------------------------
+
+    def optimize(
+        self,
+        function: Callable[..., Any],
+        evaluations: int,
+        *,
+        workers: int = 1,
+        batch_size: int | None = None,
+        progress: bool | None = None,
+    ) -> Session:
+        """Evaluate a function until the study has so many evaluations; the study itself, to go on with.
+
+        function: is given the parameters by name, or all of them as one mapping. It returns a number, or
+        {"objective": 0.1, "constraints": {...}, "metadata": {...}}; an exception is a failed outcome.
+        workers: evaluations side by side, each in a process of its own, a fork of this one; 0: one after
+        another in this process, which has no limits then. batch_size: points in a batch; as many as
+        the study was given, or as workers. progress: whether there is a bar; None: where somebody looks.
+        What has ended is kept whatever ends this process, and the same call goes on.
+        Raises UserError for a mistake, KeyboardInterrupt at Ctrl-C.
+        """
+        self._study = optimize(
+            self.study,
+            function,
+            evaluations,
+            workers=workers,
+            batch_size=batch_size,
+            progress=progress,
+        )
+        return self
+
+    def write_config(self, path: str | Path | None = None, *, objective: str | None = None) -> Path:
+        """Write the study's configuration, with which Snakemake goes on: `dngo run PATH`.
+
+        path: NAME.yaml in this folder by default. objective: "module:function" or a command, where the
+        function that was evaluated can be found by nobody else, as one of a notebook.
+        Raises UserError where it cannot, and where another file is in the way.
+        """
+        return write_config(self.study, path, objective)
 
     # ---- showing itself -------------------------------------------------------------------------
 
@@ -419,37 +441,6 @@ class Session:
             return said + self.best()._repr_html_()
         except UserError:
             return said
-
-
-def merge(study: Study) -> None:
-    """Merge the batches in flight whose outcomes are all there, in order."""
-    for batch in study.in_flight(study.merged()):
-        if any(find_outcome(study.outcome_file(p), p) is None for p in batch.evaluated):
-            return
-        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
-            study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
-
-
-def _sized(study: Study, t: int, n: int | None) -> Study:
-    """The study that proposes iteration t, of n points; None: as many as are configured."""
-    n = None if n is None else _whole("n", n)
-    if n is not None and n < 1:
-        raise UserError(f"ask for 1 point at least, not for {n}")
-    # Beyond the configured iterations nothing is proposed unasked; here somebody asks.
-    changes: dict[str, Any] = {"iterations": max(study.config.iterations, t)}
-    if n is not None and t:
-        changes["batch_size"] = n
-    elif n is not None:
-        changes["design"] = study.config.design.model_copy(update={"size": n})
-    asked = {**provenance.who(), "through": "api"}
-    return Study(study.config.model_copy(update=changes), study.beside, asked)
-
-
-def _whole(name: str, value: Any) -> int:
-    """A number of things as Python has it, of NumPy too; raises UserError."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise UserError(f"{name} must be a whole number, not {shown(value)}")
-    return int(value)
 
 
 def _pandas() -> Any:

@@ -1,0 +1,25 @@
+"""dngo from Python: a study to look at, to ask and to tell; a function to optimise.
+
+Whoever looks needs nothing but an archive. What is asked, told and evaluated goes through the stages of the
+workflow, on the same folder and under the same claims, so a study may change hands between Python and
+Snakemake at any batch.
+"""
+
+from dngo.api.beginning import create, maximize, minimize
+from dngo.api.parameters import Choice, Float, Int
+from dngo.api.session import Best, Fitted, Result, Session, merge, open_study
+
+__all__ = [
+    "Best",
+    "Choice",
+    "Fitted",
+    "Float",
+    "Int",
+    "Result",
+    "Session",
+    "create",
+    "maximize",
+    "merge",
+    "minimize",
+    "open_study",
+]

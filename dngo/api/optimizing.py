@@ -1,0 +1,242 @@
+"""A Python function from its first point to its last, on this machine: the stages of the workflow.
+
+The points of a batch are evaluated by processes of this machine, or by this process; fits and
+proposals are made in this one. What has ended is on disk, whatever becomes of this process, and the same
+call goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import sys
+import threading
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dngo.api.stages import claimed, next_batch, whole
+from dngo.batch import Outcome, Proposal, find_outcome
+from dngo.errors import UserError
+from dngo.evaluation.chunk import Evaluator
+from dngo.evaluation.function import Forking, Function, Inline
+from dngo.evaluation.journal import Watched
+from dngo.evaluation.limits import Limits
+from dngo.evaluation.slots import Slot, slots
+from dngo.evaluation.supervision import Interrupted, Stop
+from dngo.study import Study
+
+GOES_ON = "what has ended is kept, and the same call goes on"
+
+
+def optimize(
+    study: Study,
+    function: Any,
+    evaluations: int,
+    *,
+    workers: int,
+    batch_size: int | None,
+    progress: bool | None,
+) -> Study:
+    """Evaluate a function until the study has so many evaluations, and hand back the study as it ran.
+
+    workers: evaluations side by side, each in a process of its own; 0: one after another, in this one.
+    batch_size: points in a batch; None: as many as the study was given, or else as there are workers.
+    progress: whether there is a bar; None: on a terminal and in a notebook.
+    Raises UserError, KeyboardInterrupt.
+    """
+    evaluations, workers = whole("evaluations", evaluations), whole("workers", workers)
+    if evaluations < 1 or workers < 0:
+        raise UserError("evaluations must be 1 or more, and workers 0 or more (0: in this process)")
+    space = study.config.space
+    always = [name for name, parameter in space.items() if not parameter.active_if]
+    found = Function.of(function, always, list(space))
+    study = _set_up(study, found, max(1, workers), batch_size, evaluations)
+    with contextlib.ExitStack() as stack:
+        # Before there are threads: a fork has none of them.
+        forks = stack.enter_context(contextlib.closing(Forking(found.call))) if workers else None
+        stack.enter_context(claimed(study))
+        if changed := study.begin():
+            print(
+                f"{study.folder}: {changed}; its evaluations of before stay, and another `name` begins "
+                "another study",
+                file=sys.stderr,
+            )
+        bar = stack.enter_context(_Bar(study, evaluations, progress))
+        run = _Run(study, found, forks, workers, bar)
+        while run.goes_on(evaluations):
+            pass
+    return study
+
+
+def _set_up(
+    study: Study, found: Function, workers: int, batch_size: int | None, evaluations: int
+) -> Study:
+    """The study with the function as its objective, and with the sizes of its batches."""
+    config = study.config
+    objective = config.objective.model_copy(
+        update={"command": None, "callable": found.name, "working_directory": found.folder}
+    )
+    objective._source = found.source
+    size = config.batch_size if "batch_size" in config.model_fields_set else workers
+    size = size if batch_size is None else whole("batch_size", batch_size)
+    if size < 1:
+        raise UserError(f"batch_size must be 1 or more, not {size}")
+    first = config.design.size
+    if first is None:
+        first = max(size, min(2 * (study.space.k + 1), math.ceil(evaluations / 2)))
+    rows = _rows(study)
+    left = evaluations - max(rows, min(first, evaluations))
+    changes: dict[str, Any] = {
+        "objective": objective,
+        "batch_size": size,
+        "design": config.design.model_copy(update={"size": min(first, evaluations)}),
+        "iterations": max(1, study.merged()) - 1 + max(0, math.ceil(left / size)),
+        "points_per_job": size,
+        "points_at_once": workers,
+    }
+    return Study(config.model_copy(update=changes), study.beside, study.records.asked)
+
+
+def _rows(study: Study) -> int:
+    header = study.header()
+    return header.rows if header else 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call of `optimize`. forks: None where the function is called in this process."""
+
+    study: Study
+    function: Function
+    forks: Forking | None
+    workers: int
+    bar: _Bar
+
+    def goes_on(self, evaluations: int) -> bool:
+        """Evaluate and merge what is in flight, or else the next batch; False once all is done."""
+        study = self.study
+        flying = study.in_flight(study.merged())
+        if not flying:
+            left = evaluations - _rows(study)
+            if left <= 0:
+                return False
+            self.bar.says("fit and propose")
+            t = study.merged()
+            batch = next_batch(study, t, min(study.config.batch_size_of(t), left))
+            if batch.ended:
+                self.bar.end(batch.ended)
+                return False
+            flying = [batch]
+        batch = flying[0]
+        self.bar.says("evaluate")
+        self._evaluate(batch.iteration)
+        study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
+        return True
+
+    def _evaluate(self, t: int) -> None:
+        """Raises KeyboardInterrupt at Ctrl-C; SIGTERM does what it did before."""
+        with Stop.for_a_while():
+            try:
+                return self.study.evaluate_here(t, self._evaluators())
+            except Interrupted:
+                number = Stop.number
+        if number == signal.SIGTERM:
+            signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt(GOES_ON)
+
+    def _evaluators(self) -> list[Evaluator]:
+        limit, found = self.study.config.stop.failures, []
+        for slot in self._slots():
+            runner = self.study.runner(slot)
+            evaluator: Evaluator = Inline(runner, self.function.call)
+            if self.forks is not None:
+                evaluator = replace(runner, starter=self.forks)
+            found.append(Seen(Watched(evaluator, self.study.journal, limit), self.bar))
+        return list[Evaluator](found)
+
+    def _slots(self) -> list[Slot]:
+        threads = max(1, (os.cpu_count() or 1) // max(1, self.workers))
+        shares = slots(max(1, self.workers), threads, Limits())
+        return [replace(share, cpus=frozenset()) for share in shares]  # others work here, too
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An evaluator whose outcomes are shown on a bar."""
+
+    evaluator: Watched
+    bar: _Bar
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """What earlier starts have left."""
+        outcome = self.evaluator.adopt(proposal, attempts)
+        if outcome is not None:
+            self.bar.add(outcome)
+        return outcome
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one more start."""
+        outcome = self.evaluator.run(proposal, attempts)
+        self.bar.add(outcome)
+        return outcome
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Called once the outcome is on disk."""
+        self.evaluator.tidy(proposal)
+
+
+class _Bar:
+    """How far a run is, and its best value, as long as it lasts."""
+
+    def __init__(self, study: Study, evaluations: int, shown: bool | None):
+        self._sign = 1 if study.config.objective.direction == "minimize" else -1
+        self._best, self._lock = math.inf, threading.Lock()
+        done = 0
+        if study.merged():
+            table = study.table()
+            done = len(table.status)
+            for value in table.objective[table.status == "ok"]:
+                self._best = min(self._best, self._sign * float(value))
+        for batch in study.in_flight(study.merged()):
+            for outcome in (find_outcome(study.outcome_file(p), p) for p in batch.evaluated):
+                done += outcome is not None
+        notebook = "ipykernel" in sys.modules
+        if shown is None:
+            shown = notebook or sys.stderr.isatty()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a notebook lacks widgets: it shows text then
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(
+                total=max(evaluations, done),
+                initial=done,
+                desc=study.config.study,
+                disable=not shown,
+                unit="evaluation",
+            )
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()
+
+    def says(self, what: str) -> None:
+        """Show what is done now."""
+        best = "" if math.isinf(self._best) else f"best {self._sign * self._best:.6g}, "
+        self._bar.set_postfix_str(f"{best}{what}")
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an outcome; any thread may."""
+        with self._lock:
+            if outcome.status == "ok":
+                self._best = min(self._best, self._sign * outcome.objective)
+            self.says("evaluate")
+            self._bar.update()
+
+    def end(self, reason: str) -> None:
+        """Say why there is no further batch."""
+        self._bar.write(f"no further batch: {reason}", file=sys.stderr)

@@ -1,0 +1,109 @@
+"""A space as Python says it: `{"x": (0, 1), "n": Int(1, 9), "kind": ["a", "b"]}`.
+
+Each function gives the section that a configuration has in that place; `dngo.config` checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dngo.errors import UserError
+from dngo.storage.plain import plain, scalar
+from dngo.storage.text import shown
+
+
+def Float(
+    low: float,
+    high: float,
+    *,
+    log: bool = False,
+    step: float | None = None,
+    default: float | None = None,
+    active_if: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A real number from low to high, both included.
+
+    log: search on a logarithmic scale. step: a grid. default: evaluated first. active_if: other
+    parameters and the values that they must have for this one to exist, `{"kind": "a"}`.
+    """
+    found = {"type": "float", "low": low, "high": high, "log": log or None, "step": step}
+    return _section({**found, "default": default, "active_if": active_if})
+
+
+def Int(
+    low: int,
+    high: int,
+    *,
+    log: bool = False,
+    step: int | None = None,
+    default: int | None = None,
+    active_if: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A whole number from low to high, both included; the rest as of `Float`."""
+    found = {"type": "int", "low": low, "high": high, "log": log or None, "step": step}
+    return _section({**found, "default": default, "active_if": active_if})
+
+
+def Choice(
+    choices: Sequence[Any],
+    *,
+    ordered: bool = False,
+    default: Any = None,
+    active_if: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One of several values: text, numbers, true and false. ordered: their order means something."""
+    values = list(choices)
+    if not ordered and sorted(map(repr, values)) == ["False", "True"]:
+        found: dict[str, Any] = {"type": "boolean"}
+    elif ordered:
+        found = {"type": "ordinal", "values": values}
+    else:
+        found = {"type": "categorical", "choices": values}
+    return _section({**found, "default": default, "active_if": active_if})
+
+
+def sections(space: Any) -> dict[str, dict[str, Any]]:
+    """The section `space` of a configuration; raises UserError for what is no parameter."""
+    if not isinstance(space, Mapping):
+        raise UserError(
+            f"space: must be a mapping of names to parameters, as {{'x': (0, 1)}}, and not {shown(space)}"
+        )
+    return {str(name): _parameter(str(name), value) for name, value in space.items()}
+
+
+def _parameter(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return _section(value)
+    if isinstance(value, range):
+        step = abs(value.step)
+        low, high = (min(value), max(value)) if len(value) else (0, 0)
+        return Int(low, high, step=step if step > 1 else None)
+    if isinstance(value, tuple):
+        if len(value) in (2, 3) and value[2:] in ((), ("log",)):
+            return Float(value[0], value[1], log=len(value) == 3)
+        raise UserError(
+            f"space.{name}: a tuple is (low, high) or (low, high, 'log'); choices stand in a list"
+        )
+    if isinstance(value, list):
+        return Choice(value)
+    if value is bool:
+        return Choice([False, True])
+    if isinstance(scalar(value), str | int | float):
+        return {"type": "fixed", "value": scalar(value)}
+    raise UserError(
+        f"space.{name}: {shown(value)} is no parameter: (low, high) is a real number, dngo.Int(1, 9) a "
+        "whole one, ['a', 'b'] a choice"
+    )
+
+
+def _section(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not given, and with values as a configuration has them."""
+    found = {str(key): value for key, value in given.items() if value is not None}
+    if isinstance(found.get("active_if"), Mapping):
+        found["active_if"] = {
+            str(n): list(v) if isinstance(v, tuple | set) else v
+            for n, v in found["active_if"].items()
+        }
+    section: dict[str, Any] = plain(found)
+    return section

@@ -1,0 +1,66 @@
+"""What whoever asks from Python does as the workflow does it: claim, merge, and the next batch."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from collections.abc import Iterator
+from typing import Any
+
+from dngo import provenance
+from dngo.batch import Batch, find_outcome
+from dngo.errors import UserError
+from dngo.evaluation.journal import Halted
+from dngo.storage.text import shown
+from dngo.study import Study
+
+
+@contextlib.contextmanager
+def claimed(study: Study) -> Iterator[Study]:
+    """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
+    study.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
+            study.adopt()
+            yield study
+    except TimeoutError as error:
+        raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
+
+
+def merge(study: Study) -> None:
+    """Merge the batches in flight whose outcomes are all there, in order."""
+    for batch in study.in_flight(study.merged()):
+        if any(find_outcome(study.outcome_file(p), p) is None for p in batch.evaluated):
+            return
+        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
+            study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
+
+
+def next_batch(study: Study, t: int, n: int | None) -> Batch:
+    """Fit and propose iteration t, of n points; None: as many as are configured.
+
+    Of a study whose stop criterion is met the batch is empty, and `ended` says why.
+    """
+    n = None if n is None else whole("n", n)
+    if n is not None and n < 1:
+        raise UserError(f"ask for 1 point at least, not for {n}")
+    # Beyond the configured iterations nothing is proposed unasked; here somebody asks.
+    changes: dict[str, Any] = {"iterations": max(study.config.iterations, t)}
+    if n is not None and t:
+        changes["batch_size"] = n
+    elif n is not None:
+        changes["design"] = study.config.design.model_copy(update={"size": n})
+    asked = {**provenance.who(), "through": "api"}
+    study = Study(study.config.model_copy(update=changes), study.beside, asked)
+    folder = study.iteration(t)
+    surrogate = folder / "surrogate.h5" if t else None
+    if surrogate is not None:
+        study.fit(t, surrogate)
+    return study.propose(t, surrogate, folder / "proposals.json")
+
+
+def whole(name: str, value: Any) -> int:
+    """A number of things as Python has it, of NumPy too; raises UserError."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise UserError(f"{name} must be a whole number, not {shown(value)}")
+    return int(value)

@@ -1,0 +1,287 @@
+"""A Python function as an objective, as it is: of a script, of a notebook, a lambda, a method.
+
+Nothing of it is written down or sent: its evaluations are forks of a fork of the process that has it, as
+`dngo.evaluation.start` makes them. So each is held to its limits, and one that exits, or is killed, harms
+nobody. What a function changes in its process is gone with that. One that cannot run in a fork, as one
+that has a GPU open, is called in the process itself (`Inline`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import json
+import os
+import random
+import re
+import signal
+import site
+import socket
+import sys
+import sysconfig
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dngo.batch import Outcome, Proposal
+from dngo.errors import UserError
+from dngo.evaluation import start
+from dngo.evaluation.call import document_of, takes_a_mapping, write_report
+from dngo.evaluation.document import judge
+from dngo.evaluation.run import Runner
+from dngo.evaluation.starter import Starter
+from dngo.evaluation.supervision import Interrupted
+from dngo.outcomes import Verdict
+
+MAIN = "__main__"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, and what is known of it.
+
+    call: gives what it returns at a point. name: "module:function", as `objective.callable` has it; the
+    module is `__main__` where nobody else can import it from. folder: the one that its module lies
+    in, None where that is installed. source: SHA-256 of its text, by its name; empty where that is unknown.
+    """
+
+    call: Callable[[dict[str, Any]], Any]
+    name: str
+    folder: str | None = None
+    source: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Any, always: Collection[str], names: Collection[str]) -> Function:
+        """What a study evaluates whose parameters are `names`, of which `always` are in each point.
+
+        Raises UserError if it cannot be called with these.
+        """
+        if not callable(function):
+            raise UserError(f"the objective must be a function, not {type(function).__name__}")
+        if takes_a_mapping(function, names):
+            call = function
+        else:
+            _check(function, always, names)
+
+            def call(point: dict[str, Any]) -> Any:
+                return function(**point)
+
+        name, folder = _place(_inner(function))
+        return cls(call, name, folder, _source(_inner(function), name.partition(":")[2]))
+
+
+def _inner(function: Any) -> Any:
+    """The function that stands in a text: of a partial one what it calls, of an object its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if hasattr(function, "__name__") else type(function)
+
+
+def _check(function: Any, always: Collection[str], names: Collection[str]) -> None:
+    """Raise UserError if a function does not take the parameters as its arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C: it does not say what it takes
+        return
+    words = f"{getattr(_inner(function), '__name__', 'the objective')}{signature}"
+    try:
+        signature.bind_partial(**dict.fromkeys(names))
+        signature.bind(**dict.fromkeys(always))
+    except TypeError as error:
+        missing = re.search("'(.+)'", str(error))
+        hint = ""
+        if missing and missing[1] in names and missing[1] not in always:
+            hint = f"; {missing[1]} is not in every point (active_if): give it a default"
+        raise UserError(
+            f"{words}: {error}{hint}; its arguments are the parameters of the space, by name "
+            f"({', '.join(names)}), or one for all of them, as a mapping"
+        ) from None
+
+
+def _place(function: Any) -> tuple[str, str | None]:
+    """Where a function can be imported from: "module:function", and the folder of the module."""
+    named = re.sub(r"\W+", "_", function.__name__).strip("_") or "function"
+    module = sys.modules.get(function.__module__ or "")
+    name = getattr(module, "__name__", MAIN)
+    if function.__qualname__ != function.__name__ or not function.__name__.isidentifier():
+        return f"{MAIN}:{named}", None  # within another one, or a lambda
+    file = getattr(module, "__file__", None)
+    if name == MAIN and module is not None and file is not None:
+        spec = getattr(module, "__spec__", None)  # of python -m
+        name = spec.name if spec else Path(file).stem
+    if file is None or not all(part.isidentifier() for part in name.split(".")):
+        return f"{MAIN}:{named}", None
+    depth = name.count(".") + (Path(file).name == "__init__.py")
+    folder = Path(file).resolve().parents[depth]
+    installed = {sysconfig.get_path(n) for n in ("stdlib", "purelib", "platlib")}
+    is_installed = str(folder) in {*installed, *site.getsitepackages(), site.getusersitepackages()}
+    return f"{name}:{named}", None if is_installed else str(folder)
+
+
+def _source(function: Any, name: str) -> dict[str, str]:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        return {}
+    return {f"the text of {name}": hashlib.sha256(text.encode()).hexdigest()}
+
+
+class Forking(Starter):
+    """Starts a function in forks of this process, as it is when this object is made."""
+
+    def __init__(self, call: Callable[[dict[str, Any]], Any]) -> None:
+        super().__init__()
+        self._call = call
+        self._begin()
+
+    def close(self) -> None:
+        """End the process that forks."""
+        self._control = None
+        self._end()
+
+    def _begin(self) -> socket.socket:
+        control, theirs = socket.socketpair()
+        parent, threaded = os.getpid(), psutil.Process().num_threads() > 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():
+            # Threads of the caller's own are not in the fork, which calls nothing of theirs.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            try:
+                control.close()
+                start.serve(theirs, parent, functools.partial(_become, self._call, threaded))
+            finally:
+                os._exit(0)
+        theirs.close()
+        self._control = control
+        self._end = weakref.finalize(self, _end, control, pid)
+        return control
+
+
+def _end(control: socket.socket, pid: int) -> None:
+    control.close()
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def _become(
+    call: Callable[[dict[str, Any]], Any], threaded: bool, request: dict[str, Any], report: int
+) -> None:
+    """What a fork does: call the function, leave its report, and end.
+
+    threaded: whether the process that was forked had threads of its own.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in (*start.IGNORED, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.close(report)
+    # Those of a notebook lead to its page.
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    code = 1
+    try:
+        _limit_threads(os.environ.get("OMP_NUM_THREADS", ""), threaded)
+        _seed(int(os.environ["DNGO_SEED"]))
+        write_report(call(json.load(sys.stdin)))
+        code = 0
+    except BaseException as error:
+        _print(error)
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _limit_threads(number: str, threaded: bool) -> None:
+    """Keep to the share of threads, and to one where libraries would wait for those that no fork has.
+
+    OpenMP (in torch, scikit-learn) keeps threads that it has used before; it asks for no others then.
+    """
+    share = int(number) if number.isdigit() else None
+    if threaded and "openmp" in {found["user_api"] for found in threadpool_info()}:
+        threadpool_limits(1, "openmp")
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # which MKL asks
+        threadpool_limits(share, "blas")
+    else:
+        threadpool_limits(share)
+
+
+def _print(error: BaseException) -> None:
+    """Say on standard error how a function failed, its frames alone."""
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+        own = own.tb_next
+    lines = "".join(traceback.format_exception(type(error), error, own)).splitlines()
+    if lines[-1] != (last := _last_line(error)):  # a message of several lines
+        lines.append(last)
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _last_line(error: BaseException) -> str:
+    """An exception in one line."""
+    if isinstance(error, SystemExit):
+        return f"SystemExit: the function called sys.exit({error.code!r})"
+    return f"{type(error).__name__}: {error}".strip().replace("\n", " ").removesuffix(":")
+
+
+def _seed(seed: int) -> None:
+    """Let the global generators begin with the seed of the evaluation: a fork would repeat the others'."""
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Evaluates a function in this process: without limits, and what ends the process ends it.
+
+    runner: knows where the files of a point are, and what earlier starts have left.
+    """
+
+    runner: Runner
+    call: Callable[[dict[str, Any]], Any]
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """What earlier starts have left."""
+        return self.runner.adopt(proposal, attempts)
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one call; raises Interrupted at Ctrl-C."""
+        began, clock = time.time(), time.monotonic()
+        before = signal.getsignal(signal.SIGINT)
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            result = self.call(dict(proposal.parameters))
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        except (Exception, SystemExit) as error:
+            verdict = Verdict("failed", _last_line(error))
+        else:
+            verdict = judge(document_of(result).encode(), "", self.runner.constraints)
+        finally:
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, before)
+        ended = time.monotonic() - clock
+        return self.runner.outcome(proposal, verdict, attempts, began, time.time(), ended)
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Called once the outcome is on disk."""
+        self.runner.tidy(proposal)

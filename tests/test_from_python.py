@@ -1,0 +1,375 @@
+"""A Python function as an objective: what it does is an outcome, and nothing that ended is lost or repeated."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy import ROOT
+
+import dngo
+from dngo.archive import verify
+from dngo.audit import audit_all
+from dngo.errors import UserError
+from dngo.replay import replay
+
+SPACE = {"x": (0, 1), "y": (0, 1)}
+CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies"}
+FAST = "surrogate='gp', classifier={'networks': {'steps': 20, 'epochs': 1}}"
+
+# Writes down what it began and what it ended.
+SCRIPT = """
+import sys, time
+import dngo
+
+def f(x, y):
+    with open("began", "a") as stream:
+        stream.write(f"{{x!r}} {{y!r}}\\n")
+    time.sleep({seconds})
+    with open("ended", "a") as stream:
+        stream.write(f"{{x!r}} {{y!r}}\\n")
+    return (x - 0.3) ** 2 + y
+
+if __name__ == "__main__":
+    study = dngo.minimize(f, {{"x": (0, 1), "y": (0, 1)}}, {evaluations}, {settings})
+    best = study.best()
+    print(best.objective, sorted(best.parameters))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def start(text: str, **options: Any) -> subprocess.Popen[str]:
+    Path("run.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "run.py"]
+    # A shell's `&` has SIGINT ignored, and what starts the tests may be one.
+    if hasattr(signal, "pthread_sigmask"):
+        options.setdefault(
+            "preexec_fn", lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
+        )
+    return subprocess.Popen(
+        words, env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **options
+    )
+
+
+def lines(name: str) -> list[str]:
+    return Path(name).read_text().splitlines() if Path(name).exists() else []
+
+
+def until(name: str, number: int) -> None:
+    deadline = time.monotonic() + 120
+    while len(lines(name)) < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_two_lines_from_a_function_to_its_best_point_and_again() -> None:
+    text = SCRIPT.format(seconds=0.0, evaluations=7, settings=f"workers=2, {FAST}")
+    for number in (7, 7):
+        out, err = start(text).communicate(timeout=300)
+        assert out.split()[1:] == ["['x',", "'y']"] and err == ""
+        assert len(lines("ended")) == number
+    assert Path("dngo-studies/f/archive.h5").exists()
+    more = text.replace(", 7,", ", 9,")
+    start(more).communicate(timeout=300)
+    assert len(set(lines("ended"))) == len(lines("ended")) == 9
+
+
+@pytest.mark.parametrize("workers", [2, 0])
+def test_whatever_a_function_does_is_an_outcome(workers: int, tmp_path: Path) -> None:
+    def f(how: str) -> Any:
+        if how == "raises":
+            raise ValueError("two\nlines")
+        if how == "exits":
+            sys.exit(0)
+        if how == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"number": 0.5, "nothing": None, "nan": float("nan"), "text": "good"}[how]
+
+    hows = ["number", "nothing", "nan", "text", "raises", "exits"]
+    hows += ["is killed"] if workers else []
+    study = dngo.create("f", {"how": hows}, **CHEAP, stop={"failures": 0})
+    table = study.optimize(f, len(hows), workers=workers, progress=False).table()
+    found = dict(
+        zip(table.parameter_how, zip(table.status, table.message, strict=True), strict=True)
+    )
+    assert found.keys() == set(hows)
+    assert found["number"] == ("ok", "") and study.best().parameters == {"how": "number"}
+    assert found["nan"][0] == found["text"][0] == found["nothing"][0] == "invalid"
+    assert "no objective" in found["nothing"][1] and "'good'" in found["text"][1]
+    assert found["raises"][0] == "failed" and found["raises"][1].endswith("ValueError: two lines")
+    assert found["exits"] == ("failed", found["exits"][1]) and "sys.exit(0)" in found["exits"][1]
+    if workers:
+        assert found["is killed"] == ("failed", "killed by signal 9")
+    assert verify(study.path) == []
+
+
+def test_a_function_may_be_anything_that_can_be_called() -> None:
+    class Object:
+        def __call__(self, x: float, y: float) -> float:
+            return x
+
+        def method(self, **point: float) -> float:
+            return point["y"]
+
+    offset = 3.0
+    callables = {
+        "closure": lambda x, y: x + offset,
+        "mapping": lambda point: point["x"],
+        "partial": functools.partial(lambda a, x, y: x - a, 1.0),
+        "object": Object(),
+        "method": Object().method,
+        "default": lambda x, y, z=1: x + z,
+    }
+    for name, function in callables.items():
+        study = dngo.maximize(function, SPACE, 1, name=name, progress=False, **CHEAP)
+        assert list(study.table().status) == ["ok"], name
+
+
+@pytest.mark.parametrize(
+    ("function", "space", "given", "said"),
+    [
+        (lambda x, z: x, SPACE, {}, "unexpected keyword argument 'y'"),
+        (lambda x, y, z: x, SPACE, {}, "missing a required argument: 'z'"),
+        (3, SPACE, {}, "must be a function, not int"),
+        (
+            lambda kind, d: d,
+            {"kind": ["a", "b"], "d": dngo.Float(0, 1, active_if={"kind": "a"})},
+            {},
+            "d is not in every point .active_if.: give it a default",
+        ),
+        (lambda x: x, [("x", 0, 1)], {}, "space: must be a mapping"),
+        (lambda x: x, {"x": (0, 1, 2)}, {}, "space.x: a tuple is .low, high."),
+        (lambda x: x, {"x": None}, {}, "space.x: None is no parameter"),
+        (lambda x: x, {"x": (1, 0)}, {}, "space.x: low .1.0. must be below high"),
+        (
+            lambda x, y: x,
+            SPACE,
+            {"batchsize": 2},
+            "batchsize is no setting; did you mean 'batch_size'",
+        ),
+        (lambda x, y: x, SPACE, {"name": "my study"}, "study: a name has letters"),
+        (lambda x, y: x, SPACE, {"workers": -1}, "workers 0 or more"),
+        (
+            lambda x, y: x,
+            SPACE,
+            {"evaluations": "9"},
+            "evaluations must be a whole number, not '9'",
+        ),
+        (lambda x, y: x, SPACE, {"objective": 3}, "objective: is a mapping of limits"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_evaluated(
+    function: Any, space: Any, given: dict[str, Any], said: str
+) -> None:
+    given = {"evaluations": 3, "name": "f", **given}
+    with pytest.raises(UserError, match=said) as error:
+        dngo.minimize(function, space, **given, **CHEAP)
+    assert "\n" not in str(error.value) and not Path("studies").exists()
+
+
+def test_a_function_with_a_mistake_stops_the_run_at_once() -> None:
+    began = Path("began")
+
+    def f(x: float, y: float) -> float:
+        began.open("a").write("one\n")
+        return x + z  # type: ignore[name-defined] # noqa: F821
+
+    with pytest.raises(UserError, match=r"name 'z' is not defined.*has a mistake"):
+        dngo.minimize(f, SPACE, 50, design={"size": 20}, progress=False, **CHEAP)
+    assert len(lines("began")) == 1
+
+
+def test_what_a_space_may_be_and_another_one_under_its_name() -> None:
+    space = {
+        "a": (0, 1),
+        "b": (1e-5, 1, "log"),
+        "c": range(1, 9, 2),
+        "d": dngo.Int(1, 100, log=True, default=10),
+        "e": [False, True],
+        "f": dngo.Choice(["s", "m", "l"], ordered=True),
+        "g": dngo.Choice([1, "one"], active_if={"e": True}),
+        "h": "fixed",
+    }
+    study = dngo.create("s", space, direction="maximize", constraints={"t": "<= 3"}, **CHEAP)
+    kinds = {n: p.type for n, p in study.config.space.items()}
+    whole = ["float", "float", "int", "int", "boolean", "ordinal", "categorical", "fixed"]
+    assert list(kinds.values()) == whole and study.config.space["b"].log
+    assert not Path("studies").exists()
+    points = study.ask(3)
+    assert {p.parameters["h"] for p in points} == {"fixed"}
+    again = dngo.create("s", space, direction="maximize", constraints={"t": "<= 4"}, **CHEAP)
+    assert [p.id for p in again.pending()] == [p.id for p in points]
+    with pytest.raises(UserError, match=r"space.a.high was 1.0 and is 2.0.*another name"):
+        dngo.create(
+            "s", {**space, "a": (0, 2)}, direction="maximize", constraints={"t": "<= 3"}, **CHEAP
+        )
+    with pytest.raises(UserError, match=r"objective.direction was 'maximize'"):
+        dngo.create("s", space, constraints={"t": "<= 3"}, **CHEAP)
+
+
+def test_evaluations_of_noise_have_seeds_of_their_own() -> None:
+    study = dngo.minimize(lambda x, y: random.random(), SPACE, 4, name="f", progress=False, **CHEAP)
+    first = study.table().objective
+    assert len(set(first)) == 4
+    other = {**CHEAP, "folder": "others"}
+    again = dngo.minimize(lambda x, y: random.random(), SPACE, 4, name="f", progress=False, **other)
+    assert list(again.table().objective) == list(first)
+
+
+def test_in_this_process_a_function_may_change_what_is_there() -> None:
+    seen: list[float] = []
+
+    def f(x: float, y: float) -> float:
+        seen.append(x)
+        return x
+
+    dngo.minimize(f, SPACE, 3, workers=2, progress=False, name="forks", **CHEAP)
+    assert seen == []
+    study = dngo.minimize(f, SPACE, 3, workers=0, progress=False, name="here", **CHEAP)
+    assert seen == list(study.table().parameter_x)
+
+
+def test_a_killed_process_loses_nothing_that_had_ended_and_repeats_none_of_it() -> None:
+    text = SCRIPT.format(
+        seconds=0.3, evaluations=12, settings="workers=3, batch_size=6, acquisition='random'"
+    )
+    for number in (2, 5, 8):
+        process = start(text)
+        until("ended", number)
+        process.kill()
+        process.communicate()
+    ended = set(lines("ended"))
+    time.sleep(0.5)
+    assert set(lines("ended")) == ended, "evaluations end with their process"
+    started = lines("began")
+    out, err = start(text).communicate(timeout=300)
+    assert out and err == "" and len(lines("ended")) == len(set(lines("ended"))) == 12
+    assert not ended & set(lines("began")[len(started) :])
+    assert verify(Path("dngo-studies/f/archive.h5")) == []
+
+
+def test_two_processes_do_not_share_a_study() -> None:
+    process = start(SCRIPT.format(seconds=60, evaluations=2, settings="acquisition='random'"))
+    until("began", 1)
+    try:
+        with pytest.raises(UserError, match=f"held by process {process.pid}"):
+            dngo.minimize(lambda x, y: x, SPACE, 2, name="f", progress=False)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("workers", [2, 0])
+def test_ctrl_c_ends_it_and_again_goes_on(workers: int) -> None:
+    text = SCRIPT.format(
+        seconds=0.3,
+        evaluations=6,
+        settings=f"workers={workers}, batch_size=6, acquisition='random'",
+    )
+    process = start(text)
+    until("ended", 2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and out == ""
+    assert (
+        err.splitlines()[-1]
+        == "KeyboardInterrupt: what has ended is kept, and the same call goes on"
+    )
+    assert 2 <= len(lines("ended")) < 6
+    start(text).communicate(timeout=300)
+    assert len(lines("ended")) == len(set(lines("ended"))) == 6
+
+
+def test_another_text_under_the_same_name_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: float, y: float) -> float:
+        return x
+
+    dngo.minimize(f, SPACE, 2, progress=False, **CHEAP)
+    dngo.minimize(f, SPACE, 3, progress=False, **CHEAP)
+    assert capsys.readouterr().err == ""
+
+    def g(x: float, y: float) -> float:
+        return y
+
+    g.__name__ = "f"
+    dngo.minimize(g, SPACE, 4, progress=False, **CHEAP)
+    said = capsys.readouterr().err
+    assert "the text of f has another content" in said and "`name`" in said
+
+
+def test_a_function_that_no_file_has_as_in_a_notebook() -> None:
+    text = SCRIPT.format(seconds=0.0, evaluations=3, settings="acquisition='random'")
+    text += "    try:\n        study.write_config()\n    except dngo.UserError as error:\n        print(error)\n"
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input=text,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        capture_output=True,
+        timeout=300,
+        check=True,
+    )
+    assert len(lines("ended")) == 3
+    assert "write_config(objective='objective:f')" in done.stdout and not Path("f.yaml").exists()
+
+
+def test_a_fork_waits_for_no_thread_that_it_lacks() -> None:
+    text = """
+import torch, dngo
+
+def f(x, y):
+    return float((torch.rand(900, 900) @ torch.rand(900, 900)).sum()) * 0 + x
+
+torch.set_num_threads(2)
+f(0, 0)
+study = dngo.minimize(f, {"x": (0, 1), "y": (0, 1)}, 1, acquisition="random", objective={"time_limit": 20})
+print(list(study.table().status))
+"""
+    out, err = start(text).communicate(timeout=120)
+    assert out.strip() == "['ok']", err
+
+
+def test_a_script_that_begins_anew_when_it_is_imported_is_not_handed_over() -> None:
+    text = SCRIPT.format(seconds=0.0, evaluations=2, settings="acquisition='random'")
+    head, _, rest = text.partition('if __name__ == "__main__":\n')
+    _, err = start(f"{head}{textwrap.dedent(rest)}study.write_config()\n").communicate(timeout=300)
+    assert "whoever imports" in err and "if __name__ == '__main__':" in err
+
+
+def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> None:
+    text = SCRIPT.format(seconds=0.0, evaluations=8, settings=f"workers=2, batch_size=3, {FAST}")
+    text += "    print(study.write_config())\n"
+    out, err = start(text).communicate(timeout=300)
+    assert err == "" and out.splitlines()[-1] == "f.yaml"
+    archive = Path("dngo-studies/f/archive.h5")
+    assert verify(archive) == [] and len(audit_all(archive)) == 8
+    assert [replay(archive, t).verdict for t in range(3)] == ["identical"] * 3
+
+    path = Path("f.yaml")
+    assert "iterations: 2\n" in path.read_text()
+    path.write_text(path.read_text().replace("iterations: 2", "iterations: 3"))
+    words = [sys.executable, "-m", "dngo", "run", "f.yaml", "--", "--cores", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(words, env=environment, check=True, timeout=300, capture_output=True)
+    assert len(lines("ended")) == len(set(lines("ended"))) == 11
+
+    text = text.replace(", 8,", ", 12,").replace("study.write_config()", "'on'")
+    out, err = start(text).communicate(timeout=300)
+    assert out.splitlines()[-1] == "on", err
+    assert len(lines("ended")) == len(set(lines("ended"))) == 12
+    assert verify(archive) == [] and len(audit_all(archive)) == 12
+    assert replay(archive, 4).verdict == "identical"

@@ -25,7 +25,7 @@ from dngo.evaluation.function import Forking, Function, Inline
 from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.slots import Slot, slots
-from dngo.evaluation.supervision import Interrupted, Stop
+from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.study import Study
 
 GOES_ON = "what has ended is kept, and the same call goes on"
@@ -138,11 +138,11 @@ class _Run:
 
     def _evaluate(self, t: int) -> None:
         """Raises KeyboardInterrupt at Ctrl-C; SIGTERM does what it did before."""
-        with Stop.for_a_while():
+        with StopSignal.for_a_while():
             try:
                 return self.study.evaluate_here(t, self._evaluators())
             except Interrupted:
-                number = Stop.number
+                number = StopSignal.number
         if number == signal.SIGTERM:
             signal.raise_signal(signal.SIGTERM)
         raise KeyboardInterrupt(GOES_ON)

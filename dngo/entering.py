@@ -231,7 +231,8 @@ def tell(
             if i not in problems and i not in flying:
                 origin = source.origin_of(row)
                 entries[i] = Entry(points[i], source.kind, origin, outcomes[i])
-        study.waiting.write([*waiting, *entries.values()])
+        if entries:
+            study.waiting.write([*waiting, *entries.values()])
     return Told(
         [flying[i].id for i in flying if i not in problems],
         list(entries.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import importlib.metadata
 import os
@@ -51,17 +52,11 @@ def who() -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """Versions, commit, machine and threads of this process, and the digest of the rules that count."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return {
         "dngo": __version__,
         "commit": _commit(),
         "rules": current().digest,
-        "packages": versions,
+        "packages": dict(_versions()),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "cpu": _cpu(),
@@ -77,6 +72,18 @@ def environment() -> dict[str, Any]:
         "profile": os.environ.get("DNGO_PROFILE", ""),
         "variables": {k: os.environ[k] for k in VARIABLES if k in os.environ},
     }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """The versions of the packages that count, of those that are there."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
 
 
 def kernels() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -125,6 +126,29 @@ def test_looking_needs_the_archive_alone(both: tuple[Toy, Toy], tmp_path: Path) 
     ):
         with pytest.raises(UserError, match=words):
             call()
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "os._exit(0)"])
+def test_what_is_told_is_on_disk_at_once_and_merged_by_whoever_looks(
+    end: str, tmp_path: Path
+) -> None:
+    (tmp_path / "my.yaml").write_text(DOCUMENTED)
+    code = (
+        "import os, sys, dngo\n"
+        "study = dngo.open('my.yaml')\n"
+        "for i, point in enumerate(study.ask(2)): study.tell(point, i)\n"
+        "assert not study.path.exists()\n"
+    )
+    words = [sys.executable, "-c", code + end]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, timeout=120)
+    path = tmp_path / "results/my/archive.h5"
+    assert path.exists() == (end == "sys.exit()")
+    study = dngo.open(tmp_path / "my.yaml")
+    assert study.pending() == []
+    if not path.exists():  # whoever asks merges first
+        assert len(study.ask(1)) == 1
+    assert list(study.table().objective[:2]) == [0, 1] and verify(path) == []
 
 
 def test_the_page_is_what_happens(tmp_path: Path, monkeypatch) -> None:

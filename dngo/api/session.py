@@ -15,6 +15,7 @@ Snakemake at any batch: the same archive and seed give the same points.
 from __future__ import annotations
 
 import html
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ import numpy as np
 from dngo import archive
 from dngo.api.handover import write_config
 from dngo.api.optimizing import optimize
-from dngo.api.stages import claimed, merge, next_batch, whole
+from dngo.api.stages import claimed, merge, next_batch, settle, settle_at_the_end, whole
 from dngo.audit import audit_all
 from dngo.batch import Proposal, find_outcome
 from dngo.config import Config
@@ -160,11 +161,14 @@ class Session:
 
     def __init__(self, path: Path, study: Study | None):
         self.path, self._study = path, study
+        self._is_due = False  # whether there may be something told that is not merged
+        self._settling: weakref.finalize[..., Any] | None = None
 
     # ---- looking --------------------------------------------------------------------------------
 
     @property
     def _view(self) -> View:
+        self._settle()
         header = archive.read_header(self.path)
         digest = header.digest if header else ""
         if self.__dict__.get("_seen", ("", None))[0] != digest or not digest:
@@ -176,6 +180,7 @@ class Session:
 
         Parameters are the columns parameter_NAME, constraints constraint_NAME, as in an export.
         """
+        self._settle()
         return _pandas().DataFrame(audit_all(self.path) if self.path.exists() else [])
 
     @property
@@ -334,6 +339,7 @@ class Session:
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, after a restart too."""
+        self._settle()
         study = self.study
         return [
             p
@@ -355,16 +361,22 @@ class Session:
         them), `status`, `noise`, `duration`, `started`, `finished`, `message`, `metadata`.
         All of it may stand in the dicts or columns instead. Every constraint has to be told with an
         objective; a point without one has a `status`, as failed. A batch whose outcomes are all
-        there is merged into the archive. Outcomes of other points are known to the next `ask`, and
+        there is merged into the archive when somebody asks or looks, or at the end of this process;
+        they are on disk before. Outcomes of other points are known to the next `ask`, and
         in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.
         """
         study = self.study
         rows = with_outcomes(records(points, named=True), objective, outcome)
-        told = tell(study, Source.of_values(rows, "api", "tell"))
-        if study.run_claim.owner() is None:  # else the one who runs it merges
-            with claimed(study):
-                merge(study)
-        return told
+        self._is_due = True
+        if self._settling is None:
+            self._settling = weakref.finalize(self, settle_at_the_end, study)
+        return tell(study, Source.of_values(rows, "api", "tell"))
+
+    def _settle(self) -> None:
+        """Merge what was told here, before somebody looks."""
+        if self._is_due and self._study is not None:
+            settle(self._study)
+            self._is_due = False
 
     def add(self, points: Points) -> None:
         """Put points at the head of the next batch; raises UserError as `dngo add` does."""
@@ -431,6 +443,7 @@ class Session:
 
     def _headline(self) -> str:
         if self._study is not None:
+            self._settle()
             return headline(self._study)
         view = self._view
         return f"{len(view)} evaluations in {self.path}"

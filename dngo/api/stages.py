@@ -27,10 +27,30 @@ def claimed(study: Study) -> Iterator[Study]:
         raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
 
 
+def settle(study: Study) -> None:
+    """Merge what is told, unless somebody else holds the study, who does it then."""
+    first = next(iter(study.in_flight(study.merged())), None)
+    if first is None or not _is_told(study, first) or study.run_claim.owner() is not None:
+        return
+    with claimed(study):
+        merge(study)
+
+
+def settle_at_the_end(study: Study) -> None:
+    """The same as a process ends: what cannot be merged then is merged by the next one who asks."""
+    with contextlib.suppress(UserError, OSError):
+        settle(study)
+
+
+def _is_told(study: Study, batch: Batch) -> bool:
+    """Whether each of its points has an outcome."""
+    return all(find_outcome(study.outcome_file(p), p) is not None for p in batch.evaluated)
+
+
 def merge(study: Study) -> None:
     """Merge the batches in flight whose outcomes are all there, in order."""
     for batch in study.in_flight(study.merged()):
-        if any(find_outcome(study.outcome_file(p), p) is None for p in batch.evaluated):
+        if not _is_told(study, batch):
             return
         with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
             study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")

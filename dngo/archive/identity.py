@@ -17,6 +17,8 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
     place: the file that `found` is from.  found, wanted: as `Config.identity` gives them.
     Raises UserError that names what changed, from what to what, and the way on.
     """
+    if repr(found) == repr(wanted):  # as nearly always
+        return
     changes = [
         f"{name} was {_show(found.get(key, empty))} and is {_show(wanted.get(key, empty))}"
         for key, name, empty in (

@@ -202,7 +202,10 @@ class Runner:
 
     def runs(self, proposal: Proposal) -> bool:
         """Whether a process of an earlier start still runs, on this host."""
-        return bool(leftovers.find(self.files_of(proposal).places))
+        places = self.files_of(proposal).places
+        return places.workdir.exists() and bool(
+            leftovers.find(places)
+        )  # it has none before a start
 
     def tidy(self, proposal: Proposal) -> None:
         """Remove what an evaluation needed; its outcome is on disk."""

@@ -15,6 +15,11 @@ LOCKED = $(INSTALL) --require-hashes --no-build-isolation --use-pep517 --require
 TORCH = sed -n '/^torch==/,/[^\\]$$/p' constraints.txt > $(VENV)/torch.txt
 NEEDS_CUDA := $(VENV)/bin/python -c 'import importlib.metadata as m, sys; \
   sys.exit(not any("nvidia-" in needed for needed in m.requires("torch") or ()))'
+# Said before a disk is full, unless PyTorch is there already.
+ROOM = ls -d $(VENV)/lib/*/site-packages/torch >/dev/null 2>&1 \
+  || test $$(df -Pm $(VENV) | awk 'NR == 2 {print $$4}') -gt 8000 \
+  || echo 'This disk has less than 8 GB of room, and PyTorch with CUDA takes 5.8; "A light installation" in \
+docs/install.md takes 0.8' >&2
 # What pip would do on one core. Some packages hold files that do not compile, and need not.
 COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib || true
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
@@ -66,6 +71,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(call SECTION,build) && $(call LOCKED,build)
 	$(TORCH) && { $(call LOCKED,torch) --no-index 2>/dev/null || true; }
+	@$(ROOM)
 	$(call SECTION,studies) && $(call LOCKED,studies)
 	if $(NEEDS_CUDA); then $(call SECTION,cuda) && $(call LOCKED,cuda); fi
 	$(INSTALL) --no-build-isolation --editable .

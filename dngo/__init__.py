@@ -42,7 +42,14 @@ _HOMES = {
 }
 
 
+_ADAPTERS = ("optuna", "sklearn")  # modules that need these packages
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ADAPTERS:
+        from importlib import import_module
+
+        return import_module(f"dngo.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

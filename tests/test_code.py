@@ -15,6 +15,7 @@ from toy import ROOT
 LAYERS = [
     "__main__",
     "cli",
+    "optuna sklearn",
     "api commands workflow",
     "entering retry",
     "audit check exchange init replay report scores",

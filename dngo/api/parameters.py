@@ -5,10 +5,15 @@ Each function gives the section that a configuration has in that place; `dngo.co
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dngo.config.placeholders import RESERVED
 from dngo.errors import UserError
+from dngo.outcomes import NAMES
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import shown
 
@@ -61,6 +66,64 @@ def Choice(
     else:
         found = {"type": "categorical", "choices": values}
     return _section({**found, "default": default, "active_if": active_if})
+
+
+@dataclass(frozen=True)
+class Named:
+    """A space whose names and choices may be anything, as those of other libraries are.
+
+    names: what each parameter is called here. values: for a choice among objects, each by its word.
+    """
+
+    sections: dict[str, dict[str, Any]]
+    names: dict[str, str]
+    values: dict[str, dict[str, Any]]
+
+    @classmethod
+    def of(cls, space: Mapping[str, Any]) -> Named:
+        """The space in words: choices that are text, numbers, true and false stay as they are."""
+        names, given, values = {}, {}, {}
+        for i, (name, parameter) in enumerate(space.items()):
+            legal = re.fullmatch(r"[A-Za-z_]\w{0,63}", name, re.ASCII)
+            own = name if legal and name not in (*RESERVED, *NAMES) else f"parameter_{i}"
+            names[name] = own
+            choices = parameter if isinstance(parameter, list) else None
+            if choices is not None and not _is_plain(choices):
+                values[own] = {
+                    f"{j}: {str(choice)[:80]}": choice for j, choice in enumerate(choices)
+                }
+                parameter = Choice(list(values[own]))
+            given[own] = parameter
+        return cls(sections(given), names, values)
+
+    def theirs(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """A point as the other library has it."""
+        return {
+            name: self.values[own][point[own]] if own in self.values else point[own]
+            for name, own in self.names.items()
+            if own in point
+        }
+
+    def ours(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """A point of the other library as a study has it."""
+        found = {}
+        for name, own in self.names.items():
+            value = point[name]
+            for word, choice in self.values.get(own, {}).items():
+                if choice is value or (type(choice) is type(value) and choice == value):
+                    value = word
+                    break
+            found[own] = value
+        return found
+
+
+def _is_plain(choices: list[Any]) -> bool:
+    """Whether each is a value that an archive can hold, and none looks like another."""
+    scalars = (scalar(choice) for choice in choices)
+    return all(
+        isinstance(c, bool | int | str) or (isinstance(c, float) and math.isfinite(c))
+        for c in scalars
+    ) and len({str(c).lower() for c in choices}) == len(choices)
 
 
 def sections(space: Any) -> dict[str, dict[str, Any]]:

@@ -164,6 +164,10 @@ class Session:
         self._is_due = False  # whether there may be something told that is not merged
         self._settling: weakref.finalize[..., Any] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return {"path": self.path, "_study": self._study, "_is_due": False, "_settling": None}
+
     # ---- looking --------------------------------------------------------------------------------
 
     @property

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dngo import provenance
-from dngo.batch import Batch, find_outcome
+from dngo.batch import Batch, Proposal, find_outcome
+from dngo.entering import skip
 from dngo.errors import UserError
 from dngo.evaluation.journal import Halted
 from dngo.storage.text import shown
@@ -25,6 +26,37 @@ def claimed(study: Study) -> Iterator[Study]:
             yield study
     except TimeoutError as error:
         raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
+
+
+def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
+    """Ask for n points although others wait: each batch in flight is one more that may be.
+
+    Nothing can be asked beside a design, and the list is empty. most: batches in flight beyond which the
+    first one is given up.
+    """
+    with claimed(study):
+        merge(study)
+        merged = study.merged()
+        flying = study.in_flight(merged)
+        if len(flying) >= most:
+            give_up(study, flying[0])
+            merged = study.merged()
+            flying = study.in_flight(merged)
+        if flying and not merged:
+            return []
+        config = study.config.model_copy(update={"batches_in_flight": len(flying) + 1})
+        return next_batch(Study(config, study.beside), merged + len(flying), n).evaluated
+
+
+def give_up(study: Study, batch: Batch) -> None:
+    """Withdraw what has no outcome of a batch, whose evaluations have died, and merge it.
+
+    What is told of one of them later counts as of a point that nobody asked for.
+    """
+    for proposal in batch.evaluated:
+        if find_outcome(study.outcome_file(proposal), proposal) is None:
+            skip(study, proposal.id, "nobody tells its outcome")
+    merge(study)
 
 
 def settle(study: Study) -> None:

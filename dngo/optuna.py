@@ -1,0 +1,165 @@
+"""An Optuna loop with the engine of this package: `optuna.create_study(sampler=dngo.optuna.Sampler())`.
+
+The trials of the Optuna study are told to a study of this package, which is asked for the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dngo.api.beginning import FOLDER, create
+from dngo.api.parameters import Float, Int, Named
+from dngo.api.session import Session
+from dngo.api.stages import ask_ahead, claimed, give_up, whole
+from dngo.batch import Proposal
+from dngo.errors import UserError
+from dngo.exchange import package
+
+optuna = package("optuna")
+
+MOST_WAITING = 50  # trials that run at a time; beyond, the first one is taken for dead
+
+
+class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
+    """Proposes what the surrogate of this package makes of all earlier trials.
+
+    As with Optuna's own GPSampler, parameters that each trial so far has had are proposed together, and
+    others (behind an `if`) are drawn at random. Trials that run beside count as pending. A trial that
+    failed teaches where trials fail; one that was pruned teaches nothing.
+    """
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        *,
+        startup: int | None = None,
+        name: str | None = None,
+        folder: str | Path = FOLDER,
+        **settings: Any,
+    ) -> None:
+        """A sampler for one Optuna study with one objective.
+
+        seed: of all random streams. startup: trials of the initial design; twice the parameters and two
+        by default. name: keep the study of this package in `folder`; None: a temporary one.
+        settings: as of `dngo.create`.
+        """
+        self._seed, self._startup = seed, startup if startup is None else whole("startup", startup)
+        self._name, self._folder, self._settings = name, folder, settings
+        self._random = optuna.samplers.RandomSampler(seed=seed)
+        self._intersection = optuna.search_space.IntersectionSearchSpace()
+        self._lock = threading.Lock()
+        self._space: dict[str, Any] = {}
+        self._named = Named({}, {}, {})
+        self._session: Session | None = None
+        self._queue: list[Proposal] = []
+        self._asked: dict[int, Proposal] = {}
+        self._told: set[int] = set()
+        self._blind = 0  # trials that were drawn at random because the design was not done
+
+    def reseed_rng(self) -> None:
+        """Draw other random numbers in a further worker."""
+        self._random.reseed_rng()
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        """The parameters that all trials so far have had, without those of one value."""
+        found = self._intersection.calculate(study)
+        return {name: kind for name, kind in found.items() if not kind.single()}
+
+    def sample_relative(
+        self, study: Any, trial: Any, search_space: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The next point in these parameters."""
+        if len(study.directions) > 1:
+            raise UserError("dngo.optuna.Sampler: has one objective; this study has several")
+        if not search_space:
+            return {}
+        with self._lock:
+            if search_space != self._space:
+                self._begin(study, search_space)
+            self._tell(study)
+            if not self._queue:
+                self._queue = self._ask(len(self._told))
+            if not self._queue:  # the design is not done, or every point of a small space is known
+                return {}
+            self._asked[trial.number] = proposal = self._queue.pop(0)
+        return self._named.theirs(proposal.parameters)
+
+    def sample_independent(
+        self, study: Any, trial: Any, param_name: str, param_distribution: Any
+    ) -> Any:
+        """A random value of a parameter that not all trials have."""
+        return self._random.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self, study: Any, trial: Any, state: Any, values: Sequence[float] | None
+    ) -> None:
+        """Nothing: what came of a trial is told when the next one begins."""
+
+    def _begin(self, study: Any, search_space: dict[str, Any]) -> None:
+        """A study of this package for another set of parameters than before."""
+        self._space, self._queue, self._asked, self._told = dict(search_space), [], {}, set()
+        self._named = Named.of({name: _parameter(kind) for name, kind in search_space.items()})
+        self._session = create(
+            self._name,
+            self._named.sections,
+            direction=study.direction.name.lower(),
+            folder=self._folder,
+            **{**({} if self._seed is None else {"seed": self._seed}), **self._settings},
+        )
+
+    def _ask(self, known: int) -> list[Proposal]:
+        assert self._session is not None
+        study = self._session.study
+        merged = study.merged()
+        if not merged and (flying := study.in_flight(0)):
+            # Nothing is learnt before the design is done: trials beside it are drawn at random.
+            self._blind += 1
+            if self._blind >= MOST_WAITING:
+                with claimed(study):
+                    give_up(study, flying[0])
+        if merged or study.in_flight(0):
+            return ask_ahead(study, 1, MOST_WAITING)
+        startup = 2 * (study.space.k + 1) if self._startup is None else self._startup
+        return ask_ahead(study, max(1, startup - known), MOST_WAITING)
+
+    def _tell(self, study: Any) -> None:
+        """Tell what has ended since, each trial once."""
+        states = optuna.trial.TrialState
+        ended = (states.COMPLETE, states.PRUNED, states.FAIL)
+        for trial in study.get_trials(deepcopy=False, states=ended):
+            if trial.number in self._told:
+                continue
+            self._told.add(trial.number)
+            asked = self._asked.pop(trial.number, None)
+            if asked is not None and trial.state == states.PRUNED:
+                self._session_of().skip(asked, "the trial was pruned")
+            elif asked is not None or trial.params.keys() >= self._space.keys():
+                self._enter(trial, asked, trial.state == states.COMPLETE)
+
+    def _enter(self, trial: Any, asked: Proposal | None, complete: bool) -> None:
+        said: dict[str, Any] = {"objective": trial.value} if complete else {"status": "failed"}
+        if trial.state == optuna.trial.TrialState.PRUNED:
+            return
+        point = self._named.ours(trial.params)
+        for named in ([{"id": asked.id}] if asked else []) + [point]:
+            # A proposal may have been given up, and a point be known already, as of a small space.
+            with contextlib.suppress(UserError):
+                self._session_of().tell({**named, **said})
+                return
+
+    def _session_of(self) -> Session:
+        assert self._session is not None
+        return self._session
+
+
+def _parameter(kind: Any) -> Any:
+    """One of Optuna's distributions as a parameter."""
+    if isinstance(kind, optuna.distributions.CategoricalDistribution):
+        return list(kind.choices)
+    if isinstance(kind, optuna.distributions.IntDistribution):
+        return Int(kind.low, kind.high, log=kind.log, step=kind.step if kind.step > 1 else None)
+    return Float(kind.low, kind.high, log=kind.log, step=kind.step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -54,6 +55,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "space_constraints": _known(space, table.v[[row]]),
         "proposed": {
             **_fields(chosen, "stage", "source", "runner_up", "mean", "std", "feasibility"),
+            **_fields(chosen, "means", "stds", "aims"),
             **_fields(chosen, "origin"),
             **_fields(chosen, "deviation_scale", "num_pending"),
             "acquisition": chosen.value,
@@ -115,6 +117,7 @@ def _nearest(space: Space, table: archive.Table, row: int, before: Rows) -> list
             "distance": float(distances[i]),
             "status": str(table.status[before[i]]),
             "objective": float(table.objective[before[i]]),
+            "objectives": {n: float(v[before[i]]) for n, v in table.objectives.items()},
         }
         for i in np.argsort(distances, kind="stable")[:NEAREST]
     ]
@@ -126,6 +129,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
     if header is None:
         raise UserError(f"{path}: there is no such archive")
     space = archive.read_space(path)
+    several = sorted(header.identity.get("objectives", ()))
     rows = []
     for t in range(header.iterations):
         batch = archive.read_batch(path, t, space)
@@ -139,9 +143,11 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     **{f"parameter_{k}": p.parameters.get(k) for k in space.parameters},
                     "status": o.status,
                     "objective": o.objective,
+                    **_by_name("objective", several, o.objectives),
                     **{f"constraint_{k}": v for k, v in o.constraints.items()},
                     **{f"number_{k}": v for k, v in o.numbers.items()},
                     "noise": o.noise,
+                    **_by_name("noise", several, o.noises),
                     "stage": p.stage,
                     "source": p.source,
                     "origin": json.dumps(p.origin, sort_keys=True) if p.origin else "",
@@ -149,6 +155,9 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "runner_up": p.runner_up,
                     "mean": p.mean,
                     "std": p.std,
+                    **_by_name("mean", several, p.means),
+                    **_by_name("std", several, p.stds),
+                    **_by_name("aim", several, p.aims),
                     "feasibility": p.feasibility,
                     "num_pending": p.num_pending,
                     "deviation_scale": p.deviation_scale,
@@ -163,6 +172,11 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def _by_name(prefix: str, names: Iterable[str], values: Mapping[str, float]) -> dict[str, float]:
+    """A column for each of several objectives."""
+    return {f"{prefix}_{name}": values.get(name, math.nan) for name in names}
 
 
 def page(data: dict[str, Any]) -> str:
@@ -181,7 +195,11 @@ def page(data: dict[str, Any]) -> str:
     if data["nearest_before"]:
         lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
         lines += [
-            f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} {_show(near['objective'])}"
+            f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} "
+            + (
+                ", ".join(f"{n} {_show(v)}" for n, v in near["objectives"].items())
+                or _show(near["objective"])
+            )
             for near in data["nearest_before"]
         ]
     lines += ["", "Derived by", *_derived_by(data)]
@@ -237,7 +255,17 @@ def _entered(why: dict[str, Any]) -> list[str]:
             f"  Objective expected      {_show(why['mean'])} ± {_show(why['std'])}",
             f"  Feasible with           probability {_show(why['feasibility'])}",
         ]
+    lines += [f"  {name:<24}{text}" for name, text in _each_expected(why)]
     return lines
+
+
+def _each_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
+    """What was expected of each of several objectives, and how much the pick was for it."""
+    aims = ", ".join(f"{name} {share:.0%}" for name, share in why["aims"].items())
+    return ([("For the front, towards", aims)] if aims else []) + [
+        (f"{name} expected", f"{_show(mean)} ± {_show(why['stds'].get(name, math.nan))}")
+        for name, mean in why["means"].items()
+    ]
 
 
 def _expected(why: dict[str, Any]) -> list[str]:
@@ -252,7 +280,10 @@ def _expected(why: dict[str, Any]) -> list[str]:
             _show(why["acquisition"])
             + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
         ),
-        ("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}"),
+        *(
+            _each_expected(why)
+            or [("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}")]
+        ),
         *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
         ("Feasible with", f"probability {_show(why['feasibility'])}"),
         (
@@ -275,7 +306,10 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     came = data["outcome"]
     lines = [
         f"  Status                  {came['status']} {came['message']}".rstrip(),
-        f"  Objective               {_show(came['objective'])}",
+        *(
+            [f"  {name:<24}{_show(value)}" for name, value in came["objectives"].items()]
+            or [f"  Objective               {_show(came['objective'])}"]
+        ),
     ]
     if math.isfinite(came["standardised_residual"]):
         lines.append(

@@ -52,6 +52,7 @@ class Proposal:
     deviation_scale: by what the surrogate's deviations were multiplied for the pick, in archives of
     before; now always 1.
     origin: of a point that people entered: who, when, from which file; else empty.
+    means, stds: the same of each of several objectives, by name; aims: how much the pick was for each.
     Numbers that do not apply are NaN.
     """
 
@@ -70,6 +71,9 @@ class Proposal:
     stage: str = ""
     deviation_scale: float = 1.0
     origin: dict[str, Any] = field(default_factory=dict)
+    means: dict[str, float] = field(default_factory=dict)
+    stds: dict[str, float] = field(default_factory=dict)
+    aims: dict[str, float] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -96,6 +100,7 @@ class Outcome:
     noise: standard deviation of the objective as reported, or NaN.
     duration: seconds.  started, finished: seconds since 1970.  attempts: starts, this one included.
     message: why it is not ok.  metadata: whatever the objective reported.
+    objectives: of a study with several, each by name, all or none; noises: as noise, of some of them.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -116,6 +121,8 @@ class Outcome:
     finished: Number = math.nan
     message: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
+    objectives: dict[str, float] = field(default_factory=dict)
+    noises: dict[str, float] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

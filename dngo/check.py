@@ -198,7 +198,7 @@ def page(trial: Tried) -> str:
         *(line for where, text in came for line in _quoted(where, text)),
         "Understood as",
         f"  status       {outcome.status}",
-        *([f"  objective    {outcome.objective:g}"] if outcome.ran else []),
+        *(f"  {name:<12} {value:g}" for name, value in _objectives(outcome).items()),
         *(
             f"  {name:<12} {'satisfied' if flag else 'violated'}"
             for name, flag in outcome.constraints.items()
@@ -211,6 +211,12 @@ def page(trial: Tried) -> str:
     if not outcome.ran:
         lines += ["What to look at", f"  {cure(outcome.status, outcome.message)}"]
     return "\n".join(lines)
+
+
+def _objectives(outcome: Outcome) -> dict[str, float]:
+    """What is known of the objective, or of each of several, by name."""
+    one = {"objective": outcome.objective} if outcome.ran else {}
+    return outcome.objectives or one
 
 
 def _quoted(where: str, text: str) -> list[str]:

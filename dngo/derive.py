@@ -19,6 +19,7 @@ from dngo.archive import transfer
 from dngo.batch import RAN, UNTOLD, Beside, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
+from dngo.fronts import derived_reference, hypervolume, ranks
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
 
@@ -52,7 +53,19 @@ def seed_sequence(config: Config, t: int, stage: int, *more: int) -> np.random.S
 
 def sign(config: Config) -> float:
     """Internally every objective is minimised: 1, or -1 where large values are good."""
-    return 1.0 if config.objective.direction == "minimize" else -1.0
+    return sign_of(config.direction) if not config.has_several else 1.0
+
+
+def sign_of(direction: str) -> float:
+    """The same of a direction."""
+    return 1.0 if direction == "minimize" else -1.0
+
+
+def minimised(table: archive.Table, config: Config) -> dict[str, np.ndarray]:
+    """Each of several objectives, minimised: (n,) by name in order, NaN unless ok; none of only one."""
+    if not config.has_several:
+        return {}
+    return dict(zip(config.directions, table.outcomes(config.directions).T, strict=True))
 
 
 def ran(table: archive.Table) -> np.ndarray:
@@ -91,6 +104,8 @@ def training_data(
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
         },
+        objectives=minimised(table, config),
+        noises=table.noises if config.has_several else {},
     )
 
 
@@ -145,9 +160,8 @@ def fit(
         from dngo.surrogates import Model, TargetScale
 
         ok = int(np.sum(table.status == "ok"))
-        return Model(
-            (), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {"observations": len(table), "ok": ok}
-        )
+        nothing = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
+        return replace(nothing, diagnostics={"observations": len(table), "ok": ok})
     from dngo.surrogates import Past, fit_model
 
     per = getattr(config.acquisition, "per", None)  # a kind of another package may know none
@@ -247,9 +261,29 @@ def propose(
             num_pending=int(found.num_pending[i]),
             runner_up=float(found.runner_up[i]),
             stage=found.stage[i],
+            means=_named(config, found.means, i, signed=True),
+            stds=_named(config, found.stds, i),
+            aims=_named(config, found.aims, i),
         )
         for i, parameters in enumerate(space.to_parameters(found.v))
     ]
+
+
+def _named(config: Config, values: np.ndarray, i: int, *, signed: bool = False) -> dict[str, float]:
+    """Row i of values (n, m) of several objectives by name, without NaN; empty where there is no column.
+
+    signed: whether they are minimised, and are to be in the objectives' own units.
+    """
+    if not values.shape[1]:
+        return {}
+    row = values[i] * (_signs(config) if signed else 1.0)
+    pairs = zip(config.directions, row, strict=True)
+    return {name: float(value) for name, value in pairs if np.isfinite(value)}
+
+
+def _signs(config: Config) -> np.ndarray:
+    """`sign_of` each of several objectives, in the order of their names: (m,)."""
+    return np.array([sign_of(direction) for direction in config.directions.values()])
 
 
 def outlook(
@@ -266,6 +300,8 @@ def outlook(
     stream of its own: plain data, empty where no surrogate was asked."""
     from dngo.acquisition.outlook import look_ahead
 
+    if config.has_several:
+        return _outlook_of_several(path, config, t, iterations, model, proposals, beside)
     found = look_ahead(
         model,
         config.search_space,
@@ -276,18 +312,61 @@ def outlook(
     return {} if found is None else asdict(found)
 
 
+def _outlook_of_several(
+    path: Path,
+    config: Config,
+    t: int,
+    iterations: int,
+    model: Model,
+    proposals: Sequence[Proposal],
+    beside: Beside,
+) -> dict[str, Any]:
+    """The reference that hypervolumes are measured from, in the objectives' units, the hypervolume of the
+    front, and by what share of it the batch is expected to enlarge it."""
+    from dngo.acquisition.aims import expected_gain
+
+    space, history = config.search_space, _history(path, config, iterations, beside)
+    values = history.outcomes
+    reference = derived_reference(values, history.iteration, references(config))
+    if not np.isfinite(reference).all() or not len(proposals):
+        return {}
+    found: dict[str, Any] = {
+        "reference": dict(
+            zip(config.directions, (_signs(config) * reference).tolist(), strict=True)
+        ),
+        "hypervolume": hypervolume(values[np.isfinite(values).all(axis=1)], reference),
+    }
+    if model.knows_objective:
+        x = space.encode(_points(space, proposals))
+        rng = np.random.default_rng(seed_sequence(config, t, PROPOSE, 1))
+        found["gain"] = expected_gain(model, x, values, reference, rng)
+    return found
+
+
+def references(config: Config) -> list[float | None]:
+    """The references that people gave, minimised, in the order of the names."""
+    return [
+        None if reference is None else sign_of(direction) * reference
+        for direction, reference in zip(config.directions.values(), config.references, strict=True)
+    ]
+
+
 def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[Proposal]:
     """Given points with what a surrogate expects of them; a baseline expects nothing."""
     if not given or config.acquisition.is_baseline:
         return list(given)
     x = config.search_space.encode(_points(config.search_space, given))
     (mean, std), feasibility = model.predict(x), model.feasibility(x)
+    names = list(config.directions) if model.objectives else []
+    each = np.array([model.objectives[name].predict(x) for name in names]).reshape(-1, 2, len(x))
     return [
         replace(
             p,
             mean=float(sign(config) * mean[i]),
             std=float(std[i]),
             feasibility=float(feasibility[i]),
+            means=_named(config, each[:, 0].T, i, signed=True),
+            stds=_named(config, each[:, 1].T, i),
         )
         for i, p in enumerate(given)
     ]
@@ -318,11 +397,19 @@ def _history(path: Path, config: Config, iterations: int, beside: Beside) -> His
     table = _known(path, config, iterations, beside.told)
     # The samplers of a baseline are told themselves which points are infeasible.
     known = ran(table) if config.acquisition.is_baseline else table.status == "ok"
+    y, several = np.where(known, sign(config) * table.objective, np.nan), minimised(table, config)
+    if several:
+        values = np.column_stack(list(several.values()))
+        ok = np.isfinite(values).all(axis=1)
+        y[ok] = ranks(values[ok])
     return History(
         v=table.v,
-        y=np.where(known, sign(config) * table.objective, np.nan),
+        y=y,
         pending=_points(space, [*beside.pending, *beside.given]),
         iteration=table.iteration,
         constraints=table.constraints,
         noise=table.noise,
+        objectives=several,
+        noises=table.noises if several else {},
+        reference=references(config) if several else (),
     )

@@ -18,10 +18,14 @@ from dngo.config.messages import nearest
 from dngo.redaction import each_text, redacted
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import one_line, shown
-from dngo.thresholds import Constraints
+from dngo.thresholds import Constraints, objectives_of
 
 REPORTED = ("objective", "constraints", "noise", "metadata")  # what an objective reports
+SEVERAL = "objectives"  # in place of the first, where there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
+# Before the name of an objective in the columns of a table: its value, its noise, and of the pick what was
+# expected of it and how much the pick was for it.
+OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim")
 MAX_MESSAGE = 500
 EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))
 
@@ -43,23 +47,27 @@ def judge(
     said: any values by name; None is not said. An objective of NaN or infinity is said: `invalid`.
     constraints: what must be said where there is an objective, no more and no less.  names: those that
     may be said here.
+
+    Where there are several objectives (`dngo.thresholds.Reported`) they are a mapping `objectives`, and
+    so is their noise.
     """
+    several = objectives_of(constraints)
     _check_names(said, constraints, names)
-    objective = None if said.get("objective") is None else number("objective", said["objective"])
+    values = _values(said, several)
     status = _status(said.get("status"))
     given = scalar(said.get("constraints"))
     if given is not None and not isinstance(given, Mapping):
         raise ValueError(f"constraints must be {_wanted(constraints)}, and are {shown(given)}")
-    finite = objective is not None and math.isfinite(objective)
-    if status is None and objective is None and not given:
+    finite = bool(values) and all(map(math.isfinite, values.values()))
+    if status is None and not values and not given:
         why = ", and no status that says why, as failed" if "status" in names else ""
-        raise ValueError(f"there is no objective{why}")
+        raise ValueError(f"there is no objective{why}{_right(several)}")
     if status is not None and status not in RAN and finite:
         raise ValueError(f"its status is {status}, and it has an objective; leave one of them out")
     # A point that failed, or whose objective is none, need not know its constraints.
     all_of_them = status in RAN or (status is None and bool(given or finite))
-    flags, values = _constraints(given or {}, constraints, all_of_them)
-    held, (status, message) = status, _ended(status, objective, flags, values)
+    flags, numbers = _constraints(given or {}, constraints, all_of_them)
+    held, (status, message) = status, _ended(status, values, flags, numbers)
     # A message is of the status that it was said with.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
@@ -70,15 +78,73 @@ def judge(
         length = scalar(said["duration"])
         length = length.total_seconds() if isinstance(length, timedelta) else length
         times["duration"] = amount("duration", length, "a number of seconds")
+    counts = finite and status in RAN
     fields = {
-        "objective": objective if finite and status in RAN else math.nan,
+        # Of one that has a name, too: who knows no names reads it all the same.
+        "objective": next(iter(values.values())) if counts and len(several) < 2 else math.nan,
+        **({"objectives": values if counts else {}} if several else {}),
         "constraints": flags,
-        "numbers": values,
-        "noise": amount("noise", said.get("noise"), "a standard deviation"),
+        "numbers": numbers,
+        **_noise(said.get("noise"), several),
         "metadata": each_text(_metadata(said.get("metadata")), redacted),
         **times,
     }
     return Verdict(status, message, fields)
+
+
+def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]:
+    """The objective by name, or each of several; empty where none is said."""
+    if not several:
+        value = said.get("objective")
+        return {} if value is None else {"objective": number("objective", value)}
+    if said.get("objective") is not None:
+        raise ValueError(f"there are several objectives, and one number{_right(several)}")
+    given = scalar(said.get(SEVERAL))
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"objectives are {shown(given)}{_right(several)}")
+    given = {str(name): value for name, value in given.items()}
+    faults = [
+        *(f"{name} is missing" for name in several if given.get(name) is None),
+        *(
+            f"{shown(name)} is unknown{nearest(name, several)}"
+            for name in given
+            if name not in several
+        ),
+    ]
+    if faults:
+        raise ValueError(f"of the objectives {', '.join(faults)[:300]}{_right(several)}")
+    return {name: number(f"objective {name}", given[name]) for name in several}
+
+
+def _right(several: Sequence[str]) -> str:
+    """How several objectives are reported; empty where there is one."""
+    if not several:
+        return ""
+    return f'; report {{"{SEVERAL}": {{{", ".join(f"{name!s}: a number" for name in several)}}}}}'
+
+
+def _noise(value: Any, several: Sequence[str]) -> dict[str, Any]:
+    """Fields of the noise as it was said: of one objective, or of some of several."""
+    what = "a standard deviation"
+    if len(several) < 2 and not isinstance(scalar(value), Mapping):
+        found = amount("noise", value, what)
+        return {"noise": found}
+    given = {} if value is None else scalar(value)
+    if not several or not isinstance(given, Mapping):
+        kind = (
+            f"a mapping of objectives to numbers, {{{several[0]}: 0.1}}" if several else "a number"
+        )
+        raise ValueError(f"noise must be {kind}, and is {shown(value)}")
+    for name in given:
+        if name not in several:
+            raise ValueError(f"noise: {shown(name)} is no objective{nearest(str(name), several)}")
+    noises = {n: amount(f"noise of {n}", given.get(n), what) for n in several}
+    noises = {n: found for n, found in noises.items() if not math.isnan(found)}
+    if len(several) < 2:
+        return {"noise": noises.get(several[0], math.nan)}
+    return {"noise": math.nan, "noises": noises}
 
 
 def number(name: str, value: Any) -> float:
@@ -140,18 +206,22 @@ def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str,
     return {**found, name: value}
 
 
-def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:
+def clashes(
+    space: Iterable[str], constraints: Iterable[str], objectives: Iterable[str] = ()
+) -> list[str]:
     """What is wrong with the names of a study, a line each: a column could be either of two things.
 
     Studies that were begun when this was allowed go on: there a name alone is the parameter's.
     """
-    space, constraints = list(space), list(constraints)
+    space, constraints, several = list(space), list(constraints), list(objectives)
     columns = [f"parameter_{n}" for n in space]
     columns += [f"{prefix}_{n}" for n in constraints for prefix in ("constraint", "number")]
+    columns += [f"{prefix}_{n}" for n in several for prefix in OF_OBJECTIVES]
+    own = (*NAMES, "id", *((SEVERAL,) if several else ()))
     lines = []
-    for section, names in (("space", space), ("constraints", constraints)):
+    for section, names in (("space", space), ("constraints", constraints), (SEVERAL, several)):
         for name in names:
-            if name in (*NAMES, "id"):
+            if name in own:
                 lines.append(
                     f"{section}.{name}: is a name of what is said of an outcome; rename it"
                 )
@@ -159,15 +229,23 @@ def clashes(space: Iterable[str], constraints: Iterable[str]) -> list[str]:
                 lines.append(
                     f"{section}.{name}: is what a column of another one is called; rename it"
                 )
-            elif section == "constraints" and name in space:
+            elif section != "space" and name in space:
                 lines.append(f"{section}.{name}: is the name of a parameter, too; rename it")
+            elif section == SEVERAL and name in constraints:
+                lines.append(f"{section}.{name}: is the name of a constraint, too; rename it")
     return lines
 
 
 def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Sequence[str]) -> None:
+    several = objectives_of(constraints)
+    names = [*names, SEVERAL] if several else names
     unknown = [str(name) for name in said if name not in names]
     if unknown:
         hint = ""
+        if unknown[0] in several:
+            hint = f"; it is an objective, and stands inside `{SEVERAL}`"
+        if unknown[0] == SEVERAL:
+            hint = '; the study has one: report {"objective": a number}'
         if unknown[0] in constraints:
             hint = "; it is a constraint, and stands inside `constraints`"
         elif unknown[0] in NAMES:
@@ -223,7 +301,7 @@ def _wanted(constraints: Constraints) -> str:
 
 def _ended(
     status: str | None,
-    objective: float | None,
+    objectives: Mapping[str, float],
     flags: Mapping[str, int],
     values: Mapping[str, float],
 ) -> tuple[str, str]:
@@ -231,13 +309,17 @@ def _ended(
     if status not in (None, *RAN):
         return str(status), ""
     broken = sorted(name for name, holds in flags.items() if not holds)
-    finite = objective is not None and math.isfinite(objective)
+    none = [name for name, value in objectives.items() if not math.isfinite(value)]
     if broken:
         found = "infeasible", f"broke {', '.join(broken)}"
-    elif finite:
+    elif none:
+        wrong = (
+            f"the objective {'' if name == 'objective' else f'{name} '}is {objectives[name]}"
+            for name in none
+        )
+        found = "invalid", ", ".join(wrong)
+    elif objectives:
         found = "ok", ""
-    elif objective is not None:
-        found = "invalid", f"the objective is {objective}"
     else:
         raise ValueError("there is no objective, and every constraint holds")
     if status in (None, found[0]):

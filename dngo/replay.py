@@ -29,6 +29,7 @@ import h5py
 import numpy as np
 
 from dngo import archive, derive
+from dngo.archive.layout import PROPOSAL_GROUPS
 from dngo.batch import Batch, Beside, Proposal
 from dngo.config import Config, upgrade, validate
 from dngo.errors import UserError
@@ -107,7 +108,7 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     if batch.outlook:
         looked = derive.outlook(path, config, t, iterations, model, proposals, beside=beside)
         arrays += [
-            (f"outlook {name}", np.asarray(batch.outlook[name]), np.asarray(looked.get(name)))
+            (f"outlook {name}", _array(batch.outlook[name]), _array(looked.get(name)))
             for name in sorted(batch.outlook)
         ]
     verdict = _compare(t, arrays, batch.evaluated, proposals, space)
@@ -331,6 +332,14 @@ def _compare(
                 np.array([getattr(p, name) for p in replayed], dtype=float),
             )
         )
+    for group in PROPOSAL_GROUPS:
+        names = sorted({name for p in (*recorded, *replayed) for name in getattr(p, group)})
+        for name in names:
+            was, now = (
+                np.array([getattr(p, group).get(name, np.nan) for p in some])
+                for some in (recorded, replayed)
+            )
+            found.append((f"{name} in {group} of the proposals", was, now))
     worst = ""
     for name, a, b in arrays + found:
         if a.shape == b.shape and a.dtype.kind == b.dtype.kind and a.tobytes() == b.tobytes():
@@ -344,6 +353,11 @@ def _compare(
             return Comparison(t, "different", difference)
         worst = worst or difference
     return Comparison(t, "within tolerance" if worst else "identical", worst)
+
+
+def _array(value: Any) -> np.ndarray:
+    """A number, several, or several by name."""
+    return np.asarray(list(value.values()) if isinstance(value, dict) else value)
 
 
 def _difference(name: str, a: np.ndarray, b: np.ndarray) -> str:

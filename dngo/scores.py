@@ -13,7 +13,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.config import Config
-from dngo.derive import sign
+from dngo.derive import sign, sign_of
 
 RECENT = 20  # iterations whose constraints are judged: the latest say how good the models are now
 
@@ -22,7 +22,8 @@ RECENT = 20  # iterations whose constraints are judged: the latest say how good 
 class Score:
     """The surrogate of one iteration, judged by the ok outcomes of its batch.
 
-    part: "all", or of a mixture one kind alone: "gp", "adaptive_basis". outcomes: how many.
+    part: "all", or of a mixture one kind alone: "gp", "adaptive_basis"; of several objectives the name, or
+    name/gp and so on. outcomes: how many.
     log_density: mean log predictive density, objective units. constant: the same of a normal with
     the mean and deviation of what the surrogate was trained on, NaN if all of that was
     transferred. coverage: share of the outcomes inside the central 95 % interval. levels:
@@ -77,11 +78,21 @@ def expected_constraints(
 
 def forward_scores(path: Path, config: Config) -> list[Score]:
     """Scores of every surrogate in an archive, in order; iterations without ok outcomes are left out."""
-    return scores_of(path, archive.read_table(path, thresholds=config.thresholds), sign(config))
+    table = archive.read_table(path, thresholds=config.thresholds)
+    if not config.has_several:
+        return scores_of(path, table, sign(config))
+    return [
+        score
+        for name, direction in config.directions.items()
+        for score in scores_of(path, table.of_objective(name), sign_of(direction), name)
+    ]
 
 
-def scores_of(path: Path, table: archive.Table, direction: float) -> list[Score]:
-    """The same of an archive whose rows are known. direction: 1 where the objective is minimised, or -1."""
+def scores_of(path: Path, table: archive.Table, direction: float, name: str = "") -> list[Score]:
+    """The same of an archive whose rows are known. direction: 1 where the objective is minimised, or -1.
+
+    name: of one of several, as whose the parts are called.
+    """
     from dngo.surrogates.numerics import bounded
 
     ok = table.status == "ok"
@@ -94,7 +105,7 @@ def scores_of(path: Path, table: archive.Table, direction: float) -> list[Score]
             if "surrogate" not in group or not rows.any():
                 continue
             foreseen = archive.foreseen(path, int(t)) or {}
-            if ("density", "all") not in foreseen:
+            if ("density", name or "all") not in foreseen:
                 continue
             seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
             constant = np.nan  # where all that it learnt from was transferred
@@ -103,7 +114,8 @@ def scores_of(path: Path, table: archive.Table, direction: float) -> list[Score]
                 z = (y[rows] - np.mean(seen)) / deviation
                 constant = float(np.mean(-0.5 * z**2 - np.log(deviation * np.sqrt(2 * np.pi))))
             judged = rows[table.iteration == t]
-            for part in ("all", "gp", "adaptive_basis"):
+            for kind in ("all", "gp", "adaptive_basis"):
+                part = kind if not name else name if kind == "all" else f"{name}/{kind}"
                 if ("density", part) not in foreseen:
                     continue
                 density = foreseen["density", part][judged]

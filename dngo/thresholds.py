@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,3 +44,16 @@ class Threshold:
 
 # What an objective reports by name: a number that has a threshold, or a flag, which has none.
 Constraints = Mapping[str, Threshold | None]
+
+
+class Reported(dict[str, Threshold | None]):
+    """The constraints of a study, and beside them the names of its `objectives`, if it has several."""
+
+    def __init__(self, constraints: Constraints, objectives: Iterable[str] = ()) -> None:
+        super().__init__(constraints)
+        self.objectives = tuple(objectives)
+
+
+def objectives_of(constraints: Constraints) -> tuple[str, ...]:
+    """The names of several objectives; none where there is one, which has no name."""
+    return constraints.objectives if isinstance(constraints, Reported) else ()

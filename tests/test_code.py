@@ -30,7 +30,7 @@ LAYERS = [
     "acquisition",
     "surrogates",
     "space",
-    "errors kinds plugins presets provenance redaction rules storage streams thresholds types",
+    "errors fronts kinds plugins presets provenance redaction rules storage streams thresholds types",
 ]
 # The same within the room of the study.
 STUDY_LAYERS = [

@@ -63,7 +63,7 @@ READ = {
     ("compare", "studies"),
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
-reason failed since message values ignore anonymous study direction parameters yes interval port trial schema keys defaults"""
+reason failed since message values ignore prefer anonymous study direction parameters yes interval port trial schema keys defaults"""
 NO_FILE = set(WORDS.split())
 
 

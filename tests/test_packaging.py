@@ -21,7 +21,7 @@ import dngo
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "constraints.txt"
-CONDA_NAMES = {"pytorch": "torch"}
+CONDA_NAMES = {"pytorch": "torch", "python-moocore": "moocore"}
 ENVIRONMENTS = sorted(ROOT.glob("envs/*.yaml"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +22,9 @@ class History:
     have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
     was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
     noise: (n,) standard deviation of each value of y as reported, NaN unknown; empty: of none.
+    objectives: name -> (n,) each of several, minimised, NaN unless all are known; y is then how many
+    fronts have to go before a point is on one. noises: name -> (n,) of each, as noise. reference: the
+    worst values of interest, minimised, in the order of the names, None where nobody said.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
     Raises ValueError where lengths differ.
     """
@@ -31,6 +35,9 @@ class History:
     iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     constraints: dict[str, Array] = field(default_factory=dict)
     noise: Array = field(default_factory=lambda: np.empty(0))
+    objectives: dict[str, Array] = field(default_factory=dict)
+    noises: dict[str, Array] = field(default_factory=dict)
+    reference: Sequence[float | None] = ()
 
     def __post_init__(self) -> None:
         v = np.asarray(self.v, dtype=float)
@@ -44,9 +51,18 @@ class History:
             object.__setattr__(self, "noise", np.full(len(v), np.nan))
         object.__setattr__(self, "y", bounded(np.asarray(self.y, dtype=float)))
         object.__setattr__(self, "noise", bounded(self.noise))
-        for column in (self.y, self.iteration, self.noise, *self.constraints.values()):
+        for name in ("objectives", "noises"):
+            found = {n: bounded(c) for n, c in sorted(getattr(self, name).items())}
+            object.__setattr__(self, name, found)
+        several = (*self.objectives.values(), *self.noises.values())
+        for column in (self.y, self.iteration, self.noise, *self.constraints.values(), *several):
             if len(column) != len(v):
                 raise ValueError(f"{len(v)} points, and a column of {len(column)}")
+
+    @property
+    def outcomes(self) -> Array:
+        """The objectives, a column for each in the order of their names: (n, m)."""
+        return np.column_stack(list(self.objectives.values()))
 
     def keys(self, space: Space) -> set[bytes]:
         """Of every point here, finished or pending: what a new one must not equal."""

@@ -39,7 +39,7 @@ def propose_batch(
         raise ValueError(f"size must not be negative, and is {size}")
     state = BatchState(model, space, history, size, settings, rng, root, progress)
     with one_thread():
-        for stage in settings.stages():
+        for stage in state.new_stages():
             if state.left:
                 for pick in stage.picks(state, state.left):
                     state.take(stage.name, pick)

@@ -42,6 +42,9 @@ class Acquisition(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     is_baseline: ClassVar[bool] = False  # whether batches are chosen without a surrogate
+    takes_several: ClassVar[bool] = (
+        False  # whether it can be asked where there are several objectives
+    )
     kind: str
 
     @property
@@ -59,9 +62,15 @@ class Acquisition(BaseModel):
         """Where the stages are."""
         raise NotImplementedError
 
-    def stages(self) -> Sequence[Stage]:
-        """New objects of the stages."""
-        return [resolve_name(name)() for name in self.stage_names]
+    def stages(self, *, several: bool = False) -> Sequence[Stage]:
+        """New objects of the stages. several: of a batch with several objectives."""
+        names = self.stages_of_several if several else self.stage_names
+        return [resolve_name(name)() for name in names]
+
+    @property
+    def stages_of_several(self) -> tuple[str, ...]:
+        """Where those of a batch with several objectives are; all kinds with a surrogate have the same."""
+        return self.stage_names
 
     @property
     def missing_package(self) -> str:
@@ -152,6 +161,10 @@ class Modelled(Acquisition):
     def repeats(self) -> Repeats:
         return self.replicates
 
+    @property
+    def stages_of_several(self) -> tuple[str, ...]:
+        return (FIRST[0], _AT + "front:AlongFront")
+
     def measure(self) -> Measure:
         """What a point is worth, and what the picks of every stage are noted with."""
         return resolve_name("dngo.acquisition.measures:expected_improvement")
@@ -222,6 +235,7 @@ class Mcei(Improving):
     section 3.3); with nothing pending, expected improvement.
     """
 
+    takes_several = True
     kind: Literal["mcei"] = "mcei"
     vanishing: float = Field(
         default=1e-3,
@@ -267,6 +281,7 @@ class Lcb(Greedy, json_schema_extra=NAMED):
 class Thompson(Modelled, json_schema_extra=NAMED):
     """Thompson sampling: each pick minimises a function drawn from the posterior."""
 
+    takes_several = True
     kind: Literal["thompson"] = "thompson"
 
     @property
@@ -277,7 +292,7 @@ class Thompson(Modelled, json_schema_extra=NAMED):
 class Random(Acquisition, json_schema_extra=NAMED):
     """A baseline: uniform points, without a surrogate."""
 
-    is_baseline = True
+    is_baseline, takes_several = True, True
     kind: Literal["random"] = "random"
 
     @property
@@ -288,7 +303,7 @@ class Random(Acquisition, json_schema_extra=NAMED):
 class Sobol(Acquisition, json_schema_extra=NAMED):
     """A baseline: one scrambled sequence, that of the design, continued."""
 
-    is_baseline = True
+    is_baseline, takes_several = True, True
     kind: Literal["sobol"] = "sobol"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -67,7 +67,13 @@ class BatchState:
     @property
     def has_outcome(self) -> bool:
         """Whether some outcome is ok: else there is nothing to improve on."""
-        return bool(self.model.objective) and bool(np.isfinite(self.history.y).any())
+        return self.model.knows_objective and bool(np.isfinite(self.history.y).any())
+
+    def new_stages(self) -> Sequence[Stage]:
+        """New objects of the stages that pick, in their order."""
+        if not self.history.objectives:
+            return self.settings.stages()
+        return self.settings.stages(several=True)
 
     @property
     def turn(self) -> int:
@@ -84,7 +90,7 @@ class BatchState:
     def streams(self) -> dict[str, np.random.Generator]:
         """Independent random streams: of `STREAMS`, and of each stage by its name, unless it says that
         it draws no numbers: others then draw the same with it and without."""
-        stages = self.settings.stages()
+        stages = self.new_stages()
         own = [stage.name for stage in stages if getattr(stage, "draws_numbers", True)]
         names = dict.fromkeys([*STREAMS, *own])
         return dict(zip(names, self.rng.spawn(len(names)), strict=True))
@@ -171,6 +177,7 @@ class BatchState:
         if q and not self.settings.is_baseline:
             x = self.space.encode(v)
             (mean, std), feasibility = self.model.predict(x), self.model.feasibility(x)
+        several = self._of_several(v)
         other = np.array([pick.runner_up for pick in self.picks], dtype=float)
         return Picks(
             v=v,
@@ -182,7 +189,26 @@ class BatchState:
             runner_up=np.where(np.isfinite(other), other, np.nan),
             source=tuple(pick.source for pick in self.picks),
             stage=tuple(self.stages),
+            **several,
         )
+
+    def _of_several(self, v: Array) -> dict[str, Array]:
+        """What the model says of each of several objectives at picks v (q, k), and what they are for."""
+        names = list(self.history.objectives)
+        if not names:
+            return {}
+        found = np.full((2, len(names), len(v)), np.nan)
+        if len(v) and not self.settings.is_baseline:
+            x = self.space.encode(v)
+            found = np.array([self.model.objectives[name].predict(x) for name in names])
+            found = found.transpose(1, 0, 2)
+        none = np.full(len(names), np.nan)
+        aims = [none if pick.aim is None else pick.aim for pick in self.picks]
+        return {
+            "means": found[0].T,
+            "stds": found[1].T,
+            "aims": np.reshape(aims, (len(v), len(names))),
+        }
 
     def _condition(self, fantasies: Fantasies, v: Array) -> list[float]:
         if len(v) == 0:

@@ -40,7 +40,8 @@ def create(
     constraints: what is reported beside the objective, and what is to hold:
     {"temperature": "<= 350", "converged": True}.
     settings: other keys of a configuration (docs/configuration.md), as seed=1, batch_size=8,
-    surrogate="gp", stop={"target": 0.1}.
+    surrogate="gp", stop={"target": 0.1}; objectives={"error": {}, "speed": {"direction": "maximize"}} of
+    several, in place of the direction.
     Nothing is written yet. Raises UserError for a mistake, and where the study of that name is another
     one: its space, direction and constraints cannot change.
     """
@@ -49,7 +50,15 @@ def create(
         **_known(settings),
         "study": "temporary" if name is None else name,
         "results": str(place),
-        "objective": {"direction": direction, **_limits(settings.get("objective"))},
+        "objective": {
+            # Each of several objectives has a direction of its own.
+            **(
+                {}
+                if "objectives" in settings and direction == "minimize"
+                else {"direction": direction}
+            ),
+            **_limits(settings.get("objective")),
+        },
         "space": sections(space),
         "constraints": plain(constraints) if constraints is not None else {},
     }

@@ -14,7 +14,6 @@ Snakemake at any batch: the same archive and seed give the same points.
 
 from __future__ import annotations
 
-import html
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from dngo.exchange import package
 from dngo.exchange.values import natural_points, records, with_outcomes
 from dngo.locate import file_at, find_study, is_archive
 from dngo.replay import configuration, surrogate
+from dngo.report.best import Best, escape
 from dngo.report.data import View
 from dngo.report.text import headline
 from dngo.study import Study
@@ -82,33 +82,6 @@ def _study_of(file: Path, results: str | Path | None) -> Study | None:
 
 
 @dataclass(frozen=True)
-class Best:
-    """The best point: its proposal, its outcome, and what it is worth by the latest model.
-
-    objective: of one evaluation, the best one where there are several. evaluations: of this point that
-    were ok; average: of their outcomes. mean, std: without noise, its own outcomes heeded. mean, std,
-    feasibility: NaN without a model.
-    """
-
-    id: str
-    parameters: dict[str, Any]
-    objective: float
-    mean: float
-    std: float
-    feasibility: float
-    evaluations: int
-    average: float
-    by: Literal["model", "observed"]
-
-    def _repr_html_(self) -> str:
-        rows = {**self.parameters, "objective": self.objective, "mean": self.mean, "std": self.std}
-        cells = "".join(
-            f"<tr><th>{_escape(k)}</th><td>{_escape(v)}</td></tr>" for k, v in rows.items()
-        )
-        return f"<table><caption>{self.id}, best by {self.by}</caption>{cells}</table>"
-
-
-@dataclass(frozen=True)
 class Result:
     """Numbers as a table, and a figure of them."""
 
@@ -133,6 +106,8 @@ class Fitted:
     def predict(self, points: Points) -> pd.DataFrame:
         """What an evaluation at some points would give: mean, std, low and high (95 %), feasibility.
 
+        Of several objectives mean_NAME and so on.
+
         points: a dict of parameters, several, or a DataFrame with a column for each parameter, in
         natural units. A row for each. Raises UserError for a point outside the space.
         """
@@ -145,10 +120,14 @@ class Fitted:
         return self.predict(points)["feasibility"].to_numpy()
 
     def _frame(self, x: np.ndarray) -> pd.DataFrame:
-        mean, std, feasibility = self.view.predict(x)
-        low, high = mean - INTERVAL * std, mean + INTERVAL * std
-        columns = {"mean": mean, "std": std, "low": low, "high": high, "feasibility": feasibility}
-        return _pandas().DataFrame(columns)
+        columns: dict[str, np.ndarray] = {}
+        for name in self.view.directions or [""]:
+            view = self.view.of_objective(name) if name else self.view
+            mean, std, feasibility = view.predict(x)
+            low, high = mean - INTERVAL * std, mean + INTERVAL * std
+            found = {"mean": mean, "std": std, "low": low, "high": high}
+            columns |= {f"{key}_{name}" if name else key: v for key, v in found.items()}
+        return _pandas().DataFrame({**columns, "feasibility": feasibility})
 
     def __repr__(self) -> str:
         assert self.view.model is not None
@@ -204,6 +183,10 @@ class Session:
     def top(self, count: int, by: Literal["model", "observed"] = "observed") -> list[Best]:
         """The best `count` evaluated points, or all there are, the best first: see `best`."""
         view = self._view
+        if view.has_several:
+            raise UserError(
+                f"{self.path}: has several objectives, and no one best point; `front` has the best ones"
+            )
         if by not in ("model", "observed"):
             raise UserError(f"by: is 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
@@ -228,6 +211,45 @@ class Session:
                 rows, view.space.to_parameters(view.table.v[rows]), strict=True
             )
         ]
+
+    def front(self) -> pd.DataFrame:
+        """Of several objectives the points that nothing betters in all of them, a row for each.
+
+        Columns: id, each objective in its own units, parameter_NAME, and whether it is the knee. Raises
+        UserError if there is one objective, or no evaluation is ok yet.
+        """
+        view = self.view_of_front()
+        front = view.front
+        points = view.space.to_parameters(view.table.v[front.rows])
+        return _pandas().DataFrame(
+            [
+                {
+                    "id": view.id(int(row)),
+                    **front.objectives(i),
+                    **{f"parameter_{k}": v for k, v in parameters.items()},
+                    "knee": i == front.knee,
+                }
+                for i, (row, parameters) in enumerate(zip(front.rows, points, strict=True))
+            ]
+        )
+
+    def view_of_front(self) -> View:
+        """The view of a study with several objectives and a front; raises UserError."""
+        view = self._view
+        if not view.has_several:
+            raise UserError(f"{self.path}: has one objective; `best` has its best point")
+        if not len(view.front.rows):
+            raise UserError(f"{self.path}: no evaluation is feasible yet")
+        return view
+
+    def _of(self, view: View, objective: str | None) -> View:
+        """The view of the only objective, or of one of several; raises UserError."""
+        if not view.has_several and objective is None:
+            return view
+        if objective in view.directions:
+            return view.of_objective(objective)
+        known = ", ".join(view.directions) or "one, without a name"
+        raise UserError(f"objective: say which one is meant; they are {known}")
 
     def model(self, iteration: int | None = None) -> Fitted:
         """The surrogate that an iteration was proposed with; the latest one by default.
@@ -257,11 +279,14 @@ class Session:
         """`Fitted.feasibility` of the latest model."""
         return self.model().feasibility(points)
 
-    def slice(self, name: str) -> Result:
-        """What the latest model expects along one parameter, through the best point."""
+    def slice(self, name: str, objective: str | None = None) -> Result:
+        """What the latest model expects along one parameter, through the best point.
+
+        objective: which of several.
+        """
         from dngo.report.figures.model import slices
 
-        fitted = self.model()
+        fitted = Fitted(self._of(self.model().view, objective))
         view = fitted.view
         columns = {c.name: j for j, c in view.columns}
         if name not in columns:
@@ -277,14 +302,15 @@ class Session:
         frame.insert(0, name, natural)
         return Result(frame, figure.plot)
 
-    def importance(self) -> Result:
+    def importance(self, objective: str | None = None) -> Result:
         """Sobol indices of the latest model: how much of what it expects depends on a parameter.
 
         Columns: first and total order, of the objective and of feasibility; NaN where constant.
+        objective: which of several.
         """
         from dngo.report.figures.model import importance
 
-        view = self.model().view
+        view = self._of(self.model().view, objective)
         figure = importance(view)
         if figure is None:
             raise UserError(f"{self.path}: the model is constant: nothing matters yet")
@@ -297,14 +323,19 @@ class Session:
         index = [c.name for _, c in view.columns]
         return Result(_pandas().DataFrame(columns, index=index), figure.plot)
 
-    def figure(self, name: str = "progress") -> go.Figure:
-        """One of the figures of the report, by its name; raises UserError that names them."""
-        from dngo.report.figures import FIGURES
+    def figure(self, name: str = "progress", objective: str | None = None) -> go.Figure:
+        """One of the figures of the report, by its name; raises UserError that names them.
 
-        known = {draw.__name__: draw for draw in FIGURES}
+        objective: which of several, of a figure of one.
+        """
+        from dngo.report.figures import FIGURES, OF_FRONTS
+
+        view = self._view
+        fronts = {draw.__name__: draw for draw in OF_FRONTS} if view.has_several else {}
+        known = fronts | {draw.__name__: draw for draw in FIGURES}
         if name not in known:
             raise UserError(f"there is no figure {name!r}; they are {', '.join(known)}")
-        found = known[name](self._view)
+        found = known[name](view if name in fronts else self._of(view, objective))
         if found is None:
             raise UserError(f"{name}: there is nothing to show yet")
         return found.plot
@@ -453,8 +484,10 @@ class Session:
         return f"{len(view)} evaluations in {self.path}"
 
     def _repr_html_(self) -> str:
-        said = f"<p><b>{_escape(self.config.study)}</b>: {_escape(self._headline())}</p>"
+        said = f"<p><b>{escape(self.config.study)}</b>: {escape(self._headline())}</p>"
         try:
+            if self.config.has_several:
+                return said + str(self.front().to_html())
             return said + self.best()._repr_html_()
         except UserError:
             return said
@@ -462,7 +495,3 @@ class Session:
 
 def _pandas() -> Any:
     return package("pandas", extra="notebook")
-
-
-def _escape(value: Any) -> str:
-    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -13,13 +13,13 @@ columns are pairs of what was foreseen and of whom:
 ``density``, ``level`` PART
     of the outcome that came: its log predictive density, in the objective's units, and the probability
     given to a lower value; NaN where the objective did not run. PART: ``all``, or of a mixture one
-    kind alone, ``gp`` or ``adaptive_basis``
+    kind alone, ``gp`` or ``adaptive_basis``; of several objectives NAME, or NAME with ``/gp`` and so on
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,11 +38,18 @@ NAME = "foreseen"  # of the dataset, beside the model
 Foreseen = dict[tuple[str, str], Array]
 
 
-def foresee(model: Model, x: Array, y: Array, constraints: Iterable[str]) -> Foreseen:
+def foresee(
+    model: Model,
+    x: Array,
+    y: Array,
+    constraints: Iterable[str],
+    objectives: Mapping[str, Array] | None = None,
+) -> Foreseen:
     """What a model foresees at points, by what and of whom: (n,) each.
 
     x: (n, d) encoded. y: (n,) the objectives that came, of the sign that is minimised, NaN unknown.
-    constraints: names of those to be told of, as far as the model knows them.
+    constraints: names of those to be told of, as far as the model knows them. objectives: as y, of
+    several.
     """
     found: Foreseen = {}
     for name in sorted({*constraints} & {*model.classifiers}):
@@ -53,13 +60,22 @@ def foresee(model: Model, x: Array, y: Array, constraints: Iterable[str]) -> For
             found["mean", name], found["std", name] = belief.predict(x)
     if model.cost is not None:
         found["cost", ""] = model.cost.expected(x)[0]
+    _judge(found, model, x, y, "")
+    for name in sorted({*(objectives or {})} & {*model.objectives}):
+        assert objectives is not None
+        _judge(found, model.objectives[name], x, objectives[name], name)
+    return found
+
+
+def _judge(found: Foreseen, model: Model, x: Array, y: Array, name: str) -> None:
+    """Add the densities of outcomes of the objective; name: of one of several."""
     known = np.isfinite(y)
     for part, judged in _parts(model).items():
         density, level = np.full((2, len(x)), np.nan)
         if known.any():
             density[known], level[known] = judged.log_density(x[known], y[known])
-        found["density", part], found["level", part] = density, level
-    return found
+        own = (f"{name}/{part}" if part != "all" else name) if name else part
+        found["density", own], found["level", own] = density, level
 
 
 def _parts(model: Model) -> dict[str, Model]:
@@ -81,8 +97,21 @@ def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(Non
     first, rows = int(attributes["first_row"]), int(attributes["rows"])
     part = slice(first, first + rows)
     y = file["outcomes/objective"][part][slots]
-    sign = 1.0 if identity["direction"] == "minimize" else -1.0
-    return foresee(model, file["proposals/x"][part][slots], sign * y, identity["constraints"])
+
+    def sign(direction: str) -> float:
+        return 1.0 if direction == "minimize" else -1.0
+
+    several = {
+        name: sign(direction) * file[f"outcomes/objectives/{name}"][part][slots]
+        for name, direction in identity.get("objectives", {}).items()
+    }
+    return foresee(
+        model,
+        file["proposals/x"][part][slots],
+        sign(identity["direction"]) * y,
+        identity["constraints"],
+        several,
+    )
 
 
 def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:

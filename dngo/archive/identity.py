@@ -24,6 +24,7 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
         for key, name, empty in (
             ("study", "study", ""),
             ("direction", "objective.direction", ""),
+            ("objectives", "objectives", {}),
             ("constraints", "constraints", []),
             ("thresholds", "which constraints are numbers with a bound", []),
             ("transfer", "transfer", []),

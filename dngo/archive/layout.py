@@ -7,11 +7,14 @@ Layout (format 1), readable by plain h5py::
         iteration slot source value mean std feasibility num_pending runner_up
         stage  deviation_scale  origin (JSON, of points that people entered)
         parameters/NAME    natural values; numbers are NaN, choices "" where inactive
+        means/NAME stds/NAME aims/NAME   of each of several objectives: what was expected, and how much the
+                           pick was for it
         v  x               rows as matrices: natural values, and the model's inputs
     /outcomes/             the same rows
         status objective noise duration attempts host job started finished message metadata
         constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the threshold of then
         numbers/NAME       of each constraint that has a threshold: what was reported, or NaN
+        objectives/NAME noises/NAME   of each of several objectives; `objective` is then NaN
     /iterations/T/         attributes: config, versions, columns, outlook, environment, merged
                            (environment of the merge), seed, spawn_key, training_iterations,
                            training_digest, pending, first_row, rows, points_per_job, previous,
@@ -66,6 +69,10 @@ OUTCOME_COLUMNS: dict[str, Any] = {
     "message": TEXT,
     "metadata": TEXT,
 }
+
+# Groups with a column for each of several objectives, of numbers; a study with one has none of them.
+PROPOSAL_GROUPS = ("means", "stds", "aims")
+OUTCOME_GROUPS = ("objectives", "noises")
 
 # What later versions added: an archive may be without it. Columns of /proposals have this value in
 # the rows of before; an iteration's attribute `columns` names those that its digest covers.

@@ -15,7 +15,14 @@ import numpy as np
 
 from dngo.archive.digests import chain_problems, genesis_digest
 from dngo.archive.identity import check_identity
-from dngo.archive.layout import FORMAT_VERSION, OUTCOME_COLUMNS, PROPOSAL_COLUMNS, plain
+from dngo.archive.layout import (
+    FORMAT_VERSION,
+    OUTCOME_COLUMNS,
+    OUTCOME_GROUPS,
+    PROPOSAL_COLUMNS,
+    PROPOSAL_GROUPS,
+    plain,
+)
 from dngo.archive.structure import check_archive, check_header, space_of
 from dngo.batch import STATUSES, TOLD, Batch, Beside, Outcome, Proposal
 from dngo.errors import UserError
@@ -49,7 +56,8 @@ class Table:
     v: (n, k), x: (n, d); status: (n,) names; objective, noise, duration: (n,), NaN if unknown;
     constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers. numbers: name to (n,)
     of what was reported of the constraints that have a threshold, NaN if nothing was. told: (n,)
-    bool, whether an outcome was measured elsewhere.
+    bool, whether an outcome was measured elsewhere. objectives, noises: name to (n,) of each of several
+    objectives, in its own units, and of its noise; `objective` is then NaN.
     """
 
     iteration: np.ndarray
@@ -63,6 +71,30 @@ class Table:
     constraints: dict[str, np.ndarray]
     told: np.ndarray
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    objectives: dict[str, np.ndarray] = field(default_factory=dict)
+    noises: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def has_objective(self) -> np.ndarray:
+        """Whether the objective is known, or each of several: (n,) bool."""
+        known = [np.isfinite(values) for values in self.objectives.values()]
+        return np.all(known, axis=0) if known else np.isfinite(self.objective)
+
+    def of_objective(self, name: str) -> Table:
+        """The same rows with one of several objectives as the only one."""
+        return replace(
+            self,
+            objective=self.objectives[name],
+            noise=self.noises[name],
+            objectives={},
+            noises={},
+        )
+
+    def outcomes(self, directions: Mapping[str, str]) -> np.ndarray:
+        """Several objectives, minimised, a column for each of `directions`: (n, m), NaN unless ok."""
+        signs = [1.0 if d == "minimize" else -1.0 for d in directions.values()]
+        values = np.column_stack([self.objectives[name] for name in directions]) * signs
+        return np.where((self.status == "ok")[:, None], values, np.nan)
 
     def __len__(self) -> int:
         return len(self.iteration)
@@ -79,7 +111,7 @@ class Table:
                 kept = thresholds[name].keeps(number).astype(float)
                 flags[name] = np.where(np.isnan(number), flags[name], kept)
         broken = np.any([flag == 0 for flag in flags.values()], axis=0)
-        held = np.where(np.isfinite(self.objective), "ok", "invalid")
+        held = np.where(self.has_objective, "ok", "invalid")
         ran = np.isin(self.status, ("ok", "infeasible"))
         status = np.where(ran, np.where(broken, "infeasible", held), self.status)
         return replace(self, constraints=flags, status=status)
@@ -103,6 +135,8 @@ class Table:
             **{n: np.array(values) for n, values in rows.items()},
             constraints={n: column("constraints", n) for n in self.constraints},
             numbers={n: column("numbers", n) for n in self.numbers},
+            objectives={n: column("objectives", n) for n in self.objectives},
+            noises={n: column("noises", n) for n in self.noises},
             told=np.ones(len(told), dtype=bool),
         )
 
@@ -245,6 +279,8 @@ def read_table(
             duration=o["duration"][:rows],
             constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
             numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
+            objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
+            noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
             told=np.isin(p["source"].asstr()[:rows].astype(str), TOLD),
         )
     return table.judged(thresholds) if thresholds and len(table) else table
@@ -274,8 +310,13 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
         if "origin" in columns:
             columns["origin"] = [json.loads(text) if text else {} for text in columns["origin"]]
         parameters = space.to_parameters(p["v"][part])
+        several: dict[str, Any] = {g: _group(p, g, part) for g in PROPOSAL_GROUPS}
     proposals = [
-        Proposal(parameters=parameters[i], **{n: c[i] for n, c in columns.items()})
+        Proposal(
+            parameters=parameters[i],
+            **{n: c[i] for n, c in columns.items()},
+            **{g: found[i] for g, found in several.items() if found},
+        )
         for i in range(rows)
     ]
     batch = Batch(
@@ -333,6 +374,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
         columns = {n: _values(o[n], part) for n in OUTCOME_COLUMNS}
         flags = {n: o["constraints"][n][part] for n in o["constraints"]}
         numbers = {n: o["numbers"][n][part] for n in o.get("numbers", ())}
+        several: dict[str, Any] = {g: _group(o, g, part) for g in OUTCOME_GROUPS}
     outcomes = []
     for i, proposal in enumerate(batch.proposals):
         fields = {n: c[i] for n, c in columns.items()}
@@ -347,6 +389,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
                 constraints={n: int(f[i]) for n, f in flags.items() if f[i] >= 0},
                 numbers={n: float(z[i]) for n, z in numbers.items() if not np.isnan(z[i])},
                 **fields,
+                **{g: found[i] for g, found in several.items() if found},
             )
         )
     return outcomes
@@ -418,6 +461,18 @@ def _rows(file: h5py.File, iterations: int | None) -> int:
     if iterations is None or iterations >= int(file.attrs["iterations"]):
         return int(file.attrs["rows"])
     return int(file[f"iterations/{iterations}"].attrs["first_row"])
+
+
+def _group(table: h5py.Group, name: str, part: slice) -> list[dict[str, float]]:
+    """The numbers in a group with a column for each objective, a mapping for each row, without NaN.
+
+    Empty where there is no such group.
+    """
+    columns = {n: table[name][n][part] for n in table.get(name, ())}
+    rows = zip(*columns.values(), strict=True)
+    return [
+        {n: float(v) for n, v in zip(columns, row, strict=True) if not np.isnan(v)} for row in rows
+    ]
 
 
 def _values(dataset: h5py.Dataset, part: slice) -> list[Any]:

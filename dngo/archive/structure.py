@@ -21,7 +21,9 @@ from dngo.archive.layout import (
     OPTIONAL_ATTRIBUTES,
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
+    OUTCOME_GROUPS,
     PROPOSAL_COLUMNS,
+    PROPOSAL_GROUPS,
     ROOT_ATTRIBUTES,
     STATUS,
     TRANSFER_ARRAYS,
@@ -30,6 +32,7 @@ from dngo.archive.layout import (
     foreseen_columns,
 )
 from dngo.batch import STATUSES
+from dngo.fronts import MOST
 from dngo.space import Space
 from dngo.space.parameters import parameters_of_archive
 from dngo.storage.hdf5 import Unsound, check_tree
@@ -69,6 +72,11 @@ def check_archive(file: h5py.File, size: int) -> None:
     _columns(_member(outcomes, "constraints"), dict.fromkeys(names, "i1"), rows)
     if numbers := root["identity"].get("thresholds"):
         _columns(_member(outcomes, "numbers"), dict.fromkeys(numbers, "f8"), rows)
+    several = dict.fromkeys(root["identity"].get("objectives", ()), "f8")
+    groups = [(proposals, PROPOSAL_GROUPS), (outcomes, OUTCOME_GROUPS)] if several else []
+    for table, inside in groups:
+        for name in inside:
+            _columns(_member(table, name), several, rows)
     _points(_array(proposals, "v", (rows, space.k)), space)
     _array(proposals, "x", (rows, space.d))
     for column in [*columns_of(proposals), *columns_of(outcomes)]:  # those of nobody included
@@ -196,6 +204,9 @@ def space_of(identity: dict[str, Any]) -> Space:
             raise Unsound(f"/@identity: has no {name}")
     if identity["direction"] not in ("minimize", "maximize"):
         raise Unsound("/@identity: has no direction that exists")
+    several = TypeAdapter(dict[str, str]).validate_python(identity.get("objectives", {}))
+    if not set(several.values()) <= {"minimize", "maximize"} or len(several) > MOST:
+        raise Unsound("/@identity: has objectives whose directions do not exist")
     names = identity["constraints"]
     numbers = TypeAdapter(list[str]).validate_python(identity.get("thresholds", []))
     if not all(isinstance(name, str) for name in names) or not set(numbers) <= set(names):

@@ -14,7 +14,9 @@ from dngo.archive.layout import (
     ITERATION_ATTRIBUTES,
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
+    OUTCOME_GROUPS,
     PROPOSAL_COLUMNS,
+    PROPOSAL_GROUPS,
     ROOT_ATTRIBUTES,
 )
 from dngo.archive.reading import reading
@@ -41,13 +43,19 @@ def additions(file: h5py.File) -> list[str]:
     identity = json.loads(file.attrs["identity"])
     tables = ("proposals", "outcomes", "iterations")
     columns = [c.name for c in space_of(identity).columns]
-    numbers = identity.get("thresholds", [])
+    numbers, several = identity.get("thresholds", []), identity.get("objectives", {})
+    proposed, came = (groups if several else () for groups in (PROPOSAL_GROUPS, OUTCOME_GROUPS))
     iterations = [str(t) for t in range(int(file.attrs["iterations"]))]
     found = [
         *_beside(file, [*tables, "transfer"], ROOT_ATTRIBUTES),
-        *_beside(file["proposals"], [*PROPOSAL_COLUMNS, "v", "x", "parameters"]),
+        *_beside(file["proposals"], [*PROPOSAL_COLUMNS, "v", "x", "parameters", *proposed]),
         *_beside(file["proposals/parameters"], columns),
-        *_beside(file["outcomes"], [*OUTCOME_COLUMNS, "constraints", *["numbers"] * bool(numbers)]),
+        *_beside(
+            file["outcomes"],
+            [*OUTCOME_COLUMNS, "constraints", *["numbers"] * bool(numbers), *came],
+        ),
+        *(f for group in proposed for f in _beside(file["proposals"][group], several)),
+        *(f for group in came for f in _beside(file["outcomes"][group], several)),
         *_beside(file["outcomes/constraints"], identity["constraints"]),
         *(_beside(file["outcomes/numbers"], numbers) if numbers else []),
         *_beside(file["iterations"], iterations),
@@ -129,13 +137,17 @@ def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
 
 
 def _models(record: h5py.Group) -> list[h5py.Group]:
-    """The model of an iteration, and those of a cost and of constraints' numbers within it."""
+    """The model of an iteration, and within it those of a cost, of constraints' numbers and of several
+    objectives."""
     models = list(_groups(record, "surrogate/model"))
     for each in models:  # which grows meanwhile
         models += _groups(each, "cost")
         for constraints in _groups(each, "constraints"):
             for name in constraints:
                 models += _groups(constraints, f"{name}/number")
+        for objectives in _groups(each, "objectives"):
+            for name in objectives:
+                models += _groups(objectives, name)
     return models
 
 

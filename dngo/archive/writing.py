@@ -25,7 +25,9 @@ from dngo.archive.layout import (
     FORMAT_VERSION,
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
+    OUTCOME_GROUPS,
     PROPOSAL_COLUMNS,
+    PROPOSAL_GROUPS,
     STATUS,
     TEXT,
 )
@@ -175,6 +177,10 @@ def _create(
         numbers = outcomes.create_group("numbers")
         for name in identity["thresholds"]:
             _column(numbers, name, "f8")
+    for table, groups in ((proposals, PROPOSAL_GROUPS), (outcomes, OUTCOME_GROUPS)):
+        for name in identity.get("objectives", ()):
+            for group in groups:
+                _column(table.require_group(group), name, "f8")
     file.create_group("iterations")
     if transfer is not None:
         with our_own(transfer) as source:
@@ -316,6 +322,13 @@ def _append_rows(
         _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
     for name in o.get("numbers", ()):
         _extend(o["numbers"][name], first, [q.numbers.get(name, np.nan) for q in outcomes])
+    groups = [(p, proposals, g) for g in PROPOSAL_GROUPS] + [
+        (o, outcomes, g) for g in OUTCOME_GROUPS
+    ]
+    for table, records, group in groups:
+        for name in table.get(group, ()):
+            values = [getattr(q, group).get(name, np.nan) for q in records]
+            _extend(table[group][name], first, values)
 
 
 def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dngo.commands.common import add_study
 from dngo.errors import UserError
 from dngo.storage.files import handing_out
+
+if TYPE_CHECKING:
+    from dngo.api import Session
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     command = commands.add_parser("best", help="the best points, by outcome and by the surrogate")
     add_study(command)
+    command.add_argument(
+        "--prefer",
+        metavar="NAME=WEIGHT,...",
+        help="of several objectives, the point of the front that suits these weights best: error=2,flops=1",
+    )
     command.add_argument("--top", type=int, default=1, metavar="K", help="so many; default: 1")
     command.add_argument(
         "--by",
@@ -38,16 +47,21 @@ def _best(arguments: argparse.Namespace) -> int:
 
     if arguments.top < 1:
         raise UserError("--top: is to be 1 or more")
+    session = open_study(arguments.study, results=arguments.results)
+    if session.config.has_several:
+        return _front(session, arguments)
+    if arguments.prefer is not None:
+        raise UserError("--prefer: is for several objectives, and the study has one")
     if arguments.output and arguments.by is None:
         raise UserError("--output: say by what the points are ranked: --by observed, or --by model")
-    session = open_study(arguments.study, results=arguments.results)
     found: dict[str, list[Best]] = {}
     if arguments.by != "model":
         found["observed"] = session.top(arguments.top, "observed")
     if arguments.by == "model" or (arguments.by is None and session.has_model):
         found["model"] = session.top(arguments.top, "model")
     if arguments.output:
-        _write(Path(arguments.output), found[arguments.by])
+        chosen = [(one.id, one.parameters) for one in found[arguments.by]]
+        _write(Path(arguments.output), chosen)
     if arguments.json:
         print(json.dumps({by: [_record(one) for one in best] for by, best in found.items()}))
         return 0
@@ -60,6 +74,49 @@ def _best(arguments: argparse.Namespace) -> int:
                 "     " + ", ".join(f"{k}={v}" for k, v in one.parameters.items() if v is not None)
             )
     return 0
+
+
+def _front(session: Session, arguments: argparse.Namespace) -> int:
+    """The front as rows, or the one point of it that is preferred."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from dngo.report.front import weights_of
+
+    if arguments.by == "model":
+        raise UserError("--by: the front is that of the outcomes; there is no other")
+    view = session.view_of_front()
+    front, rows = view.front, list(range(len(view.front.rows)))
+    if arguments.prefer is not None:
+        rows = [front.preferred(weights_of(arguments.prefer, view.directions))]
+    parameters = view.space.to_parameters(view.table.v[front.rows])
+    ids = [view.id(int(row)) for row in front.rows]
+    if arguments.output:
+        _write(Path(arguments.output), [(ids[i], parameters[i]) for i in rows])
+    if arguments.json:
+        document = front.document(ids, parameters)
+        document["points"] = [document["points"][i] for i in rows]
+        print(json.dumps(document))
+        return 0
+    table = Table(box=None, padding=(0, 2))
+    heads = ["proposal", *view.directions, *parameters[0], ""]
+    for j, head in enumerate(heads):
+        table.add_column(
+            head, justify="left" if j in (0, len(heads) - 1) else "right", overflow="fold"
+        )
+    for i in rows:
+        values = [*front.objectives(i).values(), *parameters[i].values()]
+        knee = "knee" if i == front.knee else ""
+        table.add_row(ids[i], *map(_cell, values), knee)
+    console = Console(soft_wrap=True, width=20 * len(heads), color_system=None)
+    console.print(table)
+    reference = ", ".join(f"{name} {value:.6g}" for name, value in front.reference.items())
+    print(f"hypervolume {front.hypervolume:.6g}, from {reference}")
+    return 0
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _line(one: Any) -> str:
@@ -84,10 +141,13 @@ def _record(one: Any) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, best: list[Any]) -> None:
-    """A file for each point; raises UserError, before any is written, rather than replace one."""
+def _write(folder: Path, best: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """A file for each point, of an id and parameters.
+
+    Raises UserError, before any is written, rather than replace one.
+    """
     with contextlib.ExitStack() as stack:
-        for rank, one in enumerate(best, start=1):
-            path = folder / f"{rank}-{one.id}.json"
+        for rank, (name, parameters) in enumerate(best, start=1):
+            path = folder / f"{rank}-{name}.json"
             temporary = stack.enter_context(handing_out(path))
-            temporary.write_text(json.dumps(one.parameters, indent=2) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(parameters, indent=2) + "\n", encoding="utf-8")

@@ -77,7 +77,7 @@ def _looked_at(study: Study) -> list[str]:
     points = config.design_size + config.iterations * config.batch_size
     size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
     lines = [
-        f"Study {config.study}: {config.objective.direction} over {space.k} parameters ({size})",
+        f"Study {config.study}: {_aims(config)} over {space.k} parameters ({size})",
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
         f"batches of {config.batch_size}, {config.points_per_job} to a job",
         f"Results in {study.folder}",
@@ -100,6 +100,12 @@ def _looked_at(study: Study) -> list[str]:
     if command and (word := for_a_shell(words_of(command))):
         lines.append(f"Warning: objective.command: {word}")
     return lines
+
+
+def _aims(config: Config) -> str:
+    """What is looked for, in words."""
+    each = [f"{direction} {name}" for name, direction in config.directions.items()]
+    return ", ".join(each) or config.direction
 
 
 def _learns_from(study: Study) -> Sequence[Earlier]:

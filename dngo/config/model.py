@@ -14,16 +14,21 @@ from pydantic import (
     BeforeValidator,
     Field,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationInfo,
+    model_serializer,
     model_validator,
 )
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.config.messages import Located, as_yaml, nearest, short, shown, threshold_form
 from dngo.config.objective import Objective
+from dngo.config.objectives import Aim, direction_of, directions_of
+from dngo.config.objectives import check as check_objectives
 from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
+from dngo.config.stop import Stop
 from dngo.presets import PresetName
 from dngo.redaction import redacted_config
 from dngo.space import ExpressionError, Space
@@ -45,7 +50,7 @@ from dngo.space.parameters import (
 from dngo.storage.plain import MAX_DEPTH
 from dngo.storage.text import fault, join_pairs, storable_tree
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
-from dngo.thresholds import Constraints, Threshold
+from dngo.thresholds import Reported, Threshold
 
 COMPLETED = "completed"  # the implicit constraint: the objective ran and reported
 
@@ -61,36 +66,6 @@ class Design(Section):
     )
     include_default: bool = Field(
         True, description="Evaluate the parameters' defaults as the very first point."
-    )
-
-
-class Stop(Section):
-    """When a study, or a run of it, ends before the iterations are used up."""
-
-    target: float | None = Field(None, description="An objective at least this good is enough.")
-    evaluations: int | None = Field(None, ge=1, description="No iteration starts beyond this many.")
-    expected_improvement: float | None = Field(
-        None,
-        gt=0,
-        description="Ends the study when five further batches are expected to better the best value by "
-        "less than this, in the objective's units.",
-    )
-    distance: float | None = Field(
-        None,
-        gt=0,
-        description="Ends the study when the best value is within this distance of the best that the "
-        "surrogate can imagine, with `probability`.",
-    )
-    probability: float = Field(
-        0.95, gt=0, lt=1, description="How sure of `distance` the surrogate must be."
-    )
-    failures: int = Field(
-        20,
-        ge=0,
-        le=1000,
-        description="A run stops with an error when so many evaluations in a row have failed in the "
-        "same way, when all of the design have failed, or when the first failure shows a mistake of "
-        "the set-up. The same command goes on. 0: never, for spaces where most points fail.",
     )
 
 
@@ -155,6 +130,13 @@ class Config(Section):
         "paths `~` is the home folder, and no variable is known.",
     )
     objective: Objective
+    objectives: dict[Name, Aim] = Field(
+        default_factory=dict,
+        description="Several objectives by name, each with its direction, in place of "
+        "`objective.direction`: {error: {direction: minimize}, speed: {direction: maximize}}. What is "
+        'reported is then {"objectives": {"error": 4.1, "speed": 8200}}, and what is looked for is the '
+        "front: the points that nothing betters in all of them. At most six.",
+    )
     needs: list[Annotated[str, StringConstraints(min_length=1)]] = Field(
         default_factory=list,
         max_length=1000,
@@ -249,6 +231,26 @@ class Config(Section):
         # `results` may have become a folder of any name: no archive is to be unreadable for that.
         return storable_tree(data, MAX_DEPTH) if archived(info) else _storable(data, ())
 
+    @model_validator(mode="before")
+    @classmethod
+    def _each_direction(cls, data: Any) -> Any:
+        # One objective's default is none of several.
+        if not isinstance(data, dict) or not data.get("objectives"):
+            return data
+        objective = data.get("objective")
+        if not isinstance(objective, dict) or "direction" in objective:
+            return data
+        return {**data, "objective": {**objective, "direction": None}}
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # What a study does not use, archives of earlier releases do not name.
+        found: dict[str, Any] = handler(self)
+        if not self.objectives:
+            found.pop("objectives", None)
+            found.get("stop", {}).pop("hypervolume_gain", None)
+        return found
+
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Config:
         for name, parameter in self.space.items():
@@ -267,6 +269,7 @@ class Config(Section):
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
         self._check_known(is_new=not archived(info))
+        check_objectives(self)
         if not archived(info):
             self._check_reached()
         if COMPLETED in self.constraints:
@@ -361,9 +364,35 @@ class Config(Section):
         return Space(dict(self.space), self.space_constraints)
 
     @property
-    def reported(self) -> Constraints:
-        """What the objective reports beside its value: the threshold of a number, None for a flag."""
-        return dict.fromkeys(self.constraints) | self.thresholds
+    def reported(self) -> Reported:
+        """What the objective reports beside its value: the threshold of a number, None for a flag; and the
+        names of several objectives."""
+        return Reported(dict.fromkeys(self.constraints) | self.thresholds, sorted(self.objectives))
+
+    @property
+    def names(self) -> tuple[list[str], list[str], list[str]]:
+        """Those of parameters, constraints and several objectives, which are one set."""
+        return list(self.space), list(self.constraints), sorted(self.objectives)
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """Whether each of the named objectives is minimised or maximised, by name in order."""
+        return {name: self.objectives[name].direction for name in sorted(self.objectives)}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether there is a front to look for, and no single best point."""
+        return len(self.objectives) > 1
+
+    @property
+    def direction(self) -> str:
+        """That of the only objective; raises ValueError if there are several."""
+        return direction_of(self.model_dump(include={"objective", "objectives"}))
+
+    @property
+    def references(self) -> list[float | None]:
+        """The worst values of interest, in the order of the names, None where nobody said."""
+        return [self.objectives[name].reference for name in self.directions]
 
     @property
     def thresholds(self) -> dict[str, Threshold]:
@@ -394,10 +423,12 @@ def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """`Config.identity` of a resolved configuration as a batch keeps it."""
     # What a study does not use, archives of earlier releases do not name.
     transfer, known = resolved.get("transfer"), resolved.get("space_constraints")
-    thresholds = thresholds_of(resolved)
+    thresholds, objectives = thresholds_of(resolved), directions_of(resolved)
     return {
         "study": resolved["study"],
-        "direction": resolved["objective"]["direction"],
+        # Of several, where nothing reads it, the usual one.
+        "direction": direction_of(resolved) if len(objectives) < 2 else "minimize",
+        **({"objectives": objectives} if objectives else {}),
         "constraints": sorted(resolved["constraints"]),
         # What is believed of a parameter may change.
         "space": {n: {k: p[k] for k in p if k != "prior"} for n, p in resolved["space"].items()},

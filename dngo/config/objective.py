@@ -27,8 +27,10 @@ class Objective(Section):
         description="A Python function, module:function, in place of a command: it is called "
         "with the parameters as keywords and returns a number or an outcome document.",
     )
-    direction: Literal["minimize", "maximize"] = Field(
-        "minimize", description="Whether small or large values of the objective are good."
+    direction: Literal["minimize", "maximize"] | None = Field(
+        "minimize",
+        description="Whether small or large values of the objective are good. Where `objectives` are "
+        "named, each has its own.",
     )
     time_limit: float | None = Field(
         None, gt=0, description="Seconds for one evaluation; then it is stopped: status timeout."

@@ -1,8 +1,9 @@
 """What an objective reported, read: any bytes whatever become exactly one status, message and values.
 
 The document is `{"objective": 0.1, "constraints": {"name": true, "other": 341.5}, "noise": 0.01,
-"metadata": {...}}` in the file `{outcome}` or as the last line of standard output, where a bare number
-will do too. What it says is judged as everything that is said of an outcome (`dngo.outcomes`).
+"metadata": {...}}` in the file `{outcome}` or as the last line of standard output, where a bare number will
+do too. Several objectives are `"objectives": {"name": 0.1, "other": 3}`. What it says is judged as
+everything that is said of an outcome (`dngo.outcomes`).
 """
 
 from __future__ import annotations
@@ -137,12 +138,14 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
             f"{place} {'is' if len(text) < 60 else 'begins with'} {shown(text.strip())}, and is to be "
             f"a number or a mapping{f': {found}' if found else ''}"
         )
-    for part in (document, document.get("constraints")):
+    for part in (document, document.get("constraints"), document.get(outcomes.SEVERAL)):
         if isinstance(part, _Mapping) and part.twice:
             raise ValueError(f"{shown(part.twice[0])} is there twice, with two values")
     # JSON has no NaN: many write null for it.
     if "objective" in document and document["objective"] is None:
         document["objective"] = math.nan
+    if isinstance(several := document.get(outcomes.SEVERAL), dict):
+        document[outcomes.SEVERAL] = {n: math.nan if v is None else v for n, v in several.items()}
     return document
 
 

@@ -13,6 +13,7 @@ from dngo.config.messages import nearest
 from dngo.errors import UserError
 from dngo.exchange.names import ColumnNames, unknown
 from dngo.exchange.rows import FileRows, Row
+from dngo.outcomes import SEVERAL
 
 
 def read(
@@ -50,8 +51,7 @@ def _read(path: Path, config: Config, name: str | None) -> FileRows:
     if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
         from dngo.exchange import optuna
 
-        direction, constraints = config.objective.direction, config.constraints
-        return optuna.read(path, name=name, direction=direction, constraints=list(constraints))
+        return optuna.read(path, config, name=name)
     from dngo.exchange import csv_table
 
     return FileRows("csv", csv_table.read(path))
@@ -72,7 +72,15 @@ def check_columns(
     do in place of the parameters.
     """
     there = {name for row in rows for name in row.values}
-    if rows and objective is not None and objective not in there:
+    if config.objectives and objective is not None:
+        if objective != "objective":
+            raise UserError(
+                f"--objective {objective}: the study has {', '.join(config.directions)}"
+            )
+        lacking = [n for n in config.directions if not {n, f"objective_{n}", SEVERAL} & there]
+        if rows and lacking:
+            raise UserError(f"{path}: has no column for the objectives {', '.join(lacking)}")
+    elif rows and objective is not None and objective not in there:
         names = ", ".join(sorted(there))[:300]
         raise UserError(
             f"{path}: has no column {objective!r}; name the objective's with --objective, of {names}"

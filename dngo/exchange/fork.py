@@ -41,7 +41,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     old = archive.read_space(path)
     # Names that can be mistaken come along, and no further ones.
     known = clashes(old.parameters, header.identity["constraints"])
-    wrong = [w for w in clashes(study.config.space, study.config.constraints) if w not in known]
+    wrong = [w for w in clashes(*study.config.names) if w not in known]
     if wrong:
         raise UserError("\n".join(wrong))
     _check_numbers(path, header.identity, study.config.thresholds)
@@ -93,10 +93,10 @@ def _header(path: Path, study: Study) -> archive.Header:
         raise UserError(f"{path}: there is no such archive")
     for problem in archive.verify(path)[:1]:
         raise UserError(f"{path}: {problem}; fork an untouched copy")
-    if header.identity["direction"] != study.config.objective.direction:
+    theirs, ours = _aims(header.identity), _aims(study.config.identity())
+    if theirs != ours:
         raise UserError(
-            f"{path}: its objective is to {header.identity['direction']}, and that of study "
-            f"{study.config.study} to {study.config.objective.direction}"
+            f"{path}: its objective is to {theirs}, and that of study {study.config.study} to {ours}"
         )
     return header
 
@@ -109,6 +109,13 @@ def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[
                 f"constraints.{name}: was true or false in {path}, and is a number here "
                 f"({thresholds[name]}); give the number another name"
             )
+
+
+def _aims(identity: Mapping[str, Any]) -> str:
+    """What is to be done with the objective, or with each of several, in words."""
+    several: dict[str, str] = identity.get("objectives", {})
+    each = [f"{direction} {name}" for name, direction in sorted(several.items())]
+    return ", ".join(each) or str(identity["direction"])
 
 
 def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
@@ -196,7 +203,8 @@ def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:
             flags[name] = int(threshold.keeps(number))
     status = outcome.status
     if outcome.ran:
-        held = "ok" if math.isfinite(outcome.objective) else "invalid"
+        known = outcome.objectives or {"": outcome.objective}
+        held = "ok" if all(map(math.isfinite, known.values())) else "invalid"
         status = "infeasible" if 0 in flags.values() else held
     return replace(outcome, constraints=flags, numbers=numbers, status=status)
 

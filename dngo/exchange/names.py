@@ -1,9 +1,10 @@
 """What the columns of a table mean, and the names in a dict: each one thing, or an error.
 
 A prefix says what a name is of: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
-constraint with a threshold). A name alone is a parameter's; or else it is one of `dngo.outcomes.NAMES`;
-or else a constraint's. Studies of before may call a parameter as an outcome's column is called: where
-`parameter_NAME` is there, too, the name alone is the outcome's.
+constraint with a threshold), `objective_NAME` and `noise_NAME` (of several objectives). A name alone is a
+parameter's; or else it is one of `dngo.outcomes.NAMES`; or else a constraint's or an objective's. Studies
+of before may call a parameter as an outcome's column is called: where `parameter_NAME` is there, too, the
+name alone is the outcome's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dngo.config import Config
 from dngo.config.messages import nearest
 from dngo.evaluation.unreadable import why
 from dngo.exchange.rows import Row, known
-from dngo.outcomes import NAMES
+from dngo.outcomes import NAMES, OF_OBJECTIVES, SEVERAL
 from dngo.storage.text import number_in, shown
 
 # Columns of an export that say nothing of an outcome.
@@ -25,8 +26,8 @@ BESIDE = (
     *("iteration", "slot", "stage", "source", "origin", "acquisition", "runner_up", "mean", "std"),
     *("feasibility", "num_pending", "deviation_scale", "attempts", "host", "job"),
 )
-PARAMETER, FLAG, NUMBER, CONSTRAINT, OUTCOME, OTHER = (
-    *("parameter_", "constraint_", "number_"),
+PARAMETER, FLAG, NUMBER, OBJECTIVE, NOISE, CONSTRAINT, OUTCOME, OTHER = (
+    *("parameter_", "constraint_", "number_", "objective_", "noise_"),
     *("constraint", "outcome", "other"),
 )
 
@@ -35,16 +36,19 @@ PARAMETER, FLAG, NUMBER, CONSTRAINT, OUTCOME, OTHER = (
 class ColumnNames:
     """The names that mean something in a study.
 
-    objective: what the column of the objective is called.
+    objective: what the column of the objective is called.  objectives: the names of several.
     """
 
     parameters: Collection[str]
     constraints: Collection[str] = ()
     objective: str = "objective"
+    objectives: Collection[str] = ()
 
     @classmethod
     def of(cls, config: Config, objective: str | None = None) -> ColumnNames:
-        return cls(config.space, config.constraints, objective or "objective")
+        return cls(
+            config.space, config.constraints, objective or "objective", sorted(config.objectives)
+        )
 
     def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
         """What a key of a row is of, as a constant of this module, and its name without a prefix.
@@ -54,7 +58,7 @@ class ColumnNames:
         key = str(key)
         found = [
             (prefix, key.removeprefix(prefix))
-            for prefix in (PARAMETER, FLAG, NUMBER)
+            for prefix in (PARAMETER, FLAG, NUMBER, OBJECTIVE, NOISE)
             if key.startswith(prefix) and key.removeprefix(prefix) in self._of(prefix)
         ]
         if key in self.parameters and PARAMETER + key not in keys:
@@ -70,23 +74,33 @@ class ColumnNames:
             return OUTCOME, "objective"
         if key == "objective":
             return OTHER, key  # another column is said to be it
-        if key in (*NAMES, "id"):
+        if key in (*NAMES, "id") or (key == SEVERAL and self.objectives):
             return OUTCOME, key
+        if key in self.objectives and OBJECTIVE + key not in keys:
+            return OBJECTIVE, key
+        if self.objectives and any(
+            key.startswith(f"{of}_") and key.removeprefix(f"{of}_") in self.objectives
+            for of in OF_OBJECTIVES
+        ):
+            return OTHER, key
         if key in self.constraints and not {FLAG + key, NUMBER + key} & set(keys):
             return CONSTRAINT, key
         if key in BESIDE:
             return OTHER, key
-        if key in (*self.parameters, *self.constraints):
+        if key in (*self.parameters, *self.constraints, *self.objectives):
             raise ValueError(f"{shown(key)} is there twice, with a prefix and without")
         raise ValueError(f"unknown name {shown(key)}{self._nearest(key)}")
 
     def _of(self, prefix: str) -> Collection[str]:
+        if prefix in (OBJECTIVE, NOISE):
+            return self.objectives
         return self.parameters if prefix == PARAMETER else self.constraints
 
     def _nearest(self, key: str) -> str:
-        bare = [*self.parameters, self.objective, *self.constraints, *NAMES, "id"]
+        bare = [*self.parameters, self.objective, *self.constraints, *self.objectives, *NAMES, "id"]
         found = [PARAMETER + name for name in self.parameters]
         found += [prefix + name for name in self.constraints for prefix in (FLAG, NUMBER)]
+        found += [OBJECTIVE + name for name in self.objectives]
         known = ", ".join(dict.fromkeys(bare))
         return nearest(key, bare) or nearest(key, found) or f"; known: {known}"[:300]
 
@@ -116,34 +130,45 @@ def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str,
     names, reported = ColumnNames.of(config, objective), config.reported
     said: dict[str, Any] = {}
     given: dict[str, Any] = {}
+    several: dict[str, dict[str, Any]] = {SEVERAL: {}, "noise": {}}
     for key, value in row.values.items():
         kind, name = names.meaning(key, row.values)
         # NaN is an objective of which it is known that there is none.
-        cell = known(value, nan=kind == OUTCOME and name == "objective")
+        cell = known(value, nan=kind == OBJECTIVE or (kind == OUTCOME and name == "objective"))
         if cell is None or kind in (PARAMETER, OTHER) or name == "id":
             continue
         if kind == OUTCOME:
             said[name] = _read(name, cell)
+        elif kind in (OBJECTIVE, NOISE):
+            part = several[SEVERAL if kind == OBJECTIVE else "noise"]
+            part[name] = _number(name, cell) if isinstance(cell, str) else cell
         elif kind == CONSTRAINT or (kind == NUMBER) == (reported[name] is not None):
             threshold = reported[name]
             read = _flag if threshold is None else _number
             given[name] = read(name, cell) if isinstance(cell, str) else cell
-    inside = said.get("constraints")
+    _join(said, "constraints", given)
+    for name, found in several.items():
+        _join(said, name, found)
+    return said
+
+
+def _join(said: dict[str, Any], key: str, given: dict[str, Any]) -> None:
+    """Add what stands in columns of its own to what a mapping says; raises ValueError if it does, too."""
+    inside = said.get(key)
     if isinstance(inside, Mapping):
         for name in inside:
             if name in given:
-                raise ValueError(f"constraint {shown(name)} is there twice")
-        said["constraints"] = {**inside, **given}
+                raise ValueError(f"{key.removesuffix('s')} {shown(name)} is there twice")
+        said[key] = {**inside, **given}
     elif inside is None and given:
-        said["constraints"] = given
-    return said
+        said[key] = given
 
 
 def _read(name: str, cell: Any) -> Any:
     """A cell of an outcome's column: what its text says, if it is text."""
     if not isinstance(cell, str):
         return cell
-    if name in ("metadata", "constraints"):
+    if name in ("metadata", "constraints", SEVERAL):
         return _document(cell)
     if name in ("objective", "noise", "duration"):
         return _number(name, cell)

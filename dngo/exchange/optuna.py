@@ -12,6 +12,7 @@ import math
 import shutil
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,6 +22,7 @@ from typing import Any
 
 from dngo import archive as archives
 from dngo.audit import audit_all
+from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import FileRows, Row, known
@@ -51,16 +53,20 @@ def write(archive: Path, output: Path) -> None:
     kinds = distributions(optuna, config.search_space)
     journal = output.suffix in JOURNALS
     with handing_out(output) as temporary, _storage(optuna, temporary, journal=journal) as storage:
-        study = optuna.create_study(
-            storage=storage, study_name=config.study, direction=config.objective.direction
-        )
+        directions = list(config.directions.values()) or [config.direction]
+        study = optuna.create_study(storage=storage, study_name=config.study, directions=directions)
+        if config.has_several:
+            with warnings.catch_warnings():  # it is experimental, and what optuna-dashboard shows
+                warnings.simplefilter("ignore")
+                study.set_metric_names(list(config.directions))
         study.set_user_attr("constraints", names)
         study.set_user_attr("config", config.stored())
         study.set_user_attr("archive_digest", header.digest)
         for number, row in enumerate(rows):
             excess = [_excess(row, name, config.reported[name]) for name in names]
+            values = [row[f"objective_{n}"] for n in config.directions] or [row["objective"]]
             try:
-                trial = _trial(optuna, number, row, kinds, excess)
+                trial = _trial(optuna, number, row, kinds, excess, values)
                 storage.create_new_trial(study._study_id, trial)
             except ValueError as error:  # a forged archive may hold points that its space does not
                 raise UserError(
@@ -82,11 +88,12 @@ def _trial(
     row: dict[str, Any],
     distributions: dict[str, Any],
     excess: list[float | None],
+    objectives: list[float],
 ) -> Any:
     values = {n: row[f"parameter_{n}"] for n in distributions}
     # An inactive parameter was not suggested.
     parameters = {n: as_told(distributions[n], v) for n, v in values.items() if v is not None}
-    complete = row["status"] in ("ok", "infeasible") and math.isfinite(row["objective"])
+    complete = row["status"] in ("ok", "infeasible") and all(map(math.isfinite, objectives))
     attributes = {
         name: known(value)
         for name, value in row.items()
@@ -98,7 +105,8 @@ def _trial(
         number=number,
         trial_id=-1,  # the storage gives it one
         state=state.COMPLETE if complete else state.FAIL,
-        value=row["objective"] if complete else None,
+        value=None,
+        values=objectives if complete else None,
         # Optuna insists on a time: 1970 stands for an unknown one.
         datetime_start=started or finished or _local(0.0),
         datetime_complete=finished or started or _local(0.0),
@@ -142,11 +150,11 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def read(path: Path, *, name: str | None, direction: str, constraints: list[str]) -> FileRows:
+def read(path: Path, config: Config, *, name: str | None) -> FileRows:
     """The trials of a study that came to an end, and which others there are; raises UserError.
 
-    name: which study, if the file holds several.  direction: what it must be.
-    constraints: the names of an unnamed list of constraints, if the study does not tell them.
+    name: which study, if the file holds several.  config: what its directions must be, and the names of an
+    unnamed list of constraints, and of objectives, if the study does not tell them.
     """
     optuna = package("optuna")
     with tempfile.TemporaryDirectory() as folder:
@@ -158,19 +166,30 @@ def read(path: Path, *, name: str | None, direction: str, constraints: list[str]
                 study = _choose(optuna, path, storage, name)
                 title, attributes = study.study_name, study.user_attrs
                 directions = [d.name.lower() for d in study.directions]
+                metrics = study.metric_names or list(config.directions)
                 trials = study.get_trials(deepcopy=False)
         except UserError:
             raise
         except Exception as error:  # SQLAlchemy's, JSON's, Optuna's own
             reason = " ".join(str(error).split())[:160]
             raise UserError(f"{path}: cannot be read as an Optuna study ({reason})") from None
-    if directions != [direction]:
+    wanted = config.directions or {"objective": config.direction}
+    if not config.has_several:  # one has no name in Optuna
+        metrics = list(wanted)
+    if len(metrics) != len(directions) or dict(zip(metrics, directions, strict=True)) != wanted:
+        each = [f"{d} {n}" for n, d in config.directions.items()]
+        says = ", ".join(each) or config.direction
         raise UserError(
             f"{path}: study {title!r} has directions {', '.join(directions)}, and the "
-            f"configuration says {direction}"
+            f"configuration says {says}"
         )
-    order, ours = attributes.get("constraints", constraints), "archive_digest" in attributes
-    rows = [_row(t, order, ours=ours) for t in trials if t.state.name not in UNFINISHED]
+    order, ours = (
+        attributes.get("constraints", list(config.constraints)),
+        "archive_digest" in attributes,
+    )
+    named = metrics if config.objectives else []
+    ended = [t for t in trials if t.state.name not in UNFINISHED]
+    rows = [_row(t, order, named, ours=ours) for t in ended]
     others = [t for t in trials if t.state.name in UNFINISHED]
     left_out = {f"trial {t.number}": UNFINISHED[t.state.name] for t in others}
     return FileRows("optuna", rows, left_out)
@@ -192,11 +211,14 @@ def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
     return optuna.load_study(study_name=name, storage=storage)
 
 
-def _row(trial: Any, names: list[str], *, ours: bool) -> Row:
-    """A trial as a row. ours: whether an export made it, which says itself what is known."""
+def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> Row:
+    """A trial as a row. ours: whether an export made it, which says itself what is known.
+
+    objectives: the names of several.
+    """
     values = {n: v for n, v in trial.user_attrs.items() if n in ATTRIBUTES}
     values |= {f"parameter_{n}": v for n, v in trial.params.items()}
-    held = ("constraint_", "number_")
+    held = ("constraint_", "number_", *(("objective_", "noise_") if objectives else ()))
     values |= {n: v for n, v in trial.user_attrs.items() if n.startswith(held)}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
@@ -205,7 +227,9 @@ def _row(trial: Any, names: list[str], *, ours: bool) -> Row:
             values[f"constraint_{name}"] = amount <= 0
     if trial.state.name == "FAIL":
         values.setdefault("status", "failed")
-        values["objective"] = None
+        values |= {f"objective_{n}": None for n in objectives} or {"objective": None}
+    elif objectives:
+        values |= {f"objective_{n}": v for n, v in zip(objectives, trial.values, strict=True)}
     else:
         values["objective"] = trial.value
     if not ours and "duration" not in values and trial.duration is not None:

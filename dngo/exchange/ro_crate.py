@@ -336,9 +336,11 @@ class _Description:
 
     def _best(self) -> list[Any]:
         """The parameters of the objective, with the best point and its objective as their values."""
+        if self.config.has_several:
+            return self._objectives()
         row = best_row(
             archives.read_table(self.archive, thresholds=self.config.thresholds),
-            self.config.objective.direction,
+            self.config.direction,
         )
         best = self.rows[row] if row is not None else {}
         tool = self.crate.tool("evaluate")
@@ -348,6 +350,15 @@ class _Description:
         objective = self.crate.add_value("objective", best.get("objective"))
         self.crate.add_parameter(tool, "output", "objective", "Float", objective)
         return [objective] if objective is not None else []
+
+    def _objectives(self) -> list[Any]:
+        """The parameters of several objectives; no one point is the best."""
+        tool = self.crate.tool("evaluate")
+        for name, parameter in self.config.space.items():
+            self.crate.add_parameter(tool, "input", name, _kind(parameter), None)
+        for name in self.config.directions:
+            self.crate.add_parameter(tool, "output", name, "Float", None)
+        return []
 
 
 def _version(environment: dict[str, Any]) -> str:

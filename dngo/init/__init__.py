@@ -165,6 +165,6 @@ def _check(text: str) -> None:
 
     config = validate(YAML(typ="safe", pure=True).load(text), source="answers")
     check_placeholders(config, {}, "answers")
-    wrong = clashes(config.space, config.constraints)
+    wrong = clashes(*config.names)
     if wrong:
         raise UserError("\n".join(f"answers: {line}" for line in wrong))

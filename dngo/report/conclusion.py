@@ -13,7 +13,8 @@ from dngo.study import Study
 def conclude(study: Study, done: Path, best: Path) -> None:
     """Write that the study is at its end, and its best point, as JSON.
 
-    Without a feasible point, its id, objective and parameters are null.  Raises UserError for a study
+    Without a feasible point, its id, objective and parameters are null. Of several objectives it is the
+    front: points, knee, hypervolume, reference.  Raises UserError for a study
     that goes on.
     """
     plan, header = study.plan(), study.header()
@@ -22,7 +23,9 @@ def conclude(study: Study, done: Path, best: Path) -> None:
             f"study {study.config.study} is not at its end: {len(plan.iterations)} iterations are to "
             "come (iterations_per_run); type the same command again"
         )
-    found = status(study)["best"] or dict.fromkeys(("id", "objective", "parameters"))
+    data = status(study)
+    found = data.get("front") or data["best"]
+    found = found or dict.fromkeys(("id", "objective", "parameters"))
     write_json(best, {"study": study.config.study, **found})
     write_json(
         done,

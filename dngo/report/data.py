@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from dngo.archive import Table
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.redaction import redacted
+from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
@@ -40,6 +41,8 @@ class View:
     config: the resolved configuration.  numbers: (n,) by the names of the archive's columns.
     source, stage, message: (n,) text; the stage is empty in archives of before.
     model, model_iteration: the latest surrogate, if there is one, and the iteration it proposed.
+    objective: what it is called where this is the view of one of several.  directions: of several, by name
+    in order; empty where there is one.  means, stds: of several, by name, (n,) as `numbers` has of one.
     """
 
     path: Path
@@ -54,6 +57,10 @@ class View:
     message: np.ndarray
     model: Model | None
     model_iteration: int
+    objective: str = "objective"
+    directions: dict[str, str] = field(default_factory=dict)
+    means: dict[str, np.ndarray] = field(default_factory=dict)
+    stds: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path, config: dict[str, Any] | None = None) -> View:
@@ -73,12 +80,17 @@ class View:
             if "stage" in proposals:
                 stage = np.array(proposals["stage"].asstr()[:rows], dtype=object)
             source = np.array(proposals["source"].asstr()[:rows], dtype=object)
+            means, stds = (
+                {name: column[:rows] for name, column in proposals.get(group, {}).items()}
+                for group in ("means", "stds")
+            )
             said = outcomes["message"].asstr()[:rows]
             message = np.array([redacted(text) for text in said], dtype=object)
         if config is None:
             last = archive.iteration_attributes(path, header.iterations - 1)
             config = json.loads(last["config"])
         model, iteration = _latest_model(path, header.iterations)
+        several = dict(sorted(header.identity.get("objectives", {}).items()))
         return cls(
             path=path,
             name=str(header.identity["study"]),
@@ -94,6 +106,42 @@ class View:
             message=message,
             model=model,
             model_iteration=iteration,
+            directions=several if len(several) > 1 else {},
+            means=means,
+            stds=stds,
+        )
+
+    @property
+    def has_several(self) -> bool:
+        """Whether there are several objectives."""
+        return bool(self.directions)
+
+    def of_objective(self, name: str) -> View:
+        """The study as if one of several objectives were the only one."""
+        table, model = self.table.of_objective(name), self.model
+        if model is not None:
+            model = model.of_objective(name) if name in model.objectives else None
+        numbers = {**self.numbers, "mean": self.means[name], "std": self.stds[name]}
+        return replace(
+            self,
+            direction=self.directions[name],
+            table=table,
+            numbers=numbers,
+            model=model,
+            objective=name,
+            directions={},
+        )
+
+    @cached_property
+    def front(self) -> Front:
+        """Of several objectives."""
+        named = self.config["objectives"]
+        given = [
+            None if (r := named[n].get("reference")) is None else derive.sign_of(d) * r
+            for n, d in self.directions.items()
+        ]
+        return Front(
+            self.directions, self.table.outcomes(self.directions), self.table.iteration, given
         )
 
     def __len__(self) -> int:
@@ -118,8 +166,8 @@ class View:
 
     @cached_property
     def best(self) -> int | None:
-        """The row of the best ok evaluation."""
-        return best_row(self.table, self.direction)
+        """The row of the best ok evaluation; of several objectives there is none."""
+        return None if self.has_several else best_row(self.table, self.direction)
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -313,7 +361,7 @@ class View:
     @cached_property
     def has_model(self) -> bool:
         """Whether a surrogate has learnt the objective; baselines have none."""
-        return self.model is not None and bool(self.model.objective)
+        return self.model is not None and self.model.knows_objective
 
     @cached_property
     def importance(self) -> dict[str, np.ndarray]:

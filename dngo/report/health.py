@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +40,10 @@ class Check:
 
 def checks(view: View) -> list[Check]:
     """Every finding, the gravest first; none if all is well."""
-    found = [check for look in LOOKS for check in look(view)]
+    if view.has_several:
+        found = list(_of_several(view))
+    else:
+        found = [check for look in LOOKS for check in look(view)]
     return sorted(found, key=lambda check: ORDER.index(check.level))
 
 
@@ -157,7 +160,9 @@ def edge(view: View) -> Iterator[Check]:
 
 def informative(view: View) -> Iterator[Check]:
     """The model predicts its own proposals no better than a constant does."""
-    scores = [s for s in scores_of(view.path, view.table, view.sign) if s.part == "all"]
+    name = "" if view.objective == "objective" else view.objective
+    scores = scores_of(view.path, view.table, view.sign, name)
+    scores = [s for s in scores if s.part in ("all", name)]
     recent = [s for s in scores if np.isfinite(s.constant)][-5:]
     outcomes = [s.outcomes for s in recent]
     if sum(outcomes) < 10 or len(np.unique(view.table.iteration)) < 3:
@@ -249,6 +254,18 @@ def expected(view: View) -> Iterator[Check]:
             "space.",
             "progress",
         )
+
+
+def _of_several(view: View) -> Iterator[Check]:
+    """What is of no one objective, and of each whether it is foreseen."""
+    each = {name: view.of_objective(name) for name in view.directions}
+    for look in (set_up, same_objective, feasible, duplicates, slots):
+        yield from look(next(iter(each.values())))
+    for name, one in each.items():
+        for check in informative(one):
+            yield replace(
+                check, finding=f"{name}: {check.finding}", figure=f"{check.figure}-{name}"
+            )
 
 
 LOOKS: tuple[Callable[[View], Iterator[Check]], ...] = (

@@ -15,6 +15,7 @@ import numpy as np
 from dngo import archive, derive
 from dngo.batch import STATUSES, UNTOLD, Outcome, Proposal, find_outcome, last_line, way
 from dngo.errors import UserError
+from dngo.report.front import Front
 from dngo.study import Study, best_row
 
 STAGES = ("fit", "propose", "evaluate", "merge")
@@ -48,7 +49,7 @@ def status(study: Study) -> dict[str, Any]:
         "archived": header.rows if header else 0,
         "in_flight": in_flight,
         "waiting": _waiting(study),
-        "best": _best(study, table, fresh),
+        "best": None if study.config.has_several else _best(study, table, fresh),
         "feasible_share": counts["ok"] / known if known else None,
         "outcomes": {s: counts[s] for s in STATUSES},
         "stopped": study.journal.stopped,
@@ -61,9 +62,37 @@ def status(study: Study) -> dict[str, Any]:
             for stage, found in stage_seconds(study.folder, table).items()
         },
     }
-    if table is not None:
+    if study.config.has_several:
+        result["front"] = _front(study, table, fresh)
+    elif table is not None:
         result["regret"] = regret(study, table)
     return result
+
+
+def _front(
+    study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
+) -> dict[str, Any]:
+    """The front of all ok outcomes, archived or not, as plain data."""
+    config, space = study.config, study.space
+    new = [(p, o) for p, o in fresh if o.status == "ok"]
+    values = np.array([[o.objectives[n] for n in config.directions] for _, o in new])
+    values = values.reshape(-1, len(config.directions))
+    values = values * [derive.sign_of(d) for d in config.directions.values()]
+    batch = np.array([p.iteration for p, _ in new], dtype=np.intp)
+    held = 0 if table is None else len(table)
+    if table is not None:
+        values = np.concatenate([table.outcomes(config.directions), values])
+        batch = np.concatenate([table.iteration, batch])
+    front = Front(config.directions, values, batch, derive.references(config))
+    ids, parameters = [], []
+    for row in front.rows.tolist():
+        if table is not None and row < held:
+            ids.append(f"{table.iteration[row]}-{table.slot[row]}")
+            parameters += space.to_parameters(table.v[[row]])
+        else:
+            ids.append(new[row - held][0].id)
+            parameters.append(new[row - held][0].parameters)
+    return front.document(ids, parameters)
 
 
 def _messages(
@@ -101,11 +130,11 @@ def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
 class MergedBatch:
     """What one batch brought, and what it took.
 
-    feasible: share of the points with an outcome that are ok.  best: so far, with this batch; NaN
-    without an ok outcome.  seconds: wall seconds of fit and propose, and from the first start of an
-    evaluation to the last end; NaN where that is not recorded.  promised: the highest expected
-    improvement among its points when they were chosen, in the unit of the objective; NaN without a
-    model.  messages: how many evaluations failed with which message, the most frequent first.
+    feasible: share of the points with an outcome that are ok.  best: so far, with this batch, or the
+    hypervolume of several objectives; NaN without an ok outcome.  seconds: wall seconds of fit and propose,
+    and from the first start of an evaluation to the last end; NaN where that is not recorded.  promised:
+    the highest expected improvement among its points when they were chosen, in the unit of the objective;
+    NaN without a model.  messages: how many evaluations failed with which message, the most frequent first.
     """
 
     iteration: int
@@ -128,6 +157,8 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
     sign = derive.sign(study.config)
     values = np.where(table.status == "ok", sign * table.objective, np.nan)
     best = np.fmin.accumulate(values)
+    several = study.config.has_several
+    volumes = Front.of(table, study.config).volumes if several else []
     ran = derive.ran(table)
     found = []
     for t in iterations:
@@ -146,7 +177,11 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
                 iteration=t,
                 points=len(rows),
                 feasible=float((status == "ok").sum() / max(known.sum(), 1)),
-                best=float(sign * best[rows[-1]]) if len(rows) else np.nan,
+                best=volumes[t]
+                if several
+                else float(sign * best[rows[-1]])
+                if len(rows)
+                else np.nan,
                 seconds={
                     "fit": benchmark_seconds(study.folder / f"benchmarks/fit/{t}.tsv"),
                     "propose": benchmark_seconds(study.folder / f"benchmarks/propose/{t}.tsv"),
@@ -229,6 +264,8 @@ def outlook(study: Study) -> dict[str, Any]:
     result: dict[str, Any] = {"ended": ended} if ended else {}
     if not found:
         return result
+    if study.config.has_several:
+        return result | {"iteration": iteration, **found}
     looked = Outlook(**found)
     result |= {"iteration": iteration, "batch": looked.batch, "further": looked.further}
     result["distance"] = {str(p): looked.distance(p) for p in (0.5, 0.9)}
@@ -280,7 +317,7 @@ def _best(
     """The best ok outcome, archived or not."""
     sign = derive.sign(study.config)
     found = [(sign * o.objective, p.id, p.parameters) for p, o in fresh if o.status == "ok"]
-    row = None if table is None else best_row(table, study.config.objective.direction)
+    row = None if table is None else best_row(table, study.config.direction)
     if table is not None and row is not None:
         (parameters,) = study.space.to_parameters(table.v[row : row + 1])
         name = f"{table.iteration[row]}-{table.slot[row]}"

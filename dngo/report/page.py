@@ -147,14 +147,24 @@ def _points(view: View) -> dict[str, Any]:
 
     words("proposal", [view.id(row) for row in range(n)])
     words("status", table.status.tolist())
-    numbers("objective", table.objective)
+    if not view.has_several:
+        numbers("objective", table.objective)
+    for name in view.directions:
+        numbers(name, table.objectives[name])
+    if view.has_several:
+        there = np.isin(np.arange(n), view.front.rows)
+        words("front", ["front" if found else "" for found in there])
     for j, column in view.columns:
         if column.choices is None:
             numbers(column.name, table.v[:, j], whole=column.integer)
         else:
             words(column.name, [str(p.get(column.name, "")) for p in parameters])
-    numbers("expected", view.numbers["mean"])
-    numbers("deviation", view.numbers["std"])
+    if not view.has_several:
+        numbers("expected", view.numbers["mean"])
+        numbers("deviation", view.numbers["std"])
+    for name in view.directions:
+        numbers(f"{name} expected", view.means[name], hidden=True)
+        numbers(f"{name} deviation", view.stds[name], hidden=True)
     numbers("P(feasible)", view.numbers["feasibility"])
     words("found as", view.source.tolist())
     words("picked by the stage", view.stage.tolist(), hidden=True)

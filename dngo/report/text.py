@@ -13,7 +13,8 @@ from dngo import archive, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
 from dngo.report.data import View
-from dngo.report.live import MergedBatch, failures, outlook, regret
+from dngo.report.front import Front
+from dngo.report.live import MergedBatch, failures, outlook, regret, status
 from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row
 from dngo.types import Array
@@ -26,9 +27,11 @@ def headline(study: Study) -> str:
     if header is None:
         return f"nothing in the archive yet, {total} iterations to come after the design"
     table = study.table()
-    best = best_row(table, study.config.objective.direction)
     found = "no feasible point yet"
-    if best is not None:
+    if study.config.has_several:
+        front = Front.of(table, study.config)
+        found = said_of_front(len(front.rows), front.hypervolume) if len(front.rows) else found
+    elif (best := best_row(table, study.config.direction)) is not None:
         found = f"best {table.objective[best]:.6g} (proposal {_id(table, best)})"
     last = header.iterations - 1  # beyond those configured where points were retried
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
@@ -37,13 +40,16 @@ def headline(study: Study) -> str:
 def summary(study: Study) -> str:
     """What a study found, how that compares, and where to look next: a page of text."""
     table = study.table()
-    direction = study.config.objective.direction
     folder = study.folder.absolute()  # Snakemake may work in another folder than the user
-    best = best_row(table, direction)
+    several = study.config.has_several
+    best = None if several else best_row(table, study.config.direction)
     lines = [f"Study {study.config.study}: {headline(study)}", ""]
-    if best is None:
+    if not (table.status == "ok").any():
         lines.append("No evaluation ended well yet: every one failed or broke a constraint.")
-    else:
+    elif several:
+        lines += ["The front, where nothing is better in all objectives:"]
+        lines += front_lines(status(study)["front"], MOST_SHOWN)
+    elif best is not None:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
         lines += ["", f"  objective{table.objective[best]:>25.6g}"]
@@ -61,7 +67,7 @@ def summary(study: Study) -> str:
     lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
     lines += [f"Outlook:  {line}" for line in _outlook(outlook(study))]
-    found = regret(study, table)
+    found = {} if several else regret(study, table)
     if found:
         lines += [
             f"Regret:   minimum {found['minimum']:.6g}, cumulative {found['cumulative']:.6g}, "
@@ -102,6 +108,11 @@ def _expected(view: View, best: int) -> list[str]:
 def _outlook(found: dict[str, Any]) -> list[str]:
     """What is still to be gained, in words."""
     lines = [f"ended: {found['ended']}"] if "ended" in found else []
+    if found.get("gain") is not None:
+        lines.append(
+            f"by the surrogates of iteration {found['iteration']} a batch adds {found['gain']:.3g} to a "
+            f"hypervolume of {found['hypervolume']:.3g}"
+        )
     if "further" not in found:
         return lines
     near = ", ".join(f"{d:.3g} with probability {p}" for p, d in found["distance"].items())
@@ -149,7 +160,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     if is_default.any():
         rows.append(("the default parameters", int(np.flatnonzero(is_default)[0])))
     others = np.where(design & ~is_default, table.status, "not design")
-    first = best_row(replace(table, status=others), study.config.objective.direction)
+    first = best_row(replace(table, status=others), study.config.direction)
     if first is not None:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])
@@ -194,6 +205,34 @@ def _value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+MOST_SHOWN = 12  # points of a front that a page of text shows
+
+
+def said_of_front(count: int, volume: float) -> str:
+    """How large a front is, in words."""
+    return f"a front of {count} point{'' if count == 1 else 's'}, hypervolume {volume:.6g}"
+
+
+def front_lines(front: dict[str, Any], most: int) -> list[str]:
+    """The points of a front as rows, with the knee among them; front: as `Front.document` has it."""
+    points = front["points"]
+    if not points:
+        return ["  none yet"]
+    knee = [i for i, p in enumerate(points) if p["id"] == front["knee"]]
+    spread = np.linspace(0, len(points) - 1, min(most, len(points))).round().astype(int)
+    rows = sorted({*spread.tolist(), *knee})
+    names = list(points[0]["objectives"])
+    lines = [f"  {'proposal':<10}" + "".join(f"{name:>14}" for name in names)]
+    for i in rows:
+        cells = "".join(f"{value:>14.6g}" for value in points[i]["objectives"].values())
+        lines.append(f"  {points[i]['id']:<10}{cells}" + ("   the knee" if i in knee else ""))
+    if len(rows) < len(points):
+        lines.append(f"  {len(rows)} of {len(points)} points; `dngo best` lists them all")
+    reference = ", ".join(f"{n} {v:.6g}" for n, v in front["reference"].items())
+    lines.append(f"  hypervolume {front['hypervolume']:.6g}, from {reference}")
+    return lines
+
+
 def _id(table: archive.Table, row: int) -> str:
     return f"{table.iteration[row]}-{table.slot[row]}"
 
@@ -220,6 +259,8 @@ def format_status(data: dict[str, Any]) -> str:
         best = data["best"]
         lines.append(f"Best         {best['objective']:.6g}, proposal {best['id']}")
         lines += [f"             {k} = {_value(v)}" for k, v in best["parameters"].items()]
+    elif "front" in data:
+        lines += ["Front", *(f"  {line}" for line in front_lines(data["front"], MOST_SHOWN))]
     else:
         lines.append("Best         none yet")
     if data.get("outcomes"):
@@ -248,10 +289,11 @@ def one_line(data: dict[str, Any]) -> str:
     parts += [in_flight(batch) for batch in data["in_flight"]]
     if data["feasible_share"] is not None:
         parts.append(f"{data['feasible_share']:.0%} feasible")
-    best = data["best"]
-    parts.append(
-        f"best {best['objective']:.6g} ({best['id']})" if best else "no feasible point yet"
-    )
+    best, front = data["best"], data.get("front") or {"points": []}
+    found = f"best {best['objective']:.6g} ({best['id']})" if best else "no feasible point yet"
+    if front["points"]:
+        found = said_of_front(len(front["points"]), front["hypervolume"])
+    parts.append(found)
     return "; ".join(parts)
 
 

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from dngo.report.live import expected_evaluations, merged_batches, status
-from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, one_line
+from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, front_lines, one_line
 from dngo.study import Study
 
 MOST_BATCHES = 12
+MOST_POINTS = 8  # of a front
 
 
 def watch(study: Study, *, interval: float, console: Console) -> None:
@@ -73,6 +74,9 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
             Text(f"Best      {best['objective']:.6g}, proposal {best['id']}", style="bold")
         )
         parts += [Text(f"          {k} = {_value(v)}") for k, v in best["parameters"].items()]
+    elif data.get("front", {}).get("points"):
+        parts.append(Text("Front", style="bold"))
+        parts += [Text(line) for line in front_lines(data["front"], MOST_POINTS)]
     else:
         parts.append(Text("Best      no feasible point yet"))
     return Group(*parts)

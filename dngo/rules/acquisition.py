@@ -116,6 +116,61 @@ class FirstFeasibleRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrontRules:
+    """What picks are for where there are several objectives, and how they are searched for.
+
+    Few of them were measured one by one (benchmarks/front.py).
+    """
+
+    # How far beyond the worst values of the front rays begin, in units of its extent: its ends are then
+    # worth something, too.
+    beyond: float = 0.1
+    # A front may have collapsed to one of its ends: rays of one in so many picks begin where one of the
+    # objectives is as good as is known, and the others are as bad as such a share of the first outcomes.
+    # Without them ZDT2 ended at .25 of the best hypervolume with two of three seeds, with them above .9.
+    ends_every: int = 5
+    high: float = 0.9
+    # Of the largest part of a ray: with none an objective would not count at all.
+    least: float = 0.02
+    # Of the sum of all objectives beside the highest: of two points that are equal in the highest, the
+    # one that is better in others is better.
+    augmented: float = 0.05
+    # Functions of each objective by which a batch's gain is foreseen; fewer where a hypervolume takes long.
+    draws: int = 64
+    draws_of_many: int = 8
+    many: int = 5  # objectives
+    # Of a batch, in boxes along the front: where a study begins, and the limits of what its course makes of
+    # it. Points, one of which paid, that each place starts with: a share changes slowly.
+    share: float = 0.75
+    least_share: float = 0.4
+    most_share: float = 0.9
+    nothing_known: float = 10.0
+    # Half the side of a box, in units of a parameter's range. Of the evaluations in boxes: where more of
+    # them joined the front, boxes grow, and where less than half as many did they shrink. That is
+    # reconsidered after so many evaluations at least, and so many for each parameter.
+    largest: float = 0.4
+    smallest: float = 1e-3
+    often: float = 0.2
+    growth: float = 1.5
+    block: int = 16
+    block_for_each: int = 2
+    boxes: int = 16  # in a batch
+    picks_of_a_box: int = 2  # at least, or there are fewer boxes
+    most_points: int = 800  # that the processes of the front are conditioned on, cubic in cost
+    least_points: int = 6  # ok outcomes; fewer say nothing
+    additive_share: float = 0.5  # of these processes, where their fits start
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly.
+    boldest: float = 1.0
+    shared: int = 1024  # points that all functions of a box share
+    shared_wide: int = 4096  # and those of the whole space
+    first_step: float = 0.3  # of each function's descent, in units of the box
+    step_wide: float = 0.15  # and in the whole space
+    descent: DescentRules = field(default_factory=DescentRules)
+    descent_wide: DescentRules = field(default_factory=lambda: DescentRules(children=16))
+    at_once: int = 256  # functions: memory
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImprovementRules:
     """How the acquisition is maximised. Shrinking steps find the hill, its gradient then the top.
 
@@ -280,6 +335,7 @@ class AcquisitionRules:
     draws: DrawRules = field(default_factory=DrawRules)
     feasibility: FeasibilityRules = field(default_factory=FeasibilityRules)
     first_feasible: FirstFeasibleRules = field(default_factory=FirstFeasibleRules)
+    front: FrontRules = field(default_factory=FrontRules)
     improvement: ImprovementRules = field(default_factory=ImprovementRules)
     outlook: OutlookRules = field(default_factory=OutlookRules)
     regions: RegionRules = field(default_factory=RegionRules)

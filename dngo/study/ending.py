@@ -29,7 +29,7 @@ def reached(records: Records, header: archive.Header | None) -> str:
         return f"{header.rows} evaluations are in the archive, and stop.evaluations is reached"
     if stop.target is not None:
         table = records.table()
-        best = best_row(table, records.config.objective.direction)
+        best = best_row(table, records.config.direction)
         if best is not None:
             value, sign = table.objective[best], derive.sign(records.config)
             if sign * value <= sign * stop.target:
@@ -58,6 +58,8 @@ def nothing_left(records: Records, batch: Batch) -> str:
         return ""
     if records.is_kept(batch.iteration):
         return ""
+    if records.config.has_several:
+        return _little_volume(batch.outlook, stop.hypervolume_gain)
     from dngo.acquisition.outlook import Outlook
 
     outlook = Outlook(**batch.outlook)
@@ -73,6 +75,17 @@ def nothing_left(records: Records, batch: Batch) -> str:
             f"is {stop.probability:g}"
         )
     return ""
+
+
+def _little_volume(outlook: dict[str, Any], least: float | None) -> str:
+    """Why what a batch is expected to add to a front is not worth it; empty if it is."""
+    gain, before = outlook.get("gain"), outlook["hypervolume"]
+    if least is None or gain is None or gain >= least * before:
+        return ""
+    return (
+        f"the next batch is expected to enlarge the hypervolume by {gain / before:.3g} of it, and "
+        f"stop.hypervolume_gain is {least:g}"
+    )
 
 
 def write_end(

@@ -51,7 +51,7 @@ class Records:
         """The archive's header, None before the first merge; raises UserError if it is not ours."""
         header = archive.read_header(self.archive, self.config.identity())
         # The names of a study that has begun cannot change, and it goes on.
-        wrong = [] if header else clashes(self.config.space, self.config.constraints)
+        wrong = [] if header else clashes(*self.config.names)
         if wrong and not self.in_flight(0):
             raise UserError("\n".join(wrong))
         return header

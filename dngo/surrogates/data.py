@@ -42,6 +42,9 @@ class TrainingData:
     earlier: related studies, each a task of its own that the objective may resemble.
     numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
     earlier_numbers: name -> what related studies know of it.
+    objectives: name -> (n,) each of several, minimised, NaN unless the outcome is ok; y is then NaN.
+    noises: name -> (n,) standard deviation of each of its values, as noise; earlier_objectives: name ->
+    what related studies know of it.
     Values of y, noise and numbers beyond `numerics.LARGEST` count as that.
     """
 
@@ -55,6 +58,9 @@ class TrainingData:
     numbers: dict[str, Array] = field(default_factory=dict)
     thresholds: dict[str, Threshold] = field(default_factory=dict)
     earlier_numbers: dict[str, tuple[EarlierTask, ...]] = field(default_factory=dict)
+    objectives: dict[str, Array] = field(default_factory=dict)
+    noises: dict[str, Array] = field(default_factory=dict)
+    earlier_objectives: dict[str, tuple[EarlierTask, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -63,7 +69,8 @@ class TrainingData:
                 f"x must be a matrix of n rows and d columns, not of shape {self.x.shape}"
             )
         columns = {"y": self.y, "noise": self.noise, "log_cost": self.log_cost, "batch": self.batch}
-        for name, column in {**columns, **self.constraints, **self.numbers}.items():
+        several = {**self.objectives, **{f"noise of {n}": v for n, v in self.noises.items()}}
+        for name, column in {**columns, **self.constraints, **self.numbers, **several}.items():
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have shape ({n},), not {column.shape}")
         if not np.isfinite(self.x).all():
@@ -72,6 +79,16 @@ class TrainingData:
         object.__setattr__(self, "numbers", {k: bounded(v) for k, v in self.numbers.items()})
         if self.noise is not None:
             object.__setattr__(self, "noise", bounded(self.noise))
+
+    def of_objective(self, name: str) -> TrainingData:
+        """One of several objectives as the only one."""
+        return TrainingData(
+            self.x,
+            self.objectives[name],
+            noise=self.noises.get(name),
+            batch=self.batch,
+            earlier=self.earlier_objectives.get(name, ()),
+        )
 
     def of_number(self, name: str) -> TrainingData | None:
         """The number of a constraint in the objective's place; None if none is known."""

@@ -38,11 +38,15 @@ def fit_model(
     names = sorted(data.constraints)
     own, of_cost, *of_names = rng.spawn(2 + len(names))
     stages = 1 + len(names)
-    ok = int(np.isfinite(data.y).sum())
+    ok = int(np.isfinite(next(iter(data.objectives.values()), data.y)).sum())
     diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": ok}
     with one_thread():
         told = _stage(progress, 0, stages, "objective")
-        objective = _regression(data, settings, rng=own, progress=told, past=past)
+        objective = (
+            _several(data, settings, rng=own, progress=told, past=past)
+            if data.objectives
+            else _regression(data, settings, rng=own, progress=told, past=past)
+        )
         classifiers: dict[str, Classifier | Bounded] = {}
         for i, name in enumerate(names):
             told = _stage(progress, 1 + i, stages, name)
@@ -67,6 +71,30 @@ def fit_model(
         progress(1.0, "fitted")
     diagnostics |= objective.diagnostics
     return replace(objective, classifiers=classifiers, diagnostics=diagnostics, cost=cost)
+
+
+def _several(
+    data: TrainingData,
+    settings: SurrogateKind,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+    past: Past | None,
+) -> Model:
+    """A model of each of several objectives, in the order of their names; the bits do not depend on it."""
+    names = sorted(data.objectives)
+    found = {
+        name: _regression(
+            data.of_objective(name),
+            settings,
+            rng=own,
+            progress=_stage(progress, i, len(names), name),
+            past=None if past is None else past.of_objective(name),
+        )
+        for i, (name, own) in enumerate(zip(names, rng.spawn(len(names)), strict=True))
+    }
+    told = {f"{key}:{n}": value for n in names for key, value in found[n].diagnostics.items()}
+    return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}, told, objectives=found)
 
 
 def _regression(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -39,6 +39,7 @@ class Model:
     diagnostics: numbers that describe the fit.
     cost: of the cost of an evaluation, taken to be independent of the objective; None if it is not
     modelled.
+    objectives: of several objectives, a model of each by name; `objective` is then empty.
     """
 
     objective: tuple[Component, ...]
@@ -46,6 +47,19 @@ class Model:
     classifiers: dict[str, Classifier | Bounded]
     diagnostics: dict[str, float | int | str] = field(default_factory=dict)
     cost: Cost | None = None
+    objectives: dict[str, Model] = field(default_factory=dict)
+
+    @property
+    def knows_objective(self) -> bool:
+        """Whether anything is believed of the objective, or of each of several."""
+        return bool(self.objective) or (
+            bool(self.objectives) and all(m.objective for m in self.objectives.values())
+        )
+
+    def of_objective(self, name: str) -> Model:
+        """One of several objectives as the only one, with the constraints and the cost of all."""
+        one = self.objectives[name]
+        return replace(one, classifiers=self.classifiers, cost=self.cost)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of an outcome, in units of the objective: two (n,).
@@ -110,6 +124,8 @@ class Model:
         x = np.full((1, width), 0.5)
         if self.objective:
             self.log_density(x, np.zeros(1))
+        for one in self.objectives.values():
+            one.try_out(width)
         for classifier in self.classifiers.values():
             classifier.probability(x)
         if self.cost is not None:
@@ -190,6 +206,10 @@ class Model:
             self.classifiers[name].save(part)
         if self.cost is not None:
             self.cost.save(group.create_group("cost"))
+        for i, name in enumerate(sorted(self.objectives)):
+            part = group.create_group(f"objectives/{i}")
+            part.attrs["name"] = name
+            self.objectives[name].save(part)
 
     @classmethod
     def load(cls, group: h5py.Group) -> Model:
@@ -202,6 +222,7 @@ class Model:
             raise ValueError(f"not a model that this version reads (format {found}, not {FORMAT})")
         parts = [group[f"objective/{i}"] for i in range(int(group.attrs["components"]))]
         constraints = [group[f"constraints/{i}"] for i in range(len(group["constraints"]))]
+        several = [group[f"objectives/{i}"] for i in range(len(group.get("objectives", ())))]
         diagnostics = {
             key: value.item() if isinstance(value, np.generic) else value
             for key, value in group["diagnostics"].attrs.items()
@@ -215,6 +236,7 @@ class Model:
             },
             diagnostics,
             Cost.load(group["cost"]) if "cost" in group else None,
+            {str(part.attrs["name"]): cls.load(part) for part in several},
         )
 
 

@@ -30,6 +30,15 @@ class Past:
     model: Callable[[int], tuple[Model | None, dict[str, Any]]]
     stream: Callable[[int], np.random.Generator]
 
+    def of_objective(self, name: str) -> Past:
+        """What was fitted to one of several objectives."""
+
+        def model(s: int) -> tuple[Model | None, dict[str, Any]]:
+            found, settings = self.model(s)
+            return None if found is None else found.objectives.get(name), settings
+
+        return replace(self, model=model)
+
 
 @dataclass(frozen=True)
 class ReportedNoise:

@@ -6,10 +6,12 @@ Drawing is Plotly's; what is decided here is what is shown.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dngo.report.data import View
 from dngo.report.figures.course import comparison, planar, progress, spent, timeline
+from dngo.report.figures.front import parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
@@ -33,14 +35,32 @@ FIGURES: tuple[Callable[[View], Figure | None], ...] = (
 )
 
 
+# Of several objectives; then, as if each were the only one, what is of one objective; then what is not.
+OF_FRONTS = (trade_off, parallel_front, volume)
+OF_EACH = (progress, slices, surfaces, importance, calibration)
+OF_ALL = (feasibility, thresholds, timeline)
+
+
 def all_figures(view: View) -> list[Figure]:
     """Every figure that the study has something to show for, in the order of the report.
 
     One that cannot be drawn says so in its place, with its traceback on standard error: the others
     are still worth seeing.
     """
+    if not view.has_several:
+        return _drawn(FIGURES, view)
+    found = _drawn(OF_FRONTS, view)
+    for name in view.directions:
+        found += [
+            replace(each, key=f"{each.key}-{name}", title=f"{name}: {each.title}")
+            for each in _drawn(OF_EACH, view.of_objective(name))
+        ]
+    return found + _drawn(OF_ALL, view.of_objective(next(iter(view.directions))))
+
+
+def _drawn(figures: Sequence[Callable[[View], Figure | None]], view: View) -> list[Figure]:
     found: list[Figure | None] = []
-    for draw in FIGURES:
+    for draw in figures:
         try:
             found.append(draw(view))
         except Exception as error:

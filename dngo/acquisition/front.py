@@ -1,0 +1,235 @@
+"""Functions drawn of several objectives together, as those that picks aim at, and how they are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dngo.acquisition.aims import Corner, aimed
+from dngo.acquisition.candidates import around
+from dngo.acquisition.feasibility import of_draws, penalty
+from dngo.acquisition.minima import Box, Slopes, minima
+from dngo.acquisition.state import BatchState
+from dngo.fronts import ranks
+from dngo.rules import current
+from dngo.space import Space
+from dngo.surrogates.component import Component
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.draws import Draws, draw
+from dngo.surrogates.nearby import Nearby
+from dngo.types import Array, Rows
+
+Extra = Callable[[Array, Array], Array]  # of points (n, k), encoded (n, d): what is added, (n,)
+
+
+@dataclass(frozen=True)
+class Believed:
+    """One objective: the components that are drawn from, what they see of encoded points, and the scale of
+    their targets. near: the processes, where they are those of the front."""
+
+    components: Sequence[Component]
+    scale: TargetScale
+    near: Nearby | None = None
+
+    def inputs(self, x: Array) -> Array:
+        return x if self.near is None else self.near.inputs(x)
+
+
+class Aimed:
+    """Functions drawn of all objectives, as those that picks aim at: low is good.
+
+    ray: (count, m).  extra: what is added to all of them.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        believed: Sequence[Believed],
+        corner: Corner,
+        ray: Array,
+        boldness: Array,
+        extra: Extra,
+        rng: np.random.Generator,
+    ) -> None:
+        self.space, self.believed, self.corner, self.ray = space, believed, corner, ray
+        self.extra = extra
+        self.draws: list[Draws] = [draw(b.components, boldness, rng) for b in believed]
+
+    def among(self, v: Array, x: Array) -> Array:
+        """All functions at points v (n, k), encoded x (n, d): (count, n)."""
+        values = [
+            b.scale.to_objective(d(b.inputs(x)))
+            for b, d in zip(self.believed, self.draws, strict=True)
+        ]
+        heights = self.corner.heights(np.stack(values, axis=-1))
+        return aimed(heights, self.ray[:, None]) + self.extra(v, x)
+
+    def own(self, v: Array) -> Array:
+        """Each function at points of its own: v (count, m, k) -> (count, m)."""
+        flat = v.reshape(-1, v.shape[2])
+        x = self.space.encode(flat)
+        heights = self.corner.heights(self._values(x, v.shape[1]))
+        return aimed(heights, self.ray[:, None]) + self.extra(flat, x).reshape(v.shape[:2])
+
+    def slopes(self, v: Array) -> Array:
+        """The gradients of `own`, but for what is added, at a point for each: (count, k) -> (count, d)."""
+        x = self.space.encode(v)
+        values = self._values(x, 1)[:, 0]
+        steepest = (self.corner.heights(values) / self.ray).argmax(axis=1)
+        found = np.zeros_like(x)
+        for j, (b, d) in enumerate(zip(self.believed, self.draws, strict=True)):
+            assert b.near is not None
+            weight = current().front.augmented + (steepest == j) / self.ray[:, j]
+            by_target = np.exp(-b.scale.log_slope(values[:, j])) / self.corner.width[j]
+            found += (weight * by_target)[:, None] * b.near.slopes(x, d.slopes(b.inputs(x)))
+        return found
+
+    def _values(self, x: Array, number: int) -> Array:
+        """Each objective of each function at `number` points of its own: (count, number, m)."""
+        shape = (len(self.ray), number, -1)
+        return np.stack(
+            [
+                b.scale.to_objective(d.own(b.inputs(x).reshape(shape)))
+                for b, d in zip(self.believed, self.draws, strict=True)
+            ],
+            axis=-1,
+        )
+
+
+class Boxes:
+    """Boxes around points of the front, and the processes of these points, which all of them share."""
+
+    def __init__(self, state: BatchState, half: float, rng: np.random.Generator) -> None:
+        self.state, self.half, self.rng = state, half, rng
+        self.rules = rules = current().front
+        history, space = state.history, state.space
+        values = history.outcomes
+        ok = np.flatnonzero(np.isfinite(values).all(axis=1))
+        self.u = space.unit(history.v)
+        self.values = values
+        # The nearest to the front, any of those that are as near.
+        order = np.lexsort((rng.random(len(ok)), ranks(values[ok])))
+        self.rows: Rows = ok[order][: rules.most_points]
+        x = space.encode(history.v[self.rows])
+        none = np.full(len(values), np.nan)
+        self.believed = []
+        for name, own in zip(history.objectives, rng.spawn(values.shape[1]), strict=True):
+            near = Nearby.fit(
+                x,
+                history.objectives[name][self.rows],
+                history.noises.get(name, none)[self.rows],
+                shares=(rules.additive_share,),
+                turn=False,
+                rng=own,
+            )
+            self.believed.append(Believed(near.models, near.scale, near))
+
+    def search(
+        self, corner: Corner, ray: Array, boldness: Array
+    ) -> Iterator[tuple[Rows, Array, Array]]:
+        """Good points of functions: ray (count, m), from a corner; boldness (count,).
+
+        By box: which functions (f,), points (f, n, k), the best of each first, and their values (f, n).
+        """
+        count = min(self.rules.boxes, max(1, len(ray) // self.rules.picks_of_a_box))
+        anchors = ray[:count]
+        nearest = np.argmax(_directions(ray) @ _directions(anchors).T, axis=1)
+        for a in range(count):
+            mine = np.flatnonzero(nearest == a)
+            if len(mine):
+                points, values = self._in_box(corner, anchors[a], ray[mine], boldness[mine])
+                yield mine, points, values
+
+    def _in_box(
+        self, corner: Corner, anchor: Array, ray: Array, boldness: Array
+    ) -> tuple[Array, Array]:
+        state, rules, rng, space = self.state, self.rules, self.rng, self.state.space
+        best = int(np.nanargmin(aimed(corner.heights(self.values), anchor)))
+        centre, half = state.history.v[[best]], self.half
+        box = Box.around(space, centre, half)
+        wide = space.from_unit(rng.uniform(box.low, box.high, (rules.shared // 2, space.k)))
+        near = around(
+            space, centre, rules.shared // 2, rng, smallest=0.02 * half, largest=0.5 * half
+        )
+        inside = np.all(np.abs(self.u[self.rows] - self.u[best]) <= half, axis=1)
+        shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
+        least = of_draws(state.settings)
+        if state.model.heeds_constraints:
+            # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
+            least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
+        functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
+
+        def step(v: Array, largest: float) -> Array:
+            moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+            return box.clip(moved)
+
+        return minima(
+            shared,
+            functions.among(shared, space.encode(shared)),
+            functions.own,
+            step,
+            box=box,
+            largest=rules.first_step * half,
+            rules=rules.descent,
+            slopes=self._slopes(functions),
+        )
+
+    def _slopes(self, functions: Aimed) -> Slopes | None:
+        # Known constraints turn a step aside: there differences see what a slope would not.
+        if self.state.space.conditions or not all(d.has_slopes for d in functions.draws):
+            return None
+        inputs = self.state.space.continuous_inputs
+        metric = [b.near.metric(inputs) for b in self.believed if b.near is not None]
+        return Slopes(functions.slopes, np.mean(metric, axis=0))
+
+
+def everywhere(
+    state: BatchState, corner: Corner, ray: Array, boldness: Array
+) -> Iterator[tuple[Rows, Array, Array]]:
+    """As `Boxes.search`, in the whole space, by the surrogates."""
+    space, pool, rng = state.space, state.candidates, state.streams["front"]
+    rules = current().front
+    rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
+    rows = np.sort(rng.permutation(rows)[: max(rules.shared_wide, 2 * len(ray))])
+    if not len(rows):
+        return
+    models = [state.model.objectives[name] for name in state.history.objectives]
+    believed = [Believed(m.objective, m.scale) for m in models]
+
+    def step(v: Array, largest: float) -> Array:
+        return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+
+    for start in range(0, len(ray), rules.at_once):
+        mine = np.arange(start, min(start + rules.at_once, len(ray)))
+        extra = added(state, of_draws(state.settings))
+        functions = Aimed(space, believed, corner, ray[mine], boldness[mine], extra, rng)
+        points, values = minima(
+            pool.v[rows],
+            functions.among(pool.v[rows], pool.x[rows]),
+            functions.own,
+            step,
+            box=Box.whole(space),
+            largest=rules.step_wide,
+            rules=rules.descent_wide,
+        )
+        yield mine, points, values
+
+
+def added(state: BatchState, least: float) -> Extra:
+    """What is added to functions: what people believe, what a point costs, and a wall where feasibility is
+    less than `least`."""
+
+    def extra(v: Array, x: Array) -> Array:
+        # Of a cost, too, the logarithm counts: an aimed function has no zero that a gain is measured from.
+        found: Array = -np.log(np.maximum(state.rate(v, x), 1e-300))
+        if state.model.heeds_constraints:
+            found = found + penalty(state.model.feasibility(x), least)
+        return found
+
+    return extra
+
+
+def _directions(ray: Array) -> Array:
+    return np.asarray(ray / np.linalg.norm(ray, axis=1, keepdims=True))

@@ -1,0 +1,88 @@
+"""The section `objectives` of a study's configuration: what each of several is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from dngo.config.messages import Located
+from dngo.fronts import MOST
+from dngo.space.parameters import Section
+
+if TYPE_CHECKING:
+    from dngo.config.model import Config
+
+Direction = Literal["minimize", "maximize"]
+
+
+class Aim(Section):
+    """One of several objectives."""
+
+    direction: Direction = Field(
+        "minimize", description="Whether small or large values of it are good."
+    )
+    reference: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="The worst value of interest: what is worse in it adds nothing to the front, and is "
+        "not looked for. If left out, hypervolumes reach to the worst value of the first batch.",
+    )
+
+
+def directions_of(resolved: Mapping[str, Any]) -> dict[str, str]:
+    """`Config.directions` of a resolved configuration as a batch keeps it."""
+    named = resolved.get("objectives") or {}
+    return {name: named[name]["direction"] for name in sorted(named)}
+
+
+def direction_of(resolved: Mapping[str, Any]) -> str:
+    """`Config.direction` of a resolved configuration; raises ValueError if there are several."""
+    directions = list(directions_of(resolved).values()) or [resolved["objective"]["direction"]]
+    (direction,) = directions
+    return str(direction)
+
+
+def check(config: Config) -> None:
+    """Raise Located where keys of a study with several objectives do not fit each other."""
+    aims, objective = config.objectives, config.objective
+    if not aims:
+        if objective.direction is None:
+            raise Located(("objective", "direction"), "must be 'minimize' or 'maximize'")
+        if config.stop.hypervolume_gain is not None:
+            raise Located(("stop", "hypervolume_gain"), "is for several `objectives`")
+        return
+    if objective.direction is not None:
+        raise Located(
+            ("objective", "direction"),
+            "each of `objectives` has a direction of its own; remove this one",
+        )
+    if len(aims) > MOST:
+        raise Located(
+            ("objectives",),
+            f"are {len(aims)}, and at most {MOST} can be searched for: with more nearly every point is on "
+            "the front; give some of them a bound instead, as constraints",
+        )
+    if len(aims) > 1:
+        _check_several(config)
+
+
+def _check_several(config: Config) -> None:
+    where: dict[tuple[str, ...], Any] = {
+        ("stop", "target"): config.stop.target,
+        ("stop", "expected_improvement"): config.stop.expected_improvement,
+        ("stop", "distance"): config.stop.distance,
+        ("optimum",): config.optimum,
+    }
+    for key, value in where.items():
+        if value is not None:
+            raise Located(key, "is for one objective; of several there is `stop.hypervolume_gain`")
+    if config.transfer:
+        raise Located(("transfer",), "is for one objective so far; `dngo import` takes in several")
+    if not config.acquisition.takes_several:
+        raise Located(
+            ("acquisition", "kind"),
+            f"{config.acquisition.kind} is for one objective; of several there are mcei, thompson, "
+            "random and sobol",
+        )

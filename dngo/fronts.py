@@ -1,0 +1,96 @@
+"""Fronts of several objectives: which outcomes nothing betters, and how much they dominate.
+
+All values here are minimised, a column for each objective, and finite. Sorting and hypervolumes are those
+of `moocore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.types import Array, Rows
+
+MOST = (
+    6  # objectives: beyond them nearly every point is on the front, and hypervolumes take minutes
+)
+
+
+def on_front(values: Array) -> NDArray[np.bool_]:
+    """Which rows of values (n, m) no other one betters, equal ones included: (n,)."""
+    if not len(values):
+        return np.zeros(0, dtype=bool)
+    from moocore import is_nondominated
+
+    return np.asarray(is_nondominated(values, keep_weakly=True), dtype=bool)
+
+
+def ranks(values: Array) -> Array:
+    """How many fronts have to go before each of values (n, m) is on one: (n,), 0 on the first."""
+    if not len(values):
+        return np.zeros(0)
+    from moocore import pareto_rank
+
+    return np.asarray(pareto_rank(values), dtype=float)
+
+
+def hypervolume(values: Array, reference: Array) -> float:
+    """What values (n, m) dominate of all that is better than the reference (m,)."""
+    inside = values[np.all(values < reference, axis=1)]
+    if not len(inside):
+        return 0.0
+    from moocore import hypervolume as volume
+
+    return float(volume(inside, ref=reference))
+
+
+def hypervolumes(values: Array, batch: Rows, reference: Array) -> list[float]:
+    """That of all up to each batch: values (n, m), NaN unless ok; batch: (n,) from 0 on, never falling."""
+    found, kept = [], values[:0]
+    for t in range(int(batch[-1]) + 1 if len(batch) else 0):
+        rows = values[(batch == t) & np.isfinite(values).all(axis=1)]
+        kept = np.concatenate([kept, rows])
+        kept = kept[on_front(kept)]
+        found.append(hypervolume(kept, reference))
+    return found
+
+
+def derived_reference(values: Array, batch: Rows, given: Sequence[float | None]) -> Array:
+    """The worst value of interest of each objective: (m,), NaN as long as nothing is known.
+
+    values: (n, m), NaN unless ok; batch: (n,). given: what people said, None where nobody did: then it is
+    the worst of the first batch in which anything was ok, so that no later one changes it.
+    """
+    ok = np.isfinite(values).all(axis=1)
+    first = values[ok & (batch == batch[ok].min())] if ok.any() else values[:0]
+    worst = first.max(axis=0) if len(first) else np.full(len(given), np.nan)
+    return np.array([w if g is None else g for w, g in zip(worst, given, strict=True)])
+
+
+def extent(values: Array) -> tuple[Array, Array]:
+    """Of a front (n, m), n >= 1: the lowest of each objective, and how far the highest lies above it.
+
+    Where all are equal in an objective: 1.
+    """
+    lowest, width = values.min(axis=0), np.ptp(values, axis=0)
+    return lowest, np.where(width > 0, width, 1.0)
+
+
+def knee(values: Array) -> int:
+    """The row of a front (n, m), n >= 1, that lies farthest below the plane through its extreme points.
+
+    Of objectives scaled to the front's extent: where giving up a little of one gains most of the others.
+    """
+    lowest, width = extent(values)
+    return int(np.argmin(((values - lowest) / width).sum(axis=1)))
+
+
+def preferred(values: Array, weights: Array) -> int:
+    """The row of a front (n, m), n >= 1, that is best by these weights (m,): the lowest sum of objectives,
+    each scaled to the front's extent, where the sum of weights times heights, and the largest one, decide.
+    """
+    lowest, width = extent(values)
+    heights = (values - lowest) / width * weights
+    return int(np.argmin(heights.max(axis=1) + 0.05 * heights.sum(axis=1)))

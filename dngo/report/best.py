@@ -1,0 +1,39 @@
+"""The best point of a study with one objective, as it is shown."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best point: its proposal, its outcome, and what it is worth by the latest model.
+
+    objective: of one evaluation, the best one where there are several. evaluations: of this point that
+    were ok; average: of their outcomes. mean, std: without noise, its own outcomes heeded. mean, std,
+    feasibility: NaN without a model.
+    """
+
+    id: str
+    parameters: dict[str, Any]
+    objective: float
+    mean: float
+    std: float
+    feasibility: float
+    evaluations: int
+    average: float
+    by: Literal["model", "observed"]
+
+    def _repr_html_(self) -> str:
+        rows = {**self.parameters, "objective": self.objective, "mean": self.mean, "std": self.std}
+        cells = "".join(
+            f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items()
+        )
+        return f"<table><caption>{self.id}, best by {self.by}</caption>{cells}</table>"
+
+
+def escape(value: Any) -> str:
+    """A value as text of a page."""
+    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

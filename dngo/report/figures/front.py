@@ -1,0 +1,126 @@
+"""Several objectives: the front, what it costs to go along it, and how it grew."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from dngo.report.data import View
+from dngo.report.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    Figure,
+    counting,
+    escape,
+    plot,
+    sample,
+    sampled,
+    small,
+    subplots,
+)
+
+MOST_LINES = 300  # of the parallel coordinates
+
+
+def trade_off(view: View) -> Figure | None:
+    """Every ok outcome by each pair of objectives, the front among them, and what the next is for."""
+    names = list(view.directions)
+    if not view.has_several or not len(view.front.rows) or len(names) > 3:
+        return None
+    pairs = list(combinations(range(len(names)), 2))
+    figure = subplots(1, len(pairs), height=440, horizontal_spacing=0.1)
+    front = view.front
+    others = np.setdiff1d(np.flatnonzero(view.ok), front.rows)
+    drawn = sample(view, others)
+    values = front.values * front.signs
+    expected = _expected(view)
+    for at, (i, j) in enumerate(pairs, start=1):
+        place: dict[str, Any] = {"row": 1, "col": at, "showlegend": at == 1}
+        for rows, name, marker in (
+            (drawn, "ok", {"color": GREY, "size": 5, "opacity": 0.5}),
+            (front.rows, "front", {"color": BLUE, "size": 8}),
+        ):
+            figure.add_scatter(
+                x=small(values[rows, i]), y=small(values[rows, j]), mode="markers", name=name,
+                marker=marker, customdata=rows, text=[view.id(row) for row in rows],
+                hovertemplate="%{text}: %{x:.5g}, %{y:.5g}<extra></extra>", **place,
+            )  # fmt: skip
+        if front.knee is not None:
+            row = front.rows[front.knee]
+            figure.add_scatter(
+                x=[values[row, i]], y=[values[row, j]], mode="markers", name="knee",
+                marker={"symbol": "diamond-open", "size": 14, "color": BLACK, "line": {"width": 2}},
+                customdata=[int(row)], hovertemplate="the knee: %{x:.5g}, %{y:.5g}<extra></extra>",
+                **place,
+            )  # fmt: skip
+        if len(expected):
+            figure.add_scatter(
+                x=small(expected[:, i]), y=small(expected[:, j]), mode="markers",
+                name="last batch, expected", hoverinfo="skip",
+                marker={"symbol": "cross-thin-open", "size": 6, "color": ORANGE}, **place,
+            )  # fmt: skip
+        figure.update_xaxes(title=_title(view, names[i]), row=1, col=at)
+        figure.update_yaxes(title=_title(view, names[j]), row=1, col=at)
+    caption = (
+        "Each ok evaluation by its objectives. Nothing is better than a point of the front in all of "
+        "them; at the knee giving up a little of one gains most of the others. Crosses are what the "
+        "surrogates expected of the last batch." + sampled(len(drawn), len(others))
+    )
+    return Figure("trade_off", "The front", caption, figure)
+
+
+def parallel_front(view: View) -> Figure | None:
+    """The front of more than three objectives as lines, each scaled to the front's extent."""
+    if not view.has_several or len(view.directions) < 4 or not len(view.front.rows):
+        return None
+    points = view.front.points * view.front.signs
+    points = points[np.linspace(0, len(points) - 1, min(MOST_LINES, len(points))).astype(int)]
+    dimensions = [
+        {"label": _title(view, name), "values": small(points[:, j])}
+        for j, name in enumerate(view.directions)
+    ]
+    figure = plot(440)
+    figure.add_parcoords(line={"color": BLUE}, dimensions=dimensions)
+    return Figure(
+        "parallel_front",
+        "The front",
+        "A line for each point of the front. Where lines cross between two objectives, one is paid for "
+        "with the other. Drag along an axis to keep part of the lines.",
+        figure,
+    )
+
+
+def volume(view: View) -> Figure | None:
+    """What the front dominates, by iteration."""
+    if not view.has_several or not len(view.front.rows):
+        return None
+    found = np.array(view.front.volumes)
+    figure = plot(360)
+    figure.add_scatter(
+        x=np.arange(len(found)), y=small(found), mode="lines+markers", name="hypervolume",
+        line={"color": BLACK}, hovertemplate="iteration %{x}: %{y:.5g}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis=counting(len(found), "iteration"), yaxis={"title": "hypervolume"}, showlegend=False
+    )
+    reference = ", ".join(f"{name} {value:.5g}" for name, value in view.front.reference.items())
+    return Figure(
+        "volume",
+        "Hypervolume",
+        f"What all outcomes up to each iteration dominate of what is better than {escape(reference)}.",
+        figure,
+    )
+
+
+def _expected(view: View) -> np.ndarray:
+    """What was expected of the last batch: (q, m), without what is not known."""
+    found = np.column_stack([view.means[name][view.last] for name in view.directions])
+    return np.asarray(found[np.isfinite(found).all(axis=1)])
+
+
+def _title(view: View, name: str) -> str:
+    return f"{escape(name)} ({view.directions[name]})"

@@ -1,0 +1,131 @@
+"""The front of a study with several objectives, for whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dngo import archive, derive
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.fronts import derived_reference, hypervolume, hypervolumes, knee, on_front, preferred
+from dngo.storage.text import number_in
+from dngo.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class Front:
+    """The ok outcomes that no other one betters, in the order of the first objective's name.
+
+    directions: of the objectives, by name in order. values: (n, m) of all outcomes, minimised, NaN unless
+    ok; batch: (n,) which iteration each is of. given: references that people gave, minimised.
+    """
+
+    directions: Mapping[str, str]
+    values: Array
+    batch: Rows
+    given: Sequence[float | None]
+
+    @classmethod
+    def of(cls, table: archive.Table, config: Config) -> Front:
+        """That of an archive's rows."""
+        values = table.outcomes(config.directions)
+        return cls(config.directions, values, table.iteration, derive.references(config))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of the front: (p,); of equal outcomes the earliest."""
+        known = np.flatnonzero(np.isfinite(self.values).all(axis=1))
+        found = known[on_front(self.values[known])]
+        _, first = np.unique(self.values[found], axis=0, return_index=True)
+        return np.asarray(found[first])
+
+    @cached_property
+    def points(self) -> Array:
+        """The outcomes of the front, minimised: (p, m)."""
+        return self.values[self.rows]
+
+    @cached_property
+    def signs(self) -> Array:
+        """(m,) 1 where an objective is minimised, -1 where it is maximised."""
+        return np.array([derive.sign_of(d) for d in self.directions.values()])
+
+    @cached_property
+    def least(self) -> Array:
+        """The worst values of interest, minimised: (m,), NaN as long as nothing is ok."""
+        return derived_reference(self.values, self.batch, self.given)
+
+    @property
+    def reference(self) -> dict[str, float]:
+        """The same in the objectives' units, by name."""
+        return dict(zip(self.directions, (self.signs * self.least).tolist(), strict=True))
+
+    @cached_property
+    def hypervolume(self) -> float:
+        """What the front dominates of all that is better than the reference, product of the units."""
+        return hypervolume(self.points, self.least) if len(self.rows) else 0.0
+
+    @cached_property
+    def volumes(self) -> list[float]:
+        """The hypervolume of all outcomes up to each iteration: it never falls."""
+        return hypervolumes(self.values, self.batch, self.least)
+
+    @property
+    def knee(self) -> int | None:
+        """Which point of the front lies farthest below the plane through its ends; None of less than 3."""
+        return knee(self.points) if len(self.rows) > 2 else None
+
+    def objectives(self, i: int) -> dict[str, float]:
+        """Those of point i of the front, in their own units."""
+        return dict(zip(self.directions, (self.signs * self.points[i]).tolist(), strict=True))
+
+    def preferred(self, weights: Mapping[str, float]) -> int:
+        """The point of the front that is best by weights of the objectives; of those left out it is 0."""
+        return preferred(self.points, np.array([weights.get(n, 0.0) for n in self.directions]))
+
+    def document(
+        self, ids: Sequence[str], parameters: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Plain data: points, knee (an id or null), hypervolume, reference.
+
+        ids, parameters: of each point of the front.
+        """
+        points = [
+            {"id": ids[i], "objectives": self.objectives(i), "parameters": dict(parameters[i])}
+            for i in range(len(self.rows))
+        ]
+        return {
+            "points": points,
+            "knee": None if self.knee is None else ids[self.knee],
+            "hypervolume": self.hypervolume,
+            "reference": self.reference if len(self.rows) else None,
+        }
+
+
+def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:
+    """Weights of objectives as people type them, "error=2,flops=1"; raises UserError."""
+    from dngo.config.messages import nearest
+
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        weight = number_in(value) if equals else 1.0
+        if name not in directions:
+            known = f"; the objectives are {', '.join(directions)}"
+            raise UserError(
+                f"--prefer: {name!r} is no objective{nearest(name, directions) or known}"
+            )
+        if weight is None or not 0 <= weight < np.inf:
+            raise UserError(
+                f"--prefer: the weight of {name} is a number of 0 or more, not {value!r}"
+            )
+        if name in found:
+            raise UserError(f"--prefer: {name} is there twice")
+        found[name] = float(weight)
+    if not any(found.values()):
+        raise UserError("--prefer: one weight at least is to be above 0")
+    return found

@@ -1,0 +1,557 @@
+"""Several objectives: from the configuration and the report to the front, and the laws of their batches."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import dngo
+from dngo.acquisition import History, propose_batch
+from dngo.acquisition.aims import Corner, rays
+from dngo.acquisition.along import course
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.archive import read_header, read_table, verify
+from dngo.cli import main
+from dngo.config import load, validate
+from dngo.errors import UserError
+from dngo.evaluation.document import judge
+from dngo.fronts import hypervolume, hypervolumes, on_front, ranks
+from dngo.replay import replay
+from dngo.report.front import weights_of
+from dngo.space import Space
+from dngo.space.parameters import Float
+from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+from dngo.thresholds import Reported
+
+PROCESS = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+TWO = {"cost": {"direction": "minimize"}, "yield": {"direction": "maximize"}}
+SMALL_SPACE = {name: {"type": "float", "low": 0, "high": 1} for name in ("x", "y", "z")}
+
+
+def document(**changes) -> dict:
+    found = {
+        "study": "two",
+        "objective": {"command": "true"},
+        "objectives": TWO,
+        "space": SMALL_SPACE,
+        "design": {"size": 12},
+        "batch_size": 6,
+        "iterations": 5,
+        "surrogate": {"kind": "gp", "hyperparameter_samples": 3},
+        "acquisition": {"uniform_candidates": 256, "local_candidates": 64},
+    }
+    return {k: v for k, v in {**found, **changes}.items() if v is not None}
+
+
+def measured(x: float, y: float, z: float) -> dict:
+    """Two objectives that disagree in x, and are both better for small y; a corner crashes."""
+    if x > 0.8 and z > 0.5:
+        return {"status": "failed", "message": "it crashed"}
+    high = 1 + 3 * y
+    found = {"cost": x + 0.01 * z, "yield": -high * (1 - math.sqrt(x / high))}
+    return {"objectives": found, "constraints": {"heat": x + y}}
+
+
+def verdicts(archive: Path) -> set[str]:
+    """What a replay of every iteration says."""
+    header = read_header(archive)
+    return {replay(archive, t).verdict for t in range(header.iterations)}
+
+
+# ---- what is said, and what is reported ---------------------------------------------------------
+
+
+def test_one_objective_is_configured_as_ever() -> None:
+    plain = validate(document(objectives=None))
+    assert "objectives" not in plain.stored() and "hypervolume_gain" not in plain.resolved()
+    assert "objectives" not in plain.identity() and not plain.has_several
+    assert plain.direction == "minimize"
+
+
+def test_several_are_an_identity_whatever_their_order() -> None:
+    config = validate(document())
+    turned = validate(document(objectives=dict(reversed(TWO.items()))))
+    assert config.identity() == turned.identity()
+    assert config.identity()["objectives"] == {"cost": "minimize", "yield": "maximize"}
+    assert validate(json.loads(config.resolved())) == config
+    assert config.reported.objectives == ("cost", "yield")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"objective": {"command": "true", "direction": "minimize"}}, "objective.direction: each of"),
+        ({"objectives": {"a": {"direction": "minimise"}, "b": {}}}, "objectives.a.direction: must be"),
+        ({"objectives": {"a": {"reference": "high"}, "b": {}}}, "objectives.a.reference: must be a number"),
+        ({"objectives": {"a": {"goal": 1}, "b": {}}}, "objectives.a.goal"),
+        ({"objectives": {f"o{i}": {} for i in range(7)}}, "objectives: are 7, and at most 6"),
+        ({"stop": {"target": 1}}, "stop.target: is for one objective"),
+        ({"optimum": 0.0}, "optimum: is for one objective"),
+        ({"acquisition": "lcb"}, "acquisition.kind: lcb is for one objective"),
+        ({"objectives": None, "stop": {"hypervolume_gain": 0.1}}, "is for several `objectives`"),
+        ({"objectives": None, "objective": {"command": "a", "direction": None}}, "objective.direction: must be"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(document(**changes)))
+    with pytest.raises(UserError) as caught:
+        load([path])
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "where"),
+    [
+        ("x", {}, "is the name of a parameter, too"),
+        ("heat", {"constraints": ["heat"]}, "is the name of a constraint, too"),
+        ("objective", {}, "is a name of what is said"),
+    ],
+)
+def test_parameters_constraints_and_objectives_share_one_set_of_names(
+    tmp_path: Path, name: str, changes: dict, where: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(document(objectives={name: {}, "other": {}}, **changes)))
+    with pytest.raises(UserError, match=f"objectives.{name}: {where}"):
+        dngo.open(path)
+
+
+@pytest.mark.parametrize(
+    ("report", "status", "message"),
+    [
+        ({"objectives": {"cost": 1, "yield": 2}}, "ok", ""),
+        ({"objectives": {"cost": 1}}, "invalid", "yield is missing"),
+        ({"objectives": {"cost": 1, "yield": math.nan}}, "invalid", "the objective yield is nan"),
+        ({"objectives": {"cost": 1, "yield": None}}, "invalid", "the objective yield is nan"),
+        ({"objectives": {"cost": 1, "yeild": 2, "yield": 2}}, "invalid", "did you mean 'yield'?"),
+        ({"objectives": {"cost": 1, "yield": "2"}}, "invalid", "objective yield must be a number"),
+        ({"objectives": 3}, "invalid", 'report {"objectives": {cost: a number, yield: a number}}'),
+        ({"objective": 3}, "invalid", "there are several objectives, and one number"),
+        ({"cost": 1, "yield": 2}, "invalid", "stands inside `objectives`"),
+        ({}, "invalid", "there is no objective"),
+    ],
+)
+def test_what_is_reported_is_judged(report: dict, status: str, message: str) -> None:
+    wanted = Reported({}, ["cost", "yield"])
+    verdict = judge(json.dumps(report).encode(), "", wanted)
+    assert (verdict.status, message in verdict.message) == (status, True), verdict.message
+    assert bool(verdict.fields.get("objectives")) == (status == "ok")
+    assert judge(None, "3.5", wanted).status == "invalid"
+
+
+def test_several_are_no_report_of_one_objective() -> None:
+    verdict = judge(b'{"objectives": {"a": 1}}', "", {})
+    assert verdict.status == "invalid" and 'report {"objective"' in verdict.message
+
+
+def test_a_noise_of_each_is_kept() -> None:
+    said = {"objectives": {"cost": 1, "yield": 2}, "noise": {"yield": 0.5}}
+    verdict = judge(json.dumps(said).encode(), "", Reported({}, ["cost", "yield"]))
+    assert verdict.fields["noises"] == {"yield": 0.5}
+    said["noise"] = 0.5
+    assert (
+        "a mapping" in judge(json.dumps(said).encode(), "", Reported({}, ["cost", "yield"])).message
+    )
+
+
+# ---- a study ------------------------------------------------------------------------------------
+
+
+def run(folder: Path, batches: int, **changes) -> dngo.api.Session:
+    """A study by ask and tell: the design, and so many batches."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(json.dumps(document(**changes)))
+    study = dngo.open(folder / "config.yaml")
+    for _ in range(1 + batches):
+        for point in study.ask():
+            study.tell(point, **measured(**point.parameters))
+    return study
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> dngo.api.Session:
+    return run(tmp_path_factory.mktemp("two"), 3, constraints={"heat": "<= 1.6"})
+
+
+def test_the_front_is_what_nothing_betters(study: dngo.api.Session) -> None:
+    frame, table = study.front(), study.table()
+    ok = table[table.status == "ok"]
+    for row in frame.itertuples():
+        better = (ok.objective_cost <= row.cost) & (ok.objective_yield >= row._3)
+        assert (
+            (ok.objective_cost[better] == row.cost) & (ok.objective_yield[better] == row._3)
+        ).all()
+    assert len(frame) > 3 and frame.knee.sum() == 1
+    with pytest.raises(UserError, match="has several objectives"):
+        study.best()
+    assert set(study.predict([{"x": 0.2, "y": 0.1, "z": 0.5}])) >= {
+        "mean_cost",
+        "std_yield",
+        "feasibility",
+    }
+    assert not study.slice("x", "cost").frame.empty
+    assert study.figure("trade_off") and study.figure("progress", "yield")
+
+
+def test_the_archive_verifies_and_replays_to_the_bit(study: dngo.api.Session) -> None:
+    assert verify(study.path) == []
+    assert verdicts(study.path) == {"identical"}
+    header = read_header(study.path)
+    assert header.identity["objectives"] == {"cost": "minimize", "yield": "maximize"}
+    with h5py.File(study.path) as file:
+        assert set(file["outcomes/objectives"]) == {"cost", "yield"}
+        outlook = json.loads(file["iterations/3"].attrs["outlook"])
+        assert np.isfinite(file["proposals/aims/cost"][-6:]).all()
+    assert set(outlook["reference"]) == {"cost", "yield"} and outlook["gain"] >= 0
+    table = read_table(study.path)
+    assert np.isnan(table.objective).all() and (table.status == "failed").any()
+
+
+def test_batches_enlarge_the_front_far_more_than_chance(study: dngo.api.Session) -> None:
+    front = study._view.front
+    assert front.volumes == sorted(front.volumes)
+    rng = np.random.default_rng(0)
+    others = [measured(*u) for u in rng.random((30, 3))]
+    values = [
+        [o["objectives"]["cost"], -o["objectives"]["yield"]] for o in others if "objectives" in o
+    ]
+    assert front.hypervolume > 1.1 * hypervolume(np.array(values), front.least)
+
+
+def test_an_altered_value_of_an_objective_is_found(study: dngo.api.Session, tmp_path: Path) -> None:
+    copy = tmp_path / "archive.h5"
+    copy.write_bytes(study.path.read_bytes())
+    with h5py.File(copy, "r+") as file:
+        file["outcomes/objectives/cost"][3] += 1e-9
+    assert "digest" in verify(copy)[0]
+
+
+def test_the_front_is_shown_wherever_a_best_point_is(study: dngo.api.Session, capsys) -> None:
+    where = str(study.path.parent)
+    for words, shown in (
+        (["status", where], ["Front", "hypervolume", "knee"]),
+        (["best", where], ["proposal", "knee", "cost"]),
+        (["report", where], ["The front", "hypervolume"]),
+        (
+            ["audit", str(study.path), "--proposal", "2-1"],
+            ["For the front, towards", "cost expected"],
+        ),
+    ):
+        assert main(words) == 0
+        printed = capsys.readouterr().out
+        assert all(word in printed for word in shown), printed
+    assert main(["best", where, "--json", "--prefer", "cost=3,yield=1"]) == 0
+    (dear,) = json.loads(capsys.readouterr().out)["points"]
+    assert main(["best", where, "--json", "--prefer", "yield"]) == 0
+    (rich,) = json.loads(capsys.readouterr().out)["points"]
+    assert dear["objectives"]["cost"] < rich["objectives"]["cost"]
+    assert rich["objectives"]["yield"] > dear["objectives"]["yield"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("costs=1", "did you mean 'cost'"),
+        ("cost=much", "a number of 0 or more"),
+        ("cost=1,cost=2", "is there twice"),
+        ("cost=0", "above 0"),
+    ],
+)
+def test_a_mistaken_preference_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        weights_of(text, {"cost": "minimize", "yield": "maximize"})
+
+
+def test_the_report_is_a_page_with_the_front(
+    study: dngo.api.Session, tmp_path: Path, capsys
+) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", str(study.path.parent), "--html", str(page)]) == 0
+    text = page.read_text()
+    for key in (
+        "trade_off",
+        "volume",
+        "progress-cost",
+        "slices-yield",
+        "calibration-cost",
+        "feasibility",
+    ):
+        assert f"figure-{key}" in text
+    assert "Traceback" not in capsys.readouterr().err  # of a figure that could not be drawn
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "optuna"])
+def test_what_is_exported_is_imported_again(
+    study: dngo.api.Session, tmp_path: Path, form: str
+) -> None:
+    table = tmp_path / f"table.{form}"
+    assert main(["export", str(study.path), "--format", form, "--output", str(table)]) == 0
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(document(constraints={"heat": "<= 1.6"})))
+    assert main(["import", "--config", str(config), str(table)]) == 0
+    found, before = read_table(tmp_path / "results/two/archive.h5"), read_table(study.path)
+    assert found.status.tolist() == before.status.tolist()
+    for name in ("cost", "yield"):
+        np.testing.assert_array_equal(found.objectives[name], before.objectives[name])
+    if form == "optuna":
+        optuna = pytest.importorskip("optuna")
+        stored = optuna.load_study(study_name="two", storage=f"sqlite:///{table}")
+        assert [d.name for d in stored.directions] == ["MINIMIZE", "MAXIMIZE"]
+        assert len(stored.best_trials) == len(study.front())
+
+
+def test_a_fork_brings_all_objectives_along(study: dngo.api.Session, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(document(study="other", constraints={"heat": "<= 1.4"})))
+    assert main(["fork", str(study.path), "--config", str(config)]) == 0
+    assert len(dngo.open(config).front()) > 3
+    config.write_text(json.dumps(document(study="third", objectives={**TWO, "more": {}})))
+    assert main(["fork", str(study.path), "--config", str(config)]) == 1
+
+
+def test_objectives_cannot_change(study: dngo.api.Session, tmp_path: Path, capsys) -> None:
+    turned = {**TWO, "cost": {"direction": "maximize"}}
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps(document(objectives=turned, constraints={"heat": "<= 1.6"})))
+    (tmp_path / "results").symlink_to(study.path.parents[1])
+    assert main(["status", str(config)]) == 1
+    assert "objectives was" in capsys.readouterr().err
+
+
+def test_points_and_outcomes_are_entered(tmp_path: Path, capsys) -> None:
+    study = run(tmp_path, 0, constraints={"heat": "<= 1.6"})
+    said = {"constraints": {"heat": 0.5}}
+    told = study.tell(
+        {"x": 0.3, "y": 0.2, "z": 0.1}, objectives={"cost": 1.0, "yield": -3.0}, **said
+    )
+    assert len(told.waiting) == 1
+    with pytest.raises(UserError, match="yield is missing"):
+        study.tell({"x": 0.4, "y": 0.2, "z": 0.1}, objectives={"cost": 1.0}, **said)
+    with (tmp_path / "more.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [["x", "y", "z", "cost", "yield", "heat"], [0.5, 0.5, 0.4, 2.5, -9.5, 1]]
+        )
+    words = ["tell", "--config", str(tmp_path / "config.yaml"), str(tmp_path / "more.csv")]
+    assert main(words) == 0, capsys.readouterr().err
+    for point in study.ask():
+        study.tell(point, **measured(**point.parameters))
+    table = study.table()
+    assert {(1.0, -3.0), (2.5, -9.5)} <= set(
+        zip(table.objective_cost, table.objective_yield, strict=True)
+    )
+
+
+def test_a_python_function_has_several_objectives(tmp_path: Path) -> None:
+    def function(x: float, y: float) -> dict:
+        return {"objectives": {"cost": x, "yield": x * (2 - x) - y}}
+
+    study = dngo.minimize(
+        function, {"x": (0, 1), "y": (0, 1)}, 12, name="two", folder=tmp_path, objectives=TWO, workers=0,
+        surrogate="gp", progress=False,
+    )  # fmt: skip
+    assert len(study.front()) > 2
+    with pytest.raises(UserError, match=r"objective\.direction: each of"):
+        dngo.maximize(function, {"x": (0, 1)}, 3, name="three", folder=tmp_path, objectives=TWO)
+
+
+# ---- laws ---------------------------------------------------------------------------------------
+
+CUBE = Space({name: Float(type="float", low=0, high=1) for name in ("x", "y", "z", "w")})
+
+
+def outcomes(x: np.ndarray) -> np.ndarray:
+    high = 1 + 3 * x[:, 1:].mean(axis=1)
+    return np.column_stack([x[:, 0], high * (1 - np.sqrt(x[:, 0] / high))])
+
+
+def picks(columns: dict[str, np.ndarray], v: np.ndarray, size: int = 8):
+    several = {name: np.asarray(values) for name, values in columns.items()}
+    y = ranks(np.column_stack(list(several.values())))
+    data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=several)
+    model = fit_model(data, PROCESS, rng=np.random.default_rng(1))
+    settings = AcquisitionSettings(uniform_candidates=256, local_candidates=64)
+    history = History(v, y, objectives=several, iteration=np.repeat([0, 1], [20, len(v) - 20]))
+    return propose_batch(
+        model, CUBE, history, size=size, settings=settings, rng=np.random.default_rng(2),
+        root=np.random.SeedSequence(3),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[np.ndarray, np.ndarray]:
+    v = CUBE.from_unit(np.random.default_rng(0).random((30, 4)))
+    return v, outcomes(v)
+
+
+def test_the_order_of_the_objectives_changes_nothing(known) -> None:
+    v, f = known
+    one = picks({"a": f[:, 0], "b": f[:, 1]}, v)
+    other = picks({"b": f[:, 1], "a": f[:, 0]}, v)
+    assert len(one) == 8 and one.v.tobytes() == other.v.tobytes()
+
+
+def test_the_units_of_an_objective_change_no_pick(known) -> None:
+    v, f = known
+    one = picks({"a": f[:, 0], "b": f[:, 1]}, v)
+    other = picks({"a": 1024 * f[:, 0], "b": f[:, 1] / 4}, v)
+    np.testing.assert_allclose(other.v, one.v, atol=1e-6)
+    rounded = np.round(f * 2**20) / 2**20  # so that a shift is exact
+    one = picks({"a": rounded[:, 0], "b": rounded[:, 1]}, v)
+    other = picks({"a": rounded[:, 0] + 8, "b": rounded[:, 1] - 4}, v)
+    np.testing.assert_allclose(other.v, one.v, atol=0.01)
+
+
+def test_a_copy_of_an_objective_has_the_front_of_one(known) -> None:
+    v, f = known
+    assert on_front(np.column_stack([f[:, 1], f[:, 1]])).sum() == 1
+    found = picks({"a": f[:, 1], "b": f[:, 1]}, v)
+    assert np.median(outcomes(found.v)[:, 1]) < np.quantile(f[:, 1], 0.1)
+
+
+def test_one_objective_with_a_name_is_proposed_for_as_ever(tmp_path: Path) -> None:
+    found = []
+    for name, changes in (("plain", {"objectives": None}), ("named", {"objectives": {"f": {}}})):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.yaml").write_text(json.dumps(document(**changes)))
+        study = dngo.open(folder / "config.yaml")
+        for _ in range(2):
+            points = study.ask()
+            for p in points:
+                value = sum((v - 0.3) ** 2 for v in p.parameters.values())
+                said = {"objectives": {"f": value}} if name == "named" else {"objective": value}
+                study.tell(p, **said)
+        found.append([replace(p, aims={}) for p in points])
+        assert study.best().objective < 0.1
+    assert repr(found[0]) == repr(found[1])
+
+
+def test_a_hypervolume_never_falls() -> None:
+    rng = np.random.default_rng(4)
+    values, batch = rng.random((60, 3)), np.repeat(np.arange(6), 10)
+    values[rng.random(60) < 0.3] = np.nan
+    found = hypervolumes(values, batch, np.ones(3))
+    assert found == sorted(found) and found[-1] > found[0]
+    known = values[np.isfinite(values).all(axis=1)]
+    assert found[-1] == pytest.approx(hypervolume(known, np.ones(3)))
+
+
+def test_rays_go_everywhere_and_go_on() -> None:
+    for objectives in (2, 3, 6):
+        every = rays(64, objectives, 0, np.random.default_rng(0))
+        later = rays(32, objectives, 32, np.random.default_rng(0))
+        np.testing.assert_array_equal(every[32:], later)
+        assert every.max() == 1 and every.min() > 0
+        assert set(every.argmax(axis=1)) == set(range(objectives))
+
+
+def test_a_reference_bounds_what_is_looked_for() -> None:
+    values = np.column_stack([np.linspace(0, 1, 11), np.linspace(1, 0, 11)])
+    high = np.ones(2)
+    assert Corner.of(values, high, [0.5, None]).worst[0] == 0.5
+    end = Corner.at_end(values, high, [0.5, None], 1)
+    assert end.worst.tolist() == [0.5, 0.0]
+
+
+def test_boxes_shrink_where_nothing_joins_the_front() -> None:
+    rng = np.random.default_rng(5)
+    u, batch = rng.random((200, 2)), np.repeat(np.arange(10), 20)
+    good = np.column_stack([np.linspace(0, 1, 20), np.linspace(1, 0, 20)])
+    values = np.concatenate([good, 2 + rng.random((180, 2))])
+    assert course(u, values, batch, 16, 0.75).half < 0.1
+    assert course(u[:20], values[:20], batch[:20], 16, 0.75).half == 0.4
+
+
+def test_a_model_of_several_is_read_back_to_the_bit(known, tmp_path: Path) -> None:
+    v, f = known
+    columns = {"a": f[:, 0], "b": f[:, 1]}
+    data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=columns)
+    model = fit_model(data, PROCESS, rng=np.random.default_rng(0))
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        model.save(file)
+    with h5py.File(tmp_path / "model.h5") as file:
+        again = Model.load(file)
+    x = CUBE.encode(v[:5])
+    for name in columns:
+        for a, b in zip(
+            model.objectives[name].predict(x), again.objectives[name].predict(x), strict=True
+        ):
+            assert a.tobytes() == b.tobytes()
+    assert again.knows_objective
+
+
+def test_a_baseline_knows_a_front_too(tmp_path: Path) -> None:
+    study = run(tmp_path, 1, acquisition="sobol", constraints={"heat": "<= 1.6"})
+    assert len(study.front()) and not study.has_model
+    assert verdicts(study.path) == {"identical"}
+
+
+# ---- a run that is killed -----------------------------------------------------------------------
+
+OBJECTIVE = """
+import json, os, sys, time
+p = json.load(sys.stdin)
+with open({runs!r}, "a") as stream:
+    stream.write(os.environ["DNGO_ID"] + chr(10))
+time.sleep(0.2)
+if p["x"] > 0.9:
+    sys.exit("crashed")
+print(json.dumps({{"objectives": {{"cost": p["x"], "yield": p["x"] * (2 - p["x"]) - p["y"]}},
+                  "constraints": {{"heat": p["x"] + p["y"]}}}}))
+"""
+
+
+def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.txt"
+    (tmp_path / "objective.py").write_text(OBJECTIVE.format(runs=str(runs)))
+    given = document(
+        objective={"command": "{python} objective.py"}, constraints={"heat": "<= 1.6"}, iterations=1,
+        points_per_job=6,
+    )  # fmt: skip
+    (tmp_path / "config.yaml").write_text(json.dumps(given))
+    command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(dngo.__file__).parents[1])}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not runs.exists() or len(runs.read_text().splitlines()) < 4:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ids = runs.read_text().split()
+    # What was killed in the middle of an evaluation begins it once more, and nothing else.
+    assert len(set(ids)) == 18 and len(ids) <= 19
+    archive = tmp_path / "results/two/archive.h5"
+    assert verify(archive) == []
+    assert verdicts(archive) == {"identical"}
+    best = json.loads((tmp_path / "results/two/best.json").read_text())
+    assert (
+        best["points"] and best["hypervolume"] > 0 and set(best["reference"]) == {"cost", "yield"}
+    )

@@ -62,6 +62,9 @@ class Source:
         there are several.  ignore: columns left out.
         """
         table = read(path, study.config, name, ignore)
+        if not table.rows:
+            others = f": {next(iter(table.left_out.values()))}" if table.left_out else ""
+            raise UserError(f"{path}: has no point{others}")
         told = objective is not None
         check_columns(path, table.rows, study.config, objective, by_id=told)
         origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}

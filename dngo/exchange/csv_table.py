@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from dngo.audit import audit_all
 from dngo.errors import UserError
-from dngo.exchange.rows import Row, known
+from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.space.parameters import text
 from dngo.storage.files import handing_out
 from dngo.storage.plain import MOST_BYTES
@@ -21,6 +21,7 @@ from dngo.storage.plain import MOST_BYTES
 # What a spreadsheet runs, in the wide signs of East Asia, too, or what looks as if it had been marked here.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Columns of a table that was written here.
+SEPARATED = ["sep=", ""]  # the line `sep=,`
 OURS = {"id", "source", "num_pending", "runner_up", "attempts"}
 
 
@@ -61,11 +62,14 @@ def read(path: Path) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
-            names = next(reader, [])
+            # A spreadsheet may have said first what is between its cells.
+            names = next((n for n in reader if any(n) and n != SEPARATED), [])
+            names = [name.strip() for name in names]
             _check_header(path, names)
             ours = set(names) >= OURS
-            rows = []
+            rows: list[Row] = []
             for cells in reader:
+                check_cells(path, len(rows) * len(names))
                 line = reader.line_num
                 if len(cells) not in (0, len(names)):
                     raise UserError(
@@ -95,9 +99,9 @@ def _check_header(path: Path, names: list[str]) -> None:
                 raise UserError(
                     f"{path}: its cells are apart by {word}; save it with commas, and numbers with a point"
                 )
-    twice = next((name for name in names if name and names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
+    check_names(path, names)
+    if "\0" in "".join(names):
+        raise UserError(_no_text(path))
 
 
 def _no_text(path: Path) -> str:
@@ -108,4 +112,6 @@ def _no_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         return f"{path}:{line}: is not written in UTF-8; save it as CSV in UTF-8"
+    if b"\0" in content:
+        return f"{path}: is not CSV; save it as CSV in UTF-8"
     return f"{path}: has changed while it was read"

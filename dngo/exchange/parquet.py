@@ -10,7 +10,7 @@ from dngo import archive as archives
 from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
-from dngo.exchange.rows import Row, known
+from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.outcomes import is_time
 from dngo.space.parameters import Float, Int, Parameter, choices, text
 from dngo.storage.files import handing_out
@@ -76,11 +76,10 @@ def read(path: Path) -> list[Row]:
     try:
         with path.open("rb") as stream:
             # `read_table` of a stream does not take a name twice; the file itself says it in our words.
-            table = parquet.ParquetFile(stream).read()
-        names = table.schema.names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
+            file = parquet.ParquetFile(stream)
+            check_cells(path, file.metadata.num_rows * file.metadata.num_columns)
+            table = file.read()
+        check_names(path, table.schema.names)
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:160]

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from dngo.config.messages import as_yaml
 from dngo.exchange.rows import Row
 from dngo.space import Column, Space
 from dngo.space.columns import meant, written
 from dngo.space.parameters import text
-from dngo.storage.text import number_in, shown
+from dngo.storage.text import composed, number_in, shown
 
 
 def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[int, str]]:
@@ -46,10 +47,12 @@ def _natural(column: Column, value: Any) -> float:
     if value is None:
         raise ValueError(f"{column.name} has no value")
     if column.choices is not None:
-        for i, choice in enumerate(column.choices):
-            if _same(choice, value):
-                return float(i)
-        raise ValueError(f"{column.name}: {shown(value)} is not one of {list(column.choices)}")
+        for same in (_same, _same_text):
+            for i, choice in enumerate(column.choices):
+                if same(choice, value):
+                    return float(i)
+        known = ", ".join(as_yaml(c) if isinstance(c, bool) else repr(c) for c in column.choices)
+        raise ValueError(f"{column.name}: {shown(value)} is not one of [{known}]")
     found = number(column.name, value)
     if isinstance(found, float) and math.isnan(found):
         raise ValueError(f"{column.name} has no value")
@@ -68,16 +71,20 @@ def _same(choice: Any, value: Any) -> bool:
     if not isinstance(value, str | Real | Decimal):
         return False  # a list, say, which no choice is
     if isinstance(choice, bool) or isinstance(value, bool):
-        return (
-            isinstance(value, bool | int | float | str)
-            and text(choice).lower() == text(value).lower()
-        )
+        known = isinstance(value, bool | int | float | str)
+        return known and text(choice).lower() == text(value).strip(" \t").lower()
     if isinstance(choice, str):
         return choice == value
     try:
         return bool(choice == number("", value))
     except ValueError:
         return False
+
+
+def _same_text(choice: Any, value: Any) -> bool:
+    """Whether a text is a choice in other signs of Unicode: an e with an accent is one sign, or two."""
+    texts = isinstance(choice, str) and isinstance(value, str)
+    return texts and composed(choice) == composed(value)
 
 
 def number(name: str, value: Any) -> int | float:

@@ -6,10 +6,32 @@ Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_N
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from dngo.errors import UserError
 from dngo.storage.plain import scalar
+
+MOST_CELLS = 2**24  # of a file: more than any study can use, and no more than memory holds
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raise UserError if two columns of a file have one name."""
+    twice = next((name for name, n in Counter(names).items() if name and n > 1), None)
+    if twice is not None:
+        raise UserError(f"{path}: has two columns called {twice!r}; leave one of them out")
+
+
+def check_cells(path: Path, cells: int) -> None:
+    """Raise UserError if a file has more cells than can be read."""
+    if cells > MOST_CELLS:
+        raise UserError(
+            f"{path}: has more than {MOST_CELLS} cells, which is more than a study can use; "
+            "take some of its rows and columns"
+        )
 
 
 @dataclass(frozen=True)

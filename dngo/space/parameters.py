@@ -25,7 +25,7 @@ from pydantic import (
 
 from dngo.space.grids import EXACT, ROUNDING, Grid
 from dngo.space.ranges import fault_of_range, fault_of_values
-from dngo.storage.text import number_in
+from dngo.storage.text import composed, number_in
 
 MAX_CHOICES = 1000
 MAX_TEXT = 200
@@ -217,7 +217,11 @@ def _in_yaml(choice: Any) -> str:
 
 
 def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Two choices of different types that one text in a table may mean, if there are any."""
+    """Two choices that one text in a table may mean, or that no eye tells apart, if there are any."""
+    texts: dict[str, str] = {}
+    for choice in (c for c in listed if isinstance(c, str)):
+        if texts.setdefault(composed(choice), choice) != choice:
+            return texts[composed(choice)], choice
     words = {str(c).lower(): c for c in listed if isinstance(c, bool)}
     numbers: dict[float, Any] = {}
     for choice in listed:

@@ -6,6 +6,7 @@ HDF5 takes no NUL, and UTF-8 no half of a surrogate pair.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 _WHOLE = re.compile("[+-]?[0-9]{1,300}")
@@ -37,6 +38,11 @@ def storable(text: str) -> str:
     """The text with `LOST` in place of what cannot be kept."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\0", LOST)
+
+
+def composed(text: str) -> str:
+    """A text with each letter and its accents in one sign, where there is such a sign."""
+    return unicodedata.normalize("NFC", text)
 
 
 def one_line(text: str, limit: int) -> str:

@@ -1,0 +1,109 @@
+"""Tables as other programs write them: their points are those that are meant, or one line says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dngo
+from dngo.cli import main
+from dngo.errors import UserError
+from dngo.exchange import rows
+
+SPACE = """
+study: files
+objective: {command: 'false'}
+acquisition: random
+space:
+  x: {type: float, low: 0, high: 10}
+  k: {type: categorical, choices: [a, "caf\\u00e9"]}
+  b: {type: boolean}
+"""
+HEADER, ROW = "x,k,b,objective\n", "1.5,a,true,0.5\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+def told(config: Path, content: str | bytes, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `dngo tell` says of a table of this content on standard error; "" if it takes it."""
+    table = config.with_name("table.csv")
+    table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    status = main(["tell", "--config", str(config), str(table)])
+    error = capsys.readouterr().err
+    assert (status == 0) == (error == "") and error.count("\n") <= 1
+    return error.replace(f"{table}: ", "").strip()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEADER + ROW,
+        "\ufeff" + HEADER + ROW,
+        "sep=,\n" + HEADER + ROW,
+        "\n\n" + HEADER + ROW,
+        "x, k ,b, objective\n1.5,a, true,0.5\n",
+        (HEADER + ROW).replace("\n", "\r\n"),
+        (HEADER + ROW).replace("\n", "\r"),
+        "x,k,b,objective,,\n1.5,a,TRUE,0.5,,\n",
+    ],
+)
+def test_a_table_is_read_as_its_program_wrote_it(config: Path, content: str, capsys) -> None:
+    assert told(config, content, capsys) == ""
+    (entry,) = dngo.open(config).study.entries()
+    assert entry.parameters == {"x": 1.5, "k": "a", "b": True}
+    assert entry.outcome is not None and entry.outcome.objective == 0.5
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "has no point"),
+        (HEADER, "has no point"),
+        ('[{"x": 1}]', "has no point"),
+        ((HEADER + ROW).encode("utf-16-le"), "is not CSV; save it as CSV in UTF-8"),
+        (b"PK\x03\x04" + bytes(100), "is not CSV; save it as CSV in UTF-8"),
+        ((HEADER + ROW).replace("true", "1"), "line 2: b: '1' is not one of [false, true]"),
+        (HEADER.replace("k", " x"), "has two columns called 'x'"),
+    ],
+)
+def test_what_is_no_table_is_said_in_one_line(
+    config: Path, content: str | bytes, said: str, capsys
+) -> None:
+    assert told(config, content, capsys).startswith(said)
+    assert dngo.open(config).study.entries() == []
+
+
+def test_a_letter_with_an_accent_is_one_letter(config: Path, capsys) -> None:
+    """Programs write it as one sign or as two, and no eye tells them apart."""
+    assert told(config, HEADER + "1,cafe\u0301,true,0.5\n", capsys) == ""
+    (entry,) = dngo.open(config).study.entries()
+    assert entry.parameters["k"] == "caf\u00e9"
+    config.write_text(SPACE.replace("[a,", '["cafe\\u0301",'))
+    with pytest.raises(UserError, match=r"space.k: .* look alike"):
+        dngo.open(config)
+
+
+def test_a_table_of_more_cells_than_memory_holds_is_refused(
+    config: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_CELLS", 40)
+    lines = [f"{i / 2},a,true,0.5\n" for i in range(1, 13)]
+    assert told(config, HEADER + "".join(lines[:10]), capsys) == ""
+    said = "cells, which is more than a study can use"
+    assert said in told(config, HEADER + "".join(lines), capsys)
+
+
+def test_a_small_file_that_unpacks_to_more_is_refused(config: Path, capsys) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = config.with_name("t.parquet")
+    parquet.write_table(pa.table({"x": np.zeros(rows.MOST_CELLS + 1, np.float32)}), path)
+    assert path.stat().st_size < 10**6
+    said = "cells, which is more than a study can use"
+    assert said in told(config, path.read_bytes(), capsys)

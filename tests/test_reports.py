@@ -249,6 +249,20 @@ def test_metadata_of_any_depth_costs_no_value(depth: int, pair: str) -> None:
         assert kept["b"] == '"]' and ("nested too deeply" in json.dumps(kept)) == (depth >= 64)
 
 
+def test_a_last_line_of_any_length_is_read_as_a_whole(tmp_path: Path) -> None:
+    """A result is not lost, or taken for another one, because the line before it in the log is long."""
+    code = "import json, sys\nprint('begins')\n{}\n"
+    long = "json.dumps({'objective': 0.5, 'metadata': {'a': list(range(400_000))}})"
+    for i, write in enumerate(
+        (f"print({long})", f"sys.stdout.write({long})", f"print({long} + 3 * chr(10))")
+    ):
+        outcome = outcome_of(python(code.format(write)), tmp_path / str(i))
+        assert (outcome.status, outcome.objective) == ("ok", 0.5)
+        assert outcome.metadata["a"][-1] == 399_999
+    outcome = outcome_of(python(code.format("print('x' + 20_000_000 * '0' + '5')")), tmp_path / "x")
+    assert outcome.status == "invalid" and "a line of more than" in outcome.message
+
+
 def test_of_two_values_of_one_name_both_are_kept() -> None:
     text = '{"objective": 0.5, "metadata": {"a": 1, "b": {"c": 1, "c": 2, "c": 2}, "a": 2, "a (1)": 3, "a": 4}}'
     kept = judge(text.encode(), "", NONE).fields["metadata"]

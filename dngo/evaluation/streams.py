@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections import deque
 from pathlib import Path
 
 from dngo.redaction import Mask
+from dngo.storage.plain import MOST_BYTES
+
+PIECE = 2**16  # bytes that are held in one piece, and dropped at once
+_END = re.compile(rb"\S[^\S\r\n]*[\r\n]")  # of a line that is not blank
 
 
 class _Tail:
@@ -26,6 +31,42 @@ class _Tail:
         return b"".join(self.pieces)[-self.size :]
 
 
+class _LastLines:
+    """The end of a stream, its last line as a whole unless that has more than `MOST_BYTES`.
+
+    size: bytes that are held where lines are short.
+    """
+
+    def __init__(self, size: int):
+        self.size, self.held, self.is_cut = size, 0, False
+        self.pieces, self.ends = (
+            deque[bytearray](),
+            deque[int](),
+        )  # of each piece, the ends of lines
+
+    def feed(self, data: bytes) -> None:
+        if not self.pieces or len(self.pieces[-1]) >= PIECE:
+            self.pieces.append(bytearray())
+            self.ends.append(0)
+        self.pieces[-1] += data
+        self.ends[-1] += len(_END.findall(data))
+        self.held += len(data)
+        # The last line begins after the end of another one.
+        while (rest := self.held - len(self.pieces[0])) >= self.size and (
+            rest > MOST_BYTES or sum(self.ends) - self.ends[0] >= 2
+        ):
+            self.held, self.is_cut = rest, True
+            self.pieces.popleft()
+            self.ends.popleft()
+
+    def lines(self) -> list[str]:
+        """What is held, by line; of a line that is not held from its beginning, its length alone."""
+        lines = b"".join(self.pieces).decode("utf-8", "replace").splitlines()
+        if self.is_cut and lines:
+            lines[0] = f"[a line of more than {len(lines[0])} characters]"
+        return [line for line in lines if line.strip()]
+
+
 class Kept:
     """A stream kept within bounds: the first half as it comes, then the end.
 
@@ -38,7 +79,7 @@ class Kept:
         self.stream: io.FileIO | None = None  # which is made when there is something to keep
         path.unlink(missing_ok=True)
         self.written = self.total = 0
-        self.printed, self.tail = _Tail(self.half), _Tail(self.half)
+        self.printed, self.tail = _LastLines(self.half), _Tail(self.half)
         self.held = b""  # the end of what came, where a secret may have begun
 
     def feed(self, data: bytes) -> None:
@@ -66,8 +107,7 @@ class Kept:
 
     def last_lines(self, count: int) -> list[str]:
         """The last lines that are not blank, in their order, as they were printed."""
-        lines = self.printed.bytes().decode("utf-8", "replace").splitlines()
-        return [line for line in lines if line.strip()][-count:]
+        return self.printed.lines()[-count:]
 
     def close(self) -> None:
         """Write the end, and close; a stream that nothing came from leaves no file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,3 +108,46 @@ def test_a_small_file_that_unpacks_to_more_is_refused(config: Path, capsys) -> N
     assert path.stat().st_size < 10**6
     said = "cells, which is more than a study can use"
     assert said in told(config, path.read_bytes(), capsys)
+
+
+@pytest.mark.parametrize(
+    ("of_trial", "of_study", "said"),
+    [
+        (["a"], None, "trial 0: small: 'a' is neither true nor false"),
+        ({"a": 1}, None, "trial 0: small: 'a' is neither true nor false"),
+        ([-1.0], 7, ""),
+        ([-1.0], "small", ""),
+        ([-1.0], ["other"], "unknown name 'constraint_other'"),
+        (None, None, "trial 0: constraints must be {small: true or false}: small is missing"),
+    ],
+)
+def test_what_stands_for_constraints_in_an_optuna_study_may_be_anything(
+    config: Path, of_trial: Any, of_study: Any, said: str, capsys
+) -> None:
+    optuna = pytest.importorskip("optuna")
+    config.write_text(SPACE + "constraints: [small]\n")
+    floats, flags = optuna.distributions.FloatDistribution(0, 10), (True, False)
+    kinds = {
+        "x": floats,
+        "k": optuna.distributions.CategoricalDistribution(("a", "b")),
+        "b": optuna.distributions.CategoricalDistribution(flags),
+    }
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    backend = optuna.storages.journal.JournalFileBackend(str(config.with_name("log")))
+    study = optuna.create_study(storage=optuna.storages.JournalStorage(backend))
+    if of_study is not None:
+        study.set_user_attr("constraints", of_study)
+    attributes = {} if of_trial is None else {"constraints": of_trial}
+    point = {"x": 1.0, "k": "a", "b": True}
+    study.add_trial(
+        optuna.trial.create_trial(
+            params=point, distributions=kinds, value=0.5, system_attrs=attributes
+        )
+    )
+    found = told(config, config.with_name("log").read_bytes(), capsys)
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_the_name_of_a_column_moves_no_cursor(config: Path, capsys) -> None:
+    found = told(config, HEADER.replace("x", "x,\x1b[2J") + "1,2,a,true,1\n", capsys)
+    assert found.isprintable() and "unknown name" in found

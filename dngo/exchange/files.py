@@ -14,6 +14,7 @@ from dngo.errors import UserError
 from dngo.exchange.names import ColumnNames, unknown
 from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import SEVERAL
+from dngo.storage.text import visible
 
 
 def read(
@@ -95,4 +96,6 @@ def check_columns(
             "one, called as in the configuration"
         )
     for name, why in unknown(ColumnNames.of(config, objective), rows).items():
-        raise UserError(f"{path}: {why}; `--ignore {shlex.quote(name)}` leaves the column out")
+        raise UserError(
+            f"{path}: {why}; `--ignore {visible(shlex.quote(name))}` leaves the column out"
+        )

@@ -171,7 +171,7 @@ def read(path: Path, config: Config, *, name: str | None) -> FileRows:
         except UserError:
             raise
         except Exception as error:  # SQLAlchemy's, JSON's, Optuna's own
-            reason = " ".join(str(error).split())[:160]
+            reason = " ".join(str(error).partition("[SQL:")[0].split())[:160]
             raise UserError(f"{path}: cannot be read as an Optuna study ({reason})") from None
     wanted = config.directions or {"objective": config.direction}
     if not config.has_several:  # one has no name in Optuna
@@ -183,10 +183,9 @@ def read(path: Path, config: Config, *, name: str | None) -> FileRows:
             f"{path}: study {title!r} has directions {', '.join(directions)}, and the "
             f"configuration says {says}"
         )
-    order, ours = (
-        attributes.get("constraints", list(config.constraints)),
-        "archive_digest" in attributes,
-    )
+    order, ours = attributes.get("constraints"), "archive_digest" in attributes
+    if not isinstance(order, list):  # it is somebody else's, and means something else
+        order = list(config.constraints)
     named = metrics if config.objectives else []
     ended = [t for t in trials if t.state.name not in UNFINISHED]
     rows = [_row(t, order, named, ours=ours) for t in ended]
@@ -222,9 +221,10 @@ def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> 
     values |= {n: v for n, v in trial.user_attrs.items() if n.startswith(held)}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
-        if not math.isnan(amount):
+        is_number = isinstance(amount, int | float)
+        if not is_number or not math.isnan(amount):
             name = names[place] if 0 <= place < len(names) else name
-            values[f"constraint_{name}"] = amount <= 0
+            values[f"constraint_{name}"] = amount <= 0 if is_number else amount
     if trial.state.name == "FAIL":
         values.setdefault("status", "failed")
         values |= {f"objective_{n}": None for n in objectives} or {"objective": None}

@@ -81,7 +81,7 @@ def read(path: Path) -> list[Row]:
             table = file.read()
         check_names(path, table.schema.names)
         rows: list[dict[str, Any]] = table.to_pylist()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
         raise UserError(f"{path}: cannot be read as Parquet ({reason})") from None
     return [Row(f"row {i}", values) for i, values in enumerate(rows, start=1)]

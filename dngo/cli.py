@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 
 from dngo import __version__
@@ -19,6 +20,7 @@ from dngo.commands import (
 )
 from dngo.commands.parsing import Parser
 from dngo.errors import UserError
+from dngo.storage.files import cannot_be_written
 from dngo.storage.patience import in_words
 
 # In the order of the help.
@@ -47,11 +49,17 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{arguments.command}: ended by Ctrl-C", file=sys.stderr)
         return 130
     except OSError as error:
-        told = (
-            in_words(error) or f"{error.filename or arguments.command}: {error.strerror or error}"
-        )
-        print(told, file=sys.stderr)
+        print(_in_words(error, arguments.command), file=sys.stderr)
         return 1
+
+
+def _in_words(error: OSError, command: str) -> str:
+    """What the system refused, in one line: a file that cannot be made is not named, its folder is."""
+    if isinstance(error, PermissionError) and isinstance(error.filename, str):
+        folder = os.path.dirname(os.path.abspath(error.filename))
+        if cannot_be_written(folder) and not os.path.lexists(error.filename):
+            return f"{folder}: nothing can be written there ({error.strerror})"
+    return in_words(error) or f"{error.filename or command}: {error.strerror or error}"
 
 
 START = """\

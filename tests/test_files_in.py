@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +155,35 @@ def test_what_stands_for_constraints_in_an_optuna_study_may_be_anything(
 def test_the_name_of_a_column_moves_no_cursor(config: Path, capsys) -> None:
     found = told(config, HEADER.replace("x", "x,\x1b[2J") + "1,2,a,true,1\n", capsys)
     assert found.isprintable() and "unknown name" in found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run"], "nothing can be written there, and Snakemake keeps"),
+        (["add", "--config", "config.yaml", "--set", "x=1", "k=a", "b=true"], "nothing can be"),
+        (["init", "other.yaml"], "nothing can be written there"),
+        (["check"], ""),
+        (["add", "unreadable.csv"], "unreadable.csv: cannot be read (Permission denied)"),
+    ],
+)
+def test_a_folder_that_nothing_can_be_written_to_is_named(
+    config: Path, words: list[str], said: str
+) -> None:
+    folder = config.parent
+    folder.joinpath("unreadable.csv").touch(mode=0)
+    folder.chmod(0o555)
+    start = [sys.executable, "-m", "dngo"]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write anywhere")
+        start = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *start]
+    try:
+        done = subprocess.run(
+            [*start, *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+    finally:
+        folder.chmod(0o755)
+    assert (done.returncode == 0) == (said == "") == (done.stderr == "")
+    assert done.stderr.count("\n") <= 1 and said in done.stderr
+    assert not said.startswith("nothing") or done.stderr.startswith(f"{folder}")

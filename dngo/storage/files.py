@@ -54,6 +54,11 @@ def without_variable(name: str) -> str:
     return "~" if name in ("$HOME", "${HOME}") else f"what {name} stands for"
 
 
+def cannot_be_written(folder: str) -> bool:
+    """Whether a folder is there and can be looked into, and no file can be made in it."""
+    return os.access(folder, os.X_OK) and not os.access(folder, os.W_OK)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)

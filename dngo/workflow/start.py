@@ -10,6 +10,7 @@ from pathlib import Path
 from dngo.errors import UserError
 from dngo.locate import find_study
 from dngo.provenance import workflow_folder
+from dngo.storage.files import cannot_be_written
 from dngo.workflow import snakefile
 
 
@@ -28,7 +29,13 @@ def command(config: Path, results: str | None, given: Sequence[str]) -> list[str
         words += ["--workflow-profile", str(workflow_folder() / "profiles" / "default")]
     # One folder to work in, and one .snakemake/ there, wherever the study is gone on with.
     if not _has(given, "--directory", "-d"):
-        words += ["--directory", os.path.abspath(study.beside)]
+        folder = os.path.abspath(study.beside)
+        if cannot_be_written(folder):
+            raise UserError(
+                f"{folder}: nothing can be written there, and Snakemake keeps its notes in that folder; "
+                "copy the configuration to another one"
+            )
+        words += ["--directory", folder]
     words += _with_profiles(given, config.parent)
     if results:
         place = f"results={os.path.abspath(study.config.results)}"

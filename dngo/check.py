@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,22 @@ def first_point(config: Config) -> dict[str, Any]:
 
 
 def check_needs(config: Config) -> None:
-    """Raise UserError that names the first file of `needs` that is not there."""
+    """Raise UserError that names the first file of `needs` that is not there, or that no rule can have."""
+    check_names([Path(name).name for name in config.needs])
     for i, name in enumerate(config.needs):
         if not Path(name).exists():
             raise UserError(
                 f"needs.{i}: {name}: there is no such file; make it before, or have the study as a module "
                 "of the workflow that makes it"
+            )
+
+
+def check_names(needs: Sequence[str]) -> None:
+    """Raise UserError for a file whose name Snakemake takes for a pattern of names."""
+    for i, name in enumerate(needs):
+        if {"{", "}"} & set(name):
+            raise UserError(
+                f"needs.{i}: {name}: Snakemake puts names in place of braces; rename it"
             )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -88,6 +90,26 @@ def test_what_a_study_needs_is_made_before_anything_is_paid_for(
     assert (own.folder / "made.txt").read_text() == "made\nmade\n"
     runs = (own.folder / "runs.txt").read_text().split()
     assert len(runs) == len(set(runs)) == 14
+
+
+def test_a_name_with_braces_is_one_line_and_a_folder_with_them_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "a {b}"
+    folder.mkdir()
+    text = "study: a\nobjective: {command: 'true'}\nspace: {x: {type: boolean}}\nneeds: [NAME]\n"
+    for name in ("a.txt", "a{t}.txt"):
+        (folder / name).touch()
+        (folder / "config.yaml").write_text(text.replace("NAME", f"'{name}'"))
+        for words in (["check"], ["run", "--", "-n"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "dngo", *words],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode == 0) == (name == "a.txt"), done.stderr
+            said = "needs.0: a{t}.txt: Snakemake puts names in place of braces; rename it"
+            assert (said in done.stderr) == (name != "a.txt") and "Traceback" not in done.stderr
 
 
 def test_outcomes_in_flight_are_kept_when_what_is_needed_is_newer(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from snakemake.logging import logger
 from snakemake.path_modifier import PATH_MODIFIER_FLAG
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
-from dngo.check import check_needs
+from dngo.check import check_names, check_needs
 from dngo.config import load
 from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
@@ -394,9 +394,12 @@ def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
     """Files as inputs of a rule, whose age makes no evaluation run again.
 
     modified: what a module does to the paths of its rules. These are the workflow's around it, and keep
-    theirs.
+    theirs. Raises UserError for a name that Snakemake takes for a pattern.
     """
-    found = [ancient(name.replace("{", "{{").replace("}", "}}")) for name in needs]
+    # From here: a folder of any name may lie above.
+    names = [os.path.relpath(name) if {"{", "}"} & set(name) else name for name in needs]
+    check_names(names)
+    found = [ancient(name) for name in names]
     if modified is None:
         return found
     return [

@@ -31,7 +31,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from families import BOUNDED, FAMILIES, NOISES, NOISY, REPORTED_ON, TUNED_ON, bounded, drawn, noisy
+from families import (
+    BOUNDED,
+    FAMILIES,
+    LEVELS,
+    NOISES,
+    NOISY,
+    REPORTED_ON,
+    TUNED_ON,
+    bounded,
+    drawn,
+    levels,
+    noisy,
+)
 from numpy.typing import NDArray
 from objectives import (
     Coco,
@@ -118,6 +130,16 @@ def _mixed_space() -> Space:
     return Space(parameters)
 
 
+def _of_levels(sizes: list[int], seed: int) -> Problem:
+    table = levels(sizes, seed)
+    parameters: dict[str, Parameter] = {
+        f"c{j}": Categorical(type="categorical", choices=[f"l{i}" for i in range(size)])
+        for j, size in enumerate(sizes)
+    }
+    values = _plain(lambda v: table[tuple(v.astype(int).T)])
+    return Problem(Space(parameters), values, 0.0, 0.0, design=20, rounds=5, batch=20)
+
+
 def _plain(function: Callable[[Array], Array]) -> Callable[[Array, np.random.Generator], Array]:
     return lambda v, rng: function(v)
 
@@ -191,6 +213,8 @@ def find_problem(name: str) -> Problem:
         k = int(match[2])
         objective = drawn(match[1], k, int(match[3]))
         return Problem(box(k, 0, 1), noisy(objective, match[4], k), 0.0, truth=objective)
+    if match := re.fullmatch(r"levels(\d+(?:x\d+)*)s(\d+)", name):
+        return _of_levels([int(size) for size in match[1].split("x")], int(match[2]))
     if match := re.fullmatch(r"(mixint|noisy)(\d+)d(\d+)i(\d+)", name):
         coco = Coco(f"bbob-{match[1]}", int(match[2]), int(match[3]), int(match[4]))
         truth = coco.median if match[1] == "noisy" else None
@@ -213,6 +237,7 @@ def find_problems(names: list[str]) -> dict[str, Problem]:
         "tuning": TUNED_ON,
         "bounded": BOUNDED,
         "noisy": NOISY,
+        "levels": LEVELS,
         "reporting": REPORTED_ON,
     }
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]
@@ -252,6 +277,7 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
                 x=problem.space.encode(result.v),
                 y=result.y,
                 constraints={"completed": np.isfinite(result.y).astype(float)},
+                groups=problem.space.groups,
             )
             model = fit_model(
                 data, surrogate or SurrogateSettings(), rng=np.random.default_rng([seed, 2, t])

@@ -10,7 +10,7 @@ that nobody tuned on. A rule that helps on the first and not on the second is lu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ NOISY = tuple(
     for seed, noise in enumerate(("proportional", "even", "heavy"))
     for family in ("bowl", "peaks", "ripples", "valley", "sector", "fractal")
 )
+# Categories alone: the numbers of their levels, and a seed.
+LEVELS = tuple(f"levels{sizes}s{s}" for s in range(3) for sizes in ("22x100", "14x13x19"))
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
 REPORTED_ON = tuple(
@@ -258,6 +260,32 @@ def pocket(k: int, rng: np.random.Generator) -> Function:
         return np.where((far < radii).any(axis=1), u @ slope - least, np.nan)
 
     return value
+
+
+def levels(sizes: Sequence[int], seed: int) -> Array:
+    """The value of every combination of levels, an axis for each parameter; minimum 0.
+
+    Each level has a place of its own in a space of three dimensions that nobody is told of, as a solvent or
+    a ligand has. The function is smooth there: one of each parameter's place, and one of all together.
+    """
+    rng = np.random.default_rng([100, *sizes, seed])
+    places = [rng.standard_normal((size, 3)) for size in sizes]
+    shape = [len(sizes) * [1] for _ in sizes]
+    value = np.zeros(sizes)
+    for j, place in enumerate(places):
+        shape[j][j] = -1
+        value = value + _smooth(place, rng).reshape(shape[j])
+    grid = np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij")
+    together = np.concatenate([p[g.ravel()] for p, g in zip(places, grid, strict=True)], axis=1)
+    value += 0.7 * _smooth(together, rng).reshape(tuple(sizes))
+    return value - value.min()
+
+
+def _smooth(place: Array, rng: np.random.Generator) -> Array:
+    """A draw of a smooth process, of unit variance, at places (n, d): (n,)."""
+    frequencies = rng.standard_normal((100, place.shape[1])) * 0.7
+    phases, heights = rng.uniform(0, 2 * np.pi, 100), rng.standard_normal(100) * np.sqrt(0.02)
+    return np.asarray(np.cos(place @ frequencies.T + phases) @ heights)
 
 
 def _stretched(z: Array) -> Array:

@@ -79,26 +79,27 @@ def training_data(
     cost: np.ndarray | None = None,
     earlier: Sequence[transfer.Earlier] = (),
 ) -> TrainingData:
-    """What an archive's rows teach: only ok rows the objective, all but those of which nothing is
-    known the constraints.
+    """What an archive's rows teach: those with an objective the objective, all but those of which nothing
+    is known the constraints.
 
     cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
     earlier: evaluations of earlier studies, already of the sign that is minimised.
     """
     from dngo.surrogates import EarlierTask, TrainingData
 
-    ok = table.status == "ok"
     # A lost evaluation says nothing about its point, and a withdrawn point has none.
     completed = np.where(np.isin(table.status, UNTOLD), np.nan, ran(table).astype(float))
     return TrainingData(
         x=table.x,
-        y=np.where(ok, sign(config) * table.objective, np.nan),
+        y=np.where(ran(table), sign(config) * table.objective, np.nan),
+        feasible=table.status == "ok",
         constraints={COMPLETED: completed, **table.constraints},
         numbers=table.numbers,
         thresholds=config.thresholds,
         noise=table.noise,
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
         batch=table.iteration,
+        groups=config.search_space.groups,
         earlier=tuple(EarlierTask(one.x, one.y) for one in earlier),
         earlier_numbers={
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)

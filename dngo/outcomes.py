@@ -64,10 +64,15 @@ def judge(
         raise ValueError(f"there is no objective{why}{_right(several)}")
     if status is not None and status not in RAN and finite:
         raise ValueError(f"its status is {status}, and it has an objective; leave one of them out")
-    # A point that failed, or whose objective is none, need not know its constraints.
-    all_of_them = status in RAN or (status is None and bool(given or finite))
+    # A point that failed, or whose objective is none, need not know its constraints. People say which.
+    asked = "status" in names
+    all_of_them = status in RAN or (status is None and (finite or (asked and bool(given))))
     flags, numbers = _constraints(given or {}, constraints, all_of_them)
+    if not asked and not finite and (len(flags) < len(constraints) or all(flags.values())):
+        status = "invalid"
     held, (status, message) = status, _ended(status, values, flags, numbers)
+    if status == "invalid" and not (message or asked):
+        message = _not_finite(values)
     # A message is of the status that it was said with.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
@@ -309,15 +314,11 @@ def _ended(
     if status not in (None, *RAN):
         return str(status), ""
     broken = sorted(name for name, holds in flags.items() if not holds)
-    none = [name for name, value in objectives.items() if not math.isfinite(value)]
+    none = not all(map(math.isfinite, objectives.values()))
     if broken:
         found = "infeasible", f"broke {', '.join(broken)}"
     elif none:
-        wrong = (
-            f"the objective {'' if name == 'objective' else f'{name} '}is {objectives[name]}"
-            for name in none
-        )
-        found = "invalid", ", ".join(wrong)
+        found = "invalid", _not_finite(objectives)
     elif objectives:
         found = "ok", ""
     else:
@@ -332,6 +333,16 @@ def _ended(
     if status == "infeasible" and not values:
         raise ValueError("its status is infeasible, and no constraint is violated")
     return found
+
+
+def _not_finite(objectives: Mapping[str, float]) -> str:
+    """Which of the objectives are no numbers, or that there is none."""
+    wrong = (
+        f"the objective {'' if name == 'objective' else f'{name} '}is {value}"
+        for name, value in objectives.items()
+        if not math.isfinite(value)
+    )
+    return ", ".join(wrong) or "there is no objective"
 
 
 def _metadata(value: Any) -> dict[str, Any]:

@@ -57,6 +57,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "calibration": ("in_sample",),
     "prior_mean": ("quadratic", {"calibration": "in_sample"}),
     "equations": ("preprint", {"calibration": "in_sample"}),
+    "learn_infeasible": (False,),
     "posterior_samples": (3,),
     "chains": (2,),
     "burn_in": (6,),
@@ -153,7 +154,7 @@ def fitted(kind: str, changes: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
     past = Past(2, model=lambda t: (None, {}), stream=rng)
     x = rng(0).random((30, 2))
     y = -1 / (0.05 + np.sum((x - 0.5) ** 2, axis=1))  # a narrow hole
-    told = TrainingData(x, y, batch=np.arange(30) // 10)
+    told = TrainingData(x, y, batch=np.arange(30) // 10, feasible=x[:, 0] < 0.7)
     if kind == "classifier":
         told = TrainingData(x, np.full(30, np.nan), {"small": (y > -5).astype(float)})
     try:

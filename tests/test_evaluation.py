@@ -290,3 +290,22 @@ def test_a_program_that_ignores_its_input_or_leaves_a_child_is_fine(tmp_path: Pa
     outcome = outcome_of(python(code), tmp_path)
     assert (outcome.status, outcome.objective) == ("ok", 0.5)
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit('diverged')", "print('half of it')"])
+def test_a_run_that_crashes_may_report_the_constraints_that_it_knows(tmp_path, end) -> None:
+    known = {"objective": None, "constraints": {"hot": 0}, "metadata": {"step": 3}}
+    code = f"import json, os; json.dump({known!r}, open(os.environ['DNGO_OUTCOME'], 'w')); {end}"
+    outcome = outcome_of(python(code), tmp_path, ["hot", "wet"])
+    assert outcome.status == ("failed" if "raise" in end else "invalid")
+    assert (outcome.constraints, outcome.metadata) == ({"hot": 0}, {"step": 3})
+    assert math.isnan(outcome.objective) and outcome.message
+
+
+def test_what_a_crashed_run_left_half_written_is_nothing(tmp_path) -> None:
+    code = (
+        "import os; open(os.environ['DNGO_OUTCOME'], 'w').write('{\"constr'); raise SystemExit(7)"
+    )
+    outcome = outcome_of(python(code), tmp_path, ["hot"])
+    assert (outcome.status, outcome.constraints) == ("failed", {})
+    assert outcome.message == "exit status 7"

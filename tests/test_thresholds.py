@@ -10,8 +10,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from proposing import QUICK_CLASSIFIER, SMALL, points, propose
 from scipy.stats import norm
+from scipy.stats import t as student
 from toy import Toy
 
 from dngo.archive import read_header, read_table, verify
@@ -24,6 +27,7 @@ from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.model import normal_quantile
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Threshold
 
@@ -183,9 +187,76 @@ def test_a_bound_that_nothing_meets_is_steered_towards() -> None:
     assert np.hypot(picked[:, 0] - 0.97, picked[:, 1] - 0.95).min() < 0.5 * number.min()
     far = replace(model.classifiers["n"], threshold=Threshold("<=", -1e6))
     far_model = replace(model, classifiers={**model.classifiers, "n": far})
-    assert far_model.feasibility(SQUARE.encode(v)).max() == 0
+    assert far_model.feasibility(SQUARE.encode(v)).max() < 1e-20  # Student's odds, of 12 points
     picked = propose(SQUARE, v, nothing, 1, settings=SMALL, model=far_model).v
     assert np.isfinite(picked).all()
+
+
+def test_a_number_that_never_changes_teaches_nothing_of_where() -> None:
+    """Before, a simulator that always said 100 drowned all that its crashes had taught."""
+    v = points(SQUARE, 40)
+    ran = v[:, 0] < 0.6
+    seen = {"n": np.where(ran, v[:, 1], np.nan), "same": np.where(ran, 100.0, np.nan)}
+    data = TrainingData(
+        x=SQUARE.encode(v),
+        y=np.where(ran, v[:, 1], np.nan),
+        feasible=np.zeros(len(v), dtype=bool),
+        constraints={
+            "completed": ran.astype(float),
+            "n": np.where(ran, seen["n"] <= 0.2, np.nan),
+            "same": np.where(ran, 0.0, np.nan),
+        },
+        numbers=seen,
+        thresholds={"n": Threshold("<=", 0.2), "same": Threshold("<=", 0.0)},
+    )
+    model = fit_model(data, PROCESS, QUICK_CLASSIFIER, rng=np.random.default_rng(0))
+    same = model.classifiers["same"].log_progress(SQUARE.encode(points(SQUARE, 64, seed=1)))
+    assert np.ptp(same) == 0 and same[0] > np.log(1 / 100)
+    nothing = np.full(len(v), np.nan)
+    picked = propose(SQUARE, v, nothing, 8, settings=SMALL, model=model).v
+    assert np.mean(picked[:, 0] < 0.6) >= 0.75
+
+
+def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:
+    """What counts is to be nearer than the point that is nearest in units of each one's own spread."""
+    spread = np.array([1.0, 2.0, 3.0, 4.0])
+    numbers = {"a": spread[::-1].copy(), "b": 1e9 * np.array([3.0, 1.0, 1.1, 4.0])}
+    bounds = {"a": Threshold("<=", 2.5), "b": Threshold("<=", 0.0)}
+    data = TrainingData(np.zeros((4, 1)), np.full(4, np.nan), numbers=numbers, thresholds=bounds)
+    assert data.levels() == {"a": 2.5, "b": 1.1e9}
+    found = replace(data, feasible=np.array([True, False, False, False])).levels()
+    assert found == {}
+
+
+@given(st.floats(-1e6, 1e6), st.integers(1, 200))
+def test_students_odds_are_those_of_a_normal_quantile(t: float, degrees: int) -> None:
+    z = normal_quantile(np.array([t, t + 1.0]), degrees)
+    assert z[0] <= z[1]
+    expected = student.logcdf(t, degrees)
+    if degrees >= 3 and abs(t) < 30:
+        np.testing.assert_allclose(norm.logcdf(z[0]), expected, rtol=0.06, atol=0.01)
+
+
+def test_the_objective_is_learnt_where_a_constraint_is_broken() -> None:
+    v = points(SQUARE, 24)
+    y, held = v[:, 0] + v[:, 1], v[:, 0] < 0.2
+    both = [
+        TrainingData(
+            x=SQUARE.encode(v),
+            y=seen,
+            feasible=held,
+            constraints={"completed": np.ones(len(v)), "n": held.astype(float)},
+        )
+        for seen in (y, np.where(held, y, np.nan))
+    ]
+    new = SQUARE.encode(points(SQUARE, 64, seed=1))
+    truth = new.sum(axis=1)
+    missed = []
+    for data in both:
+        model = fit_model(data, PROCESS, QUICK_CLASSIFIER, rng=np.random.default_rng(0))
+        assert model.diagnostics["ok"] == held.sum()
+        missed.append(np.abs(model.predict(new)[0] - truth).mean())
+    assert missed[0] < 0.2 * missed[1]
 
 
 # ---- a study ------------------------------------------------------------------------------------

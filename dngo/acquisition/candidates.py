@@ -84,7 +84,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
             break
         pool.add(space.sample(_open(engine.random(2**exponent))), "design")
         exponent += 1
-    if len(pool.v) < size and space.size <= current().candidates.enumerate:
+    if len(pool.v) < size and is_listed(space):
         pool.add(rng.permutation(everything(space)), "design")
     return pool.v[:size]
 
@@ -111,9 +111,9 @@ def spread(space: Space, v: Array, size: int, others: Array) -> Array:
 
     Feasible points of a Sobol sequence, or of a walk, are not evenly spread over the feasible part.
     """
-    u = space.unit(v)
+    u = space.place(v, apart=1.0)
     gap = np.ones(len(u))
-    for other in space.unit(others) if len(others) else ():
+    for other in space.place(others, apart=1.0) if len(others) else ():
         gap = np.minimum(gap, distances(u, other[None])[:, 0])
     chosen: list[int] = []
     for _ in range(min(size, len(v))):
@@ -124,10 +124,15 @@ def spread(space: Space, v: Array, size: int, others: Array) -> Array:
 
 def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     """At least `size` scrambled Sobol points, or all points of a small discrete space: (n, k)."""
-    if space.size <= current().candidates.enumerate:
+    if is_listed(space):
         return everything(space)
     exponent = int(np.ceil(np.log2(size)))
     return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
+
+
+def is_listed(space: Space) -> bool:
+    """Whether the space has so few points that all of them are candidates."""
+    return space.size <= current().candidates.enumerate
 
 
 def everything(space: Space) -> Array:
@@ -184,15 +189,15 @@ def around(
 
 def neighbours(space: Space, centres: Array) -> Array:
     """Every point that differs from a centre in one category, or by one step of a grid: (n, k)."""
-    rows = []
+    rows, most = [], current().candidates.most_neighbours
     for j, column in enumerate(space.columns):
         if column.levels is None:
             continue
-        others = (
-            range(1, min(column.levels, current().candidates.most_neighbours))
-            if column.kind == "categorical"
-            else (-1, 1)
-        )
+        others = np.array([-1, 1])
+        if column.kind == "categorical":
+            others = np.arange(1, column.levels)
+            if len(others) > most:
+                others = np.unique(np.linspace(1, column.levels - 1, most).astype(int))
         for by in others:
             moved = centres.copy()
             moved[:, j] = _shift(column, centres[:, j], np.full(len(centres), float(by)))
@@ -205,7 +210,7 @@ def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
     order = np.argsort(np.where(np.isfinite(y), y, np.inf), kind="stable")
     order = order[: int(np.isfinite(y).sum())]
     chosen = list(order[: (size + 1) // 2])
-    u = space.unit(evaluated)
+    u = space.place(evaluated, apart=1.0)
     for i in order[(size + 1) // 2 :][: current().candidates.looked_among]:
         if len(chosen) >= size:
             break

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dngo.acquisition.candidates import is_listed
 from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.types import Array
+
+
+def descent_of(space: Space, rules: DescentRules) -> DescentRules:
+    """The same; without a step in a space whose points are all among those that are shared."""
+    return replace(rules, rounds=0) if is_listed(space) else rules
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,10 @@ class Box:
 
     @classmethod
     def around(cls, space: Space, centre: Array, half: float) -> Box:
-        """centre: (1, k) natural values; half: of its side, in units of a parameter's range."""
-        middle = space.unit(centre)[0]
-        return cls(space, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0))
+        """centre: (1, k) natural values; half: of its side, in units of a parameter's range. Of a category,
+        whose levels have no order, all are in it."""
+        middle, reach = space.unit(centre)[0], np.where(space.is_ordered, half, 1.0)
+        return cls(space, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0))
 
     def clip(self, v: Array) -> Array:
         """The nearest points in the box: v (n, k) -> (n, k)."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from dngo.acquisition.candidates import around, incumbents, uniform
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Box, minima
+from dngo.acquisition.minima import Box, descent_of, minima
 from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.draws import draw
@@ -100,8 +100,9 @@ def look_ahead(
         outside = excess(x)
         outside[: len(good)] = 0.0  # known to be feasible
         values, box = draws(x) + outside, Box.whole(space)
+        descent = descent_of(space, rules.descent)
         found, values = minima(
-            shared, values, own, step, box=box, largest=rules.largest_step, rules=rules.descent
+            shared, values, own, step, box=box, largest=rules.largest_step, rules=descent
         )
         here = draws(space.encode(best))[:, 0]
         gains = _Gains(model, here)

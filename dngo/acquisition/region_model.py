@@ -98,7 +98,7 @@ class RegionModel:
     ) -> RegionModel:
         """is_first: whether it is the region of the best point. Others have one model, and turned axes are
         not tried."""
-        u, y = space.unit(history.v), history.y
+        u, y = space.place(history.v, apart=0.0), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
         rules = current().search
@@ -126,7 +126,7 @@ class RegionModel:
         near: Nearby,
     ) -> RegionModel:
         """The same models, fitted to these rows, in this region."""
-        u, v = space.unit(history.v), history.v
+        u, v = space.place(history.v, apart=0.0), history.v
         inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
         return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near)
 
@@ -142,7 +142,7 @@ class RegionModel:
             return self
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
-        u, batch = self.space.unit(history.v[rows]), history.iteration[rows]
+        u, batch = self.space.place(history.v[rows], apart=0.0), history.iteration[rows]
         found, _, _ = replayed(u, believed, batch, block)
         region = Region(int(rows[found.centre]), found.half)
         return self.around(self.space, history, region, self.rows, self.near)
@@ -200,7 +200,7 @@ class RegionModel:
     ) -> list[Array]:
         """Those of `size` picks that are steps around the best point, as the models are of no use."""
         seen = neighbours(self.u, y[self.rows])
-        centre = self.space.unit(self.centre)
+        centre = self.space.place(self.centre, apart=0.0)
         if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
             return []
         count, largest = size, self.region.half

@@ -55,7 +55,7 @@ class Spacing:
         self.taken -= self.finished - set(space.keys(history.pending))
         self._near = [np.empty((0, space.k))]
         if history.num_pending:
-            self._near.append(space.unit(history.pending))
+            self._near.append(space.place(history.pending, apart=1.0))
 
     def copy(self) -> Spacing:
         """One to which points may be added without consequences."""
@@ -74,7 +74,7 @@ class Spacing:
     def add(self, v: Array) -> None:
         """Take points v (n, k)."""
         self.taken.update(self.space.keys(v))
-        self._near.append(self.space.unit(v))
+        self._near.append(self.space.place(v, apart=1.0))
 
     @contextmanager
     def closer(self, share: float) -> Iterator[None]:
@@ -96,7 +96,8 @@ class Spacing:
             some = v[start : start + FEW]
             allowed = self.free(some)
             if self.least > 0 and len(self.near):
-                allowed &= distances(self.space.unit(some), self.near).min(axis=1) >= self.least
+                places = self.space.place(some, apart=1.0)
+                allowed &= distances(places, self.near).min(axis=1) >= self.least
             if allowed.any():
                 return start + int(np.argmax(allowed))
         return None
@@ -109,12 +110,12 @@ class Spacing:
 class Open:
     """Which of some candidates may be picked.
 
-    u: (n, k) their coordinates. free: (n,) those that are not taken; far: (n,) those far enough
-    from what is pending or picked.
+    u: (n, k) their places, categories apart. free: (n,) those that are not taken; far: (n,) those far
+    enough from what is pending or picked.
     """
 
     def __init__(self, spacing: Spacing, v: Array) -> None:
-        self.u = spacing.space.unit(v)
+        self.u = spacing.space.place(v, apart=1.0)
         self.free = spacing.free(v)
         self.far = np.ones(len(v), dtype=bool)
         # A point at just that distance is far enough, whatever the rounding.

@@ -47,6 +47,23 @@ def judge(
         return Verdict("invalid", f"unreadable outcome: {error}")
 
 
+def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | None:
+    """What the report at `{outcome}` knows of an evaluation that ended otherwise than it should have.
+
+    Constraints, all or some of them, and metadata; an objective of a run that failed is none. None where
+    there is no report, or none that can be read.
+    """
+    try:
+        said = _parse(read_report(path), "", ())
+        known: dict[str, Any] = {
+            name: said[name] for name in ("constraints", "metadata") if name in said
+        }
+        known["status"] = status
+        return outcomes.judge(known, constraints)
+    except (OSError, ValueError, RecursionError, OverflowError):
+        return None
+
+
 def judge_file(
     path: Path, last_line: str, constraints: Constraints, before: Sequence[str] = ()
 ) -> Verdict:

@@ -26,7 +26,7 @@ from dngo.config import Objective
 from dngo.errors import UserError
 from dngo.evaluation import leftovers
 from dngo.evaluation.command import Places, call_of
-from dngo.evaluation.document import judge_file
+from dngo.evaluation.document import judge_file, known_of
 from dngo.evaluation.limits import Bounds, End, Limits
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.streams import Kept
@@ -117,6 +117,10 @@ class Runner:
             verdict = Verdict(end.status, end.message)
             if end.status == "ok":
                 verdict = judge_file(places.outcome, end.last_line, self.constraints, end.before)
+            elif not end.by_job and (
+                known := known_of(places.outcome, self.constraints, end.status)
+            ):
+                verdict = replace(known, message=end.message)
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
             duration = time.monotonic() - clock
@@ -225,7 +229,7 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
         return replace(verdict, message=message), End(verdict.status)
     if stopped is INTERRUPTED:
         raise Interrupted
-    return Verdict(stopped.status, stopped.message), stopped
+    return Verdict(stopped.status, stopped.message, verdict.fields), stopped
 
 
 def _prepare(files: Files, document: str, limit: int, mask: Mask) -> tuple[Kept, Kept]:

@@ -60,6 +60,7 @@ def _dngo(equations: str) -> dict[str, Any]:
             "equations": equations,
             "hyperparameter_samples": 10,
             "warp": False,
+            "learn_infeasible": False,
             "networks": TANH | SGD,
         },
         "classifier": {
@@ -79,6 +80,7 @@ def _process(per: str | None) -> dict[str, Any]:
             "ard": True,
             "hyperparameter_samples": 10,
             "warp": False,
+            "learn_infeasible": False,
         },
         "classifier": DEFAULT,
         "acquisition": PLAIN | {"noisy_improvement": False, "per": per},
@@ -94,6 +96,7 @@ _BOHAMIANN: dict[str, Any] = {
         "thin": 100,
         "heteroscedastic": False,
         "warp": False,
+        "learn_infeasible": False,
         "networks": {"layers": 3, "width": 50, "minibatch": 256},
     },
     "classifier": DEFAULT,
@@ -117,6 +120,7 @@ BROFOS_2015 = Preset(
             "kind": "least_squares",
             "relearn_every": 1,
             "warp": False,
+            "learn_infeasible": False,
             "networks": TANH
             | {name: SGD[name] for name in SGD if name != "ensemble"}
             | {"momentum": 0.0, "learning_rate": 0.1},

@@ -70,7 +70,7 @@ class CandidateRules:
     spread: int = 1000
     spread_of: int = 2
     # A list's neighbours of one category: all of them, but for absurdly long lists.
-    most_neighbours: int = 64
+    most_neighbours: int = 256
     # Distance of incumbents that are not among the very best, root mean square, and the good points
     # that they are looked for among, at a cost each.
     apart: float = 0.1

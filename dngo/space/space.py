@@ -67,6 +67,7 @@ class Space:
             self._x_slices.append(slice(start, start + width))
             start += width
         self._flag_columns = [j for j, c in enumerate(self.columns) if c.conditions]
+        self._unordered = [j for j, c in enumerate(self.columns) if c.kind == "categorical"]
         self.axes = Axes(self.columns)
         self._defaults = np.array([c.default for c in self.columns])
         self._low = np.array([c.low for c in self.columns])
@@ -170,6 +171,20 @@ class Space:
         """Coordinates of natural values: (n, k) in [0, 1]; inactive ones at their default."""
         return self.axes.coordinates(self._filled(v))
 
+    def place(self, v: np.ndarray, apart: float) -> np.ndarray:
+        """Coordinates (n, k) of natural values v (n, k), where neither order nor distance of a category's
+        levels is made up: any two are at least `apart` of a parameter's range from each other."""
+        u = self.unit(v)
+        for j in self._unordered:
+            levels = self.columns[j].levels or 1
+            u[:, j] = apart * np.floor(u[:, j] * levels).clip(max=levels - 1)
+        return u
+
+    @cached_property
+    def is_ordered(self) -> np.ndarray:
+        """Which parameters have values with an order: (k,) bool."""
+        return np.array([c.kind != "categorical" for c in self.columns], dtype=bool)
+
     def from_unit(self, u: np.ndarray) -> np.ndarray:
         """Natural values near coordinates u (n, k), on the grids, that keep the constraints: (n, k)."""
         v = self.at(u)
@@ -203,6 +218,14 @@ class Space:
         """Model inputs that are the coordinates of the continuous parameters, in their order."""
         pairs = zip(self.columns, self._x_slices, strict=True)
         return [part.start for column, part in pairs if column.levels is None]
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """Which model inputs belong together: (d,) numbers from 0 on, rising; the one-hot columns of a
+        categorical parameter share one."""
+        widths = [part.stop - part.start for part in self._x_slices]
+        widths += [1] * len(self._flag_columns)
+        return np.repeat(np.arange(len(widths)), widths)
 
     def keys(self, v: np.ndarray) -> list[bytes]:
         """A hashable identity for each row: equal exactly when the points are the same."""

@@ -8,16 +8,22 @@ from dngo.rules import current
 from dngo.types import Array, Rows
 
 
-def apart(x: Array, most: int, rng: np.random.Generator) -> Rows:
+def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = None) -> Rows:
     """Rows of x (n, d), unit cube, no two of which are close together: at most `most`, sorted.
+
+    groups: (d,) as of `Problem`.
 
     A search piles its points up where the objective is low. There it is smooth and flat, and a
     stationary process fitted to all points takes the whole space to be so: sure of itself where it
     has seen nothing, it sends no more points there.
     """
-    n, d = x.shape
+    if groups is not None:
+        # Two levels of a category differ in two inputs, and are as far apart as two ends of a range.
+        widths = np.bincount(groups)
+        x = x / np.sqrt(np.where(widths > 1, 2.0, 1.0))[groups]
+    n, d = len(x), x.shape[1] if groups is None else len(widths)
     least = (current().apart.least * n ** (-1.0 / max(d, 1))) ** 2 * d
-    chosen = np.empty((min(n, most), d))
+    chosen = np.empty((min(n, most), x.shape[1]))
     rows: list[int] = []
     for i in rng.permutation(n)[: current().apart.considered * most]:
         if len(rows) == most:

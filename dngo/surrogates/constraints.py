@@ -6,6 +6,7 @@ import numpy as np
 
 from dngo.rules import current
 from dngo.surrogates.classifier import HEADS, Classifier
+from dngo.surrogates.network import ByParameter
 from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.settings import ClassifierSettings
 from dngo.surrogates.training import train_networks
@@ -19,8 +20,9 @@ def fit_classifier(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    groups: Rows | None = None,
 ) -> Classifier:
-    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown and left out.
+    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown; groups as of `Problem`.
 
     As in the regression, network k leaves out a fold, and the prior precision of the weights is
     the one that predicts best what was left out: on the points it was trained on a network
@@ -31,14 +33,14 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    folding, training_rng = rng.spawn(2)
+    (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x.shape[1])
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
         training = [np.arange(len(x))] * settings.networks.ensemble
     networks = train_networks(
-        x,
+        view.seen(x),
         labels,
         training,
         settings.networks,
@@ -46,8 +48,8 @@ def fit_classifier(
         rng=training_rng,
         progress=progress,
     )
-    heads = HEADS[settings.likelihood]
-    precision, score = 1.0, float("nan")
+    networks = [view.undone(network) for network in networks]
+    heads, precision, score = HEADS[settings.likelihood], 1.0, float("nan")
     features = [network.features(x) for network in networks]
     if settings.calibration == "out_of_fold":
         scores = np.zeros(len(current().classifier.precisions))

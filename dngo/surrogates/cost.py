@@ -13,13 +13,18 @@ from dngo.surrogates.model import Cost, Model
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 PROCESS = ExactProcess()
 
 
-def fit_cost(x: Array, log_cost: Array, *, rng: np.random.Generator) -> Cost:
-    """x: (n, d) encoded, log_cost: (n,) finite, n >= 1; more than enough rows are thinned."""
+def fit_cost(
+    x: Array, log_cost: Array, *, rng: np.random.Generator, groups: Rows | None = None
+) -> Cost:
+    """x: (n, d) encoded, log_cost: (n,) finite, n >= 1; more than enough rows are thinned.
+
+    groups: (d,) as of `Problem`.
+    """
     streams = rng.spawn(2)
     if len(x) > current().cost.most:
         rows = np.sort(streams[0].permutation(len(x))[: current().cost.most])
@@ -27,7 +32,7 @@ def fit_cost(x: Array, log_cost: Array, *, rng: np.random.Generator) -> Cost:
     scale = TargetScale.fit(log_cost)
     scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
     targets = scale.to_model(log_cost)
-    problem = Problem(x, targets)
+    problem = Problem(x, targets, groups=groups)
     if len(x) <= current().cost.most_exact:
         fit = fit_process(problem, PROCESS, rng=streams[1])
     else:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import boxcox1p, inv_boxcox1p
 
 from dngo.rules import current
 from dngo.surrogates.numerics import bounded
 from dngo.thresholds import Threshold
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 if TYPE_CHECKING:
     import h5py
@@ -34,11 +35,13 @@ class TrainingData:
     """Every outcome that a fit may learn from, one row each.
 
     x: (n, d) encoded inputs in the unit cube.
-    y: (n,) objective, minimised; NaN unless the outcome is ok.
+    y: (n,) objective, minimised; NaN where there is none.
+    feasible: (n,) bool, which outcomes are ok; None: those with an objective.
     constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
     noise: (n,) standard deviation of each value of y, as reported; NaN unknown. None: of none.
     log_cost: (n,) ln of what each evaluation cost, NaN unknown; None: costs are not modelled.
     batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
+    groups: (d,) which inputs belong to one categorical parameter, as `Space.groups` has it; None: none.
     earlier: related studies, each a task of its own that the objective may resemble.
     numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
     earlier_numbers: name -> what related studies know of it.
@@ -55,6 +58,8 @@ class TrainingData:
     log_cost: Array | None = None
     batch: Array | None = None
     earlier: tuple[EarlierTask, ...] = ()
+    groups: Rows | None = None
+    feasible: NDArray[np.bool_] | None = None
     numbers: dict[str, Array] = field(default_factory=dict)
     thresholds: dict[str, Threshold] = field(default_factory=dict)
     earlier_numbers: dict[str, tuple[EarlierTask, ...]] = field(default_factory=dict)
@@ -68,11 +73,21 @@ class TrainingData:
             raise ValueError(
                 f"x must be a matrix of n rows and d columns, not of shape {self.x.shape}"
             )
-        columns = {"y": self.y, "noise": self.noise, "log_cost": self.log_cost, "batch": self.batch}
+        columns = {
+            "y": self.y,
+            "feasible": self.feasible,
+            "noise": self.noise,
+            "log_cost": self.log_cost,
+            "batch": self.batch,
+        }
         several = {**self.objectives, **{f"noise of {n}": v for n, v in self.noises.items()}}
         for name, column in {**columns, **self.constraints, **self.numbers, **several}.items():
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have shape ({n},), not {column.shape}")
+        if self.groups is not None and self.groups.shape != (self.x.shape[1],):
+            raise ValueError(
+                f"groups must have shape ({self.x.shape[1]},), not {self.groups.shape}"
+            )
         if not np.isfinite(self.x).all():
             raise ValueError("x must be finite")
         object.__setattr__(self, "y", bounded(self.y))
@@ -87,18 +102,66 @@ class TrainingData:
             self.objectives[name],
             noise=self.noises.get(name),
             batch=self.batch,
+            groups=self.groups,
             earlier=self.earlier_objectives.get(name, ()),
         )
 
+    @property
+    def ok(self) -> NDArray[np.bool_]:
+        """Which outcomes are ok: (n,)."""
+        if self.feasible is not None:
+            return self.feasible
+        return np.isfinite(next(iter(self.objectives.values()), self.y))
+
+    def where_ok(self) -> TrainingData:
+        """The same, with the objectives of ok outcomes alone."""
+        ok, several = self.ok, self.objectives.items()
+        objectives = {name: np.where(ok, y, np.nan) for name, y in several}
+        return replace(self, y=np.where(ok, self.y, np.nan), objectives=objectives)
+
+    def levels(self) -> dict[str, float]:
+        """What counts as progress in each number with a threshold, while no outcome is ok.
+
+        That is the bound, or the number of the outcome that breaks its bounds by least, if that is worse.
+
+        What it breaks them by is counted in units of each number's own spread, so that no number drowns the
+        others. Empty once an outcome is ok, or where none has all numbers.
+        """
+        bounds = {n: t for n, t in self.thresholds.items() if n in self.numbers}
+        if not bounds or self.ok.any():
+            return {}
+        worse = []
+        for name, threshold in bounds.items():
+            beyond = threshold.sign * (self.numbers[name] - threshold.bound)
+            low, high = (
+                np.nanquantile(beyond, [0.25, 0.75]) if np.isfinite(beyond).any() else (0, 0)
+            )
+            worse.append(np.maximum(beyond, 0.0) / (high - low if high > low else 1.0))
+        total = np.sum(worse, axis=0)
+        if np.isnan(total).all():
+            return {}
+        least = int(np.nanargmin(total))
+        return {
+            n: t.bound if t.keeps(self.numbers[n][least]) else float(self.numbers[n][least])
+            for n, t in bounds.items()
+        }
+
     def of_number(self, name: str) -> TrainingData | None:
-        """The number of a constraint in the objective's place; None if none is known."""
+        """The number of a constraint in the objective's place; None if none is known.
+
+        Nor if it is the same everywhere, as a bound on what has no spread is then kept or broken with a
+        certainty that nobody has: what is known of it is its flag.
+        """
         numbers, threshold = self.numbers.get(name), self.thresholds.get(name)
         if threshold is None or numbers is None or np.isnan(numbers).all():
             return None
-        sign = threshold.sign
         known = self.earlier_numbers.get(name, ())
+        if np.nanmin(numbers) == np.nanmax(numbers) and not known:
+            return None
+        sign = threshold.sign
         earlier = tuple(EarlierTask(e.x, sign * e.y) for e in known if len(e.y))
-        return TrainingData(self.x, sign * numbers, batch=self.batch, earlier=earlier)
+        y = sign * numbers
+        return TrainingData(self.x, y, batch=self.batch, earlier=earlier, groups=self.groups)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from dngo.types import Array
 class Evidence:
     """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
 
-    Coordinates: log lengthscales (d, or 1 if they are shared), log of the noise's share of the
-    signal, log signal. Given the others the signal scales the whole covariance, so that its
+    Coordinates: log lengthscales (one for each parameter, or 1 if they are shared), log of the noise's
+    share of the signal, log signal. Given the others the signal scales the whole covariance, so that its
     density costs nothing. Where noise is reported, its level is what has a prior, and not its share.
     """
 
@@ -27,11 +27,14 @@ class Evidence:
         self.n, self.d = self.x.shape
         self._relative = np.ones(self.n) if self.noise is None else self.noise.relative
         self.kernel, self.ard = kernel, ard
-        rules, lengths = current().process, self.d if ard else 1
-        lengthscale = rules.lengthscale * max(self.d, 1) ** 0.5
+        groups = np.arange(self.d) if problem.groups is None else problem.groups
+        rules, widths = current().process, np.bincount(groups)
+        # Two levels differ in two columns.
+        median = rules.lengthscale * max(len(widths), 1) ** 0.5
+        medians = median * np.where(widths > 1, 2**0.5, 1.0) if ard else np.array([median])
+        self.groups, lengths = groups if ard else np.zeros_like(groups), len(medians)
         self.size = lengths + 2
-        medians = np.repeat([lengthscale, rules.noise, rules.signal], [lengths, 1, 1])
-        self.prior_mean = np.log(medians)
+        self.prior_mean = np.log(np.r_[medians, rules.noise, rules.signal])
         deviations = [rules.lengthscale_deviation, rules.noise_deviation, rules.signal_deviation]
         self.prior_deviation = np.repeat(deviations, [lengths, 1, 1])
         if self.noise is not None:
@@ -84,7 +87,7 @@ class Evidence:
         gradient = -self._away(log) / self.prior_deviation**2
         gradient[-1] += gradient[-2] if self.noise is not None else 0.0
         each = by_lengthscale(scaled, weight * slope)
-        gradient[:-2] += each if self.ard else each.sum()
+        gradient[:-2] += np.bincount(self.groups, each, minlength=self.size - 2)
         gradient[-2] += np.exp(log[-2]) * float(np.sum(np.diag(weight) * self._relative))
         gradient[-1] += 0.5 * (misfit - self.n)
         return prior - 0.5 * (misfit + solved.log_det + constant), gradient
@@ -122,7 +125,7 @@ class Evidence:
 
     def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
         """Covariance over signal, the kernel's slope, both (n, n), and the scaled inputs."""
-        scaled = self.x * np.exp(-log[:-2])
+        scaled = self.x * np.exp(-log[:-2])[self.groups]
         squares = squared_distances(scaled, scaled)
         matrix, slope = with_slope(self.kernel, squares)
         matrix = matrix + current().process.constant

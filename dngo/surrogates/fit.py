@@ -28,7 +28,7 @@ def fit_model(
     progress: Progress | None = None,
     past: Past | None = None,
 ) -> Model:
-    """Fit the objective to the ok rows, and each constraint: its number if it has one, or its flag.
+    """Fit the objective to the rows that have one, and each constraint: its number if it has one, or flag.
 
     classifier: how; by default, as the configuration does. past: what earlier iterations were
     fitted to, for kinds that build on it. The result depends on these and the state of `rng` alone:
@@ -38,25 +38,30 @@ def fit_model(
     names = sorted(data.constraints)
     own, of_cost, *of_names = rng.spawn(2 + len(names))
     stages = 1 + len(names)
-    ok = int(np.isfinite(next(iter(data.objectives.values()), data.y)).sum())
+    ok = int(data.ok.sum())
     diagnostics: dict[str, float | int | str] = {"observations": len(data.y), "ok": ok}
     with one_thread():
         told = _stage(progress, 0, stages, "objective")
-        objective = (
-            _several(data, settings, rng=own, progress=told, past=past)
-            if data.objectives
-            else _regression(data, settings, rng=own, progress=told, past=past)
-        )
+        taught = data if settings.learn_infeasible else data.where_ok()
+        learn = _several if data.objectives else _regression
+        objective = learn(taught, settings, rng=own, progress=told, past=past)
         classifiers: dict[str, Classifier | Bounded] = {}
+        levels = data.levels()
         for i, name in enumerate(names):
             told = _stage(progress, 1 + i, stages, name)
             number = data.of_number(name)
             if number is not None:
                 found = _regression(number, settings, rng=of_names[i], progress=told)
-                classifiers[name] = Bounded(found, data.thresholds[name])
+                seen = int(np.isfinite(number.y).sum())
+                classifiers[name] = Bounded(found, data.thresholds[name], seen, levels.get(name))
                 continue
             fitted = fit_classifier(
-                data.x, data.constraints[name], classifier, rng=of_names[i], progress=told
+                data.x,
+                data.constraints[name],
+                classifier,
+                rng=of_names[i],
+                progress=told,
+                groups=data.groups,
             )
             classifiers[name] = fitted
             if not fitted.is_constant:
@@ -66,7 +71,9 @@ def fit_model(
             known = np.isfinite(data.log_cost)
             diagnostics["costs"] = int(known.sum())
             if known.any():
-                cost = fit_cost(data.x[known], data.log_cost[known], rng=of_cost)
+                cost = fit_cost(
+                    data.x[known], data.log_cost[known], rng=of_cost, groups=data.groups
+                )
     if progress is not None:
         progress(1.0, "fitted")
     diagnostics |= objective.diagnostics
@@ -126,7 +133,7 @@ def _problem(
     tasks = [own, *data.earlier]
     # One power, and one share on the floor, for all tasks, chosen where most is known.
     most = max(tasks, key=lambda task: len(task.y))
-    chosen, found = choose_scale(most.x, most.y, settings, rng=rng)
+    chosen, found = choose_scale(most.x, most.y, settings, rng=rng, groups=data.groups)
     power, floor = chosen.power, found.get("floor")
     scales = [
         chosen if t is most else TargetScale.fit(t.y, power, floor, tails=chosen.tails)
@@ -143,7 +150,8 @@ def _problem(
         variance[: len(own.y)] = (data.noise[ok] * np.exp(scales[0].log_slope(own.y))) ** 2
         noise = ReportedNoise.of(variance)
     tasks_of = task if data.earlier else None
-    return Problem(x, targets, batch, tasks_of, noise=noise), scales[0], found
+    problem = Problem(x, targets, batch, tasks_of, noise=noise, groups=data.groups)
+    return problem, scales[0], found
 
 
 def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:

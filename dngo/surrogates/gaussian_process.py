@@ -108,7 +108,13 @@ class GaussianProcess(Component):
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
         """The part of it that falls with distance, of all samples or of sample h: (n, m)."""
         scales = np.exp(-self.log_lengthscales[h])[..., None, :]
-        found = correlation(self.kernel, a * scales, b * scales)
+        # Of a thousand levels most are never seen: a column of zeros takes no part in any product.
+        kept = b.any(axis=0)
+        further: Array | float = 0.0
+        if not kept.all():
+            further = np.square(a[:, ~kept]) @ np.square(scales[..., ~kept]).swapaxes(-1, -2)
+            a, b, scales = a[:, kept], b[:, kept], scales[..., kept]
+        found = correlation(self.kernel, a * scales, b * scales, further)
         found *= self.signal[h][..., None, None]
         return found
 
@@ -199,7 +205,7 @@ def fit_process(
 ) -> Fit[GaussianProcess]:
     """One component, a process."""
     x, targets = problem.x, problem.targets
-    rows = apart(x, len(x), rng)
+    rows = apart(x, len(x), rng, problem.groups)
     evidence = Evidence(problem.at(rows), settings.kernel, settings.ard)
     if len(rows) > 1.5 * current().process.sketch:
         some = np.sort(rng.permutation(rows)[: current().process.sketch])
@@ -234,7 +240,7 @@ def fit_process(
     process = GaussianProcess(
         x,
         targets,
-        chain[:, :-2] if settings.ard else np.repeat(chain[:, :1], x.shape[1], axis=1),
+        chain[:, :-2][:, evidence.groups],
         signal,
         signal * np.exp(chain[:, -2]),
         settings.kernel,

@@ -20,9 +20,14 @@ def squared_distances(a: Array, b: Array) -> Array:
     return np.maximum(squares, 0.0, out=squares)
 
 
-def _factors(a: Array, b: Array, factor: float = 1.0) -> tuple[Array, Array]:
-    """Two matrices whose product is the squared distances, times a factor, but for rounding."""
+def _factors(
+    a: Array, b: Array, factor: float = 1.0, further: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """Two matrices whose product is the squared distances, times a factor, but for rounding.
+
+    further: (..., n, 1) what each of a is farther from all of b, squared."""
     own, others = (np.sum(z * z, axis=-1, keepdims=True) for z in (a, b))
+    own = own + further
     left = np.concatenate([-2.0 * a, own, np.ones_like(own)], axis=-1)
     right = np.concatenate([b, np.ones_like(others), others], axis=-1)
     return factor * left, np.swapaxes(right, -1, -2)
@@ -44,13 +49,15 @@ def _factor(kernel: str) -> float:
     return KERNELS[kernel]
 
 
-def correlation(kernel: str, a: Array, b: Array) -> Array:
+def correlation(kernel: str, a: Array, b: Array, further: Array | float = 0.0) -> Array:
     """Between scaled points a (..., n, d) and b (..., m, d): (..., n, m), 1 at a distance of 0.
+
+    further: (..., n, 1) squared distance of each of a from all of b in inputs that are left out.
 
     Raises ValueError for a kernel that is none of `KERNELS`.
     """
     found = np.empty((*a.shape[:-1], b.shape[-2]))
-    left, right = _factors(a, b, _factor(kernel))
+    left, right = _factors(a, b, _factor(kernel), further)
     rows = max(1, BLOCK * a.shape[-2] // max(found.size, 1))
     for start in range(0, a.shape[-2], rows):
         some = (..., slice(start, start + rows), slice(None))

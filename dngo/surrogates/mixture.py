@@ -27,14 +27,17 @@ def fit_mixture(
     """A Gaussian process and adaptive bases, weighted.
 
     Both leave out the same folds and are weighted by how well they predict what was left out. With
-    too few observations for folds there is the process alone. Beyond `gp_limit` observations it is a
-    sparse one; with too many even for that, or too few folds, the bases stand alone.
+    too few observations for folds, or with categories alone, there is the process alone. Beyond
+    `gp_limit` observations it is a sparse one; with too many even for that, or too few folds, the bases
+    stand alone.
 
     Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
     batch, where the search has moved to.
     """
     streams = rng.spawn(4)
     n, ensemble = len(problem.x), settings.networks.ensemble
+    # Between levels a network has nothing to be smooth in, and it is half of the cost.
+    listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
     judged, few = n >= 2 * number_of_folds(ensemble), n <= settings.gp_limit
     exact = ExactProcess(
         kernel=settings.kernel,
@@ -43,7 +46,7 @@ def fit_mixture(
     )
     if few:
         process = fit_process(problem, exact, rng=streams[1])
-        if not judged:
+        if not judged or listed:
             return Fit(process.components, process.diagnostics)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -176,6 +177,13 @@ class Model:
             each = [self.classifiers[n].log_probability(x) for n in sorted(self.classifiers)]
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
+    def log_progress(self, x: Array) -> Array:
+        """The same as `log_feasibility` while no point is known to be feasible: of a number that is far
+        from its bound, the probability to be nearer to it than the least infeasible point."""
+        with one_thread():
+            each = [self.classifiers[n].log_progress(x) for n in sorted(self.classifiers)]
+        return np.sum(each, axis=0) if each else np.zeros(len(x))
+
     def inverse_cost(self, x: Array) -> Array:
         """Expected: x (n, d) encoded -> (n,); ones where no cost is modelled."""
         return np.ones(len(x)) if self.cost is None else self.cost.expected(x)[1]
@@ -252,10 +260,16 @@ class Bounded:
     """What is believed of a number, and so of the constraint that it keep its threshold.
 
     number: a model whose objective is the number, or its negative where large ones are good.
+    observations: that it was fitted to. Of n of them a variance is known with n - 1 degrees of freedom, so
+    that a bound far beyond all that was seen has Student's odds, and not a normal's.
+    level: in units of the number, what counts as progress while no point is known to be feasible: the
+    bound, or what the least infeasible point has.
     """
 
     number: Model
     threshold: Threshold
+    observations: float = math.inf
+    level: float | None = None
 
     is_constant: ClassVar[bool] = False  # what a number says goes beyond the bound that it keeps
 
@@ -264,13 +278,21 @@ class Bounded:
         return np.exp(self.log_probability(x))
 
     def log_probability(self, x: Array) -> Array:
-        """Its logarithm: the average over the hyperparameters of what each normal has in bounds."""
-        sign, bound = self.threshold.sign, self.threshold.bound
+        """Its logarithm: the average over the hyperparameters of what each has in bounds."""
+        return self._log_within(x, self.threshold.bound)
+
+    def log_progress(self, x: Array) -> Array:
+        """The same of the level that counts as progress."""
+        return self._log_within(x, self.threshold.bound if self.level is None else self.level)
+
+    def _log_within(self, x: Array, bound: float) -> Array:
+        sign = self.threshold.sign
         target = self.number.scale.to_model(np.array([sign * bound]))
         found = np.empty(len(x))
         for rows in chunks(len(x), CHUNK):
             means, variances, weight = self.number._mixture(x[rows])
-            each = log_ndtr((target - means) / np.sqrt(variances))
+            z = (target - means) / np.sqrt(variances)
+            each = log_ndtr(normal_quantile(z, self.observations - 1.0))
             found[rows] = logsumexp(each, b=weight, axis=1)
         return found
 
@@ -281,11 +303,33 @@ class Bounded:
 
     def save(self, group: h5py.Group) -> None:
         group.attrs["threshold"] = str(self.threshold)
+        group.attrs["observations"] = self.observations
+        if self.level is not None:
+            group.attrs["level"] = self.level
         self.number.save(group.create_group("number"))
 
     @classmethod
     def load(cls, group: h5py.Group) -> Bounded:
-        return cls(Model.load(group["number"]), Threshold.parse(str(group.attrs["threshold"])))
+        level = group.attrs.get("level")
+        return cls(
+            Model.load(group["number"]),
+            Threshold.parse(str(group.attrs["threshold"])),
+            float(group.attrs.get("observations", math.inf)),
+            None if level is None else float(level),
+        )
+
+
+def normal_quantile(t: Array, degrees: float) -> Array:
+    """The quantile of a normal that is as likely to be undercut as t is by Student's, elementwise.
+
+    Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions": of
+    three digits, and of the right logarithm where both odds are beyond numbers.
+    """
+    if not math.isfinite(degrees):
+        return t
+    v = max(degrees, 1.0)
+    shrunk = np.sqrt(v * np.log1p(np.square(t) / v)) * ((8.0 * v + 1.0) / (8.0 * v + 3.0))
+    return np.copysign(shrunk, t)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 if TYPE_CHECKING:
     import h5py
@@ -72,6 +72,46 @@ class Network:
 def inputs_of(x: Array) -> Array:
     """The unit cube to [-1, 1]^d."""
     return 2.0 * x - 1.0
+
+
+@dataclass(frozen=True)
+class ByParameter:
+    """Inputs as networks are trained on them: a parameter counts the same with one column as with many.
+
+    Two levels of a category are as far apart as two ends of a range, and the first layer's weights start as
+    with an input for each parameter. Without categories nothing changes. factor, shift: (d,).
+    """
+
+    factor: Array
+    shift: Array
+
+    @classmethod
+    def of(cls, groups: Rows | None, d: int) -> ByParameter:
+        """groups: (d,) as of `Problem`."""
+        widths = np.ones(d) if groups is None else np.bincount(groups)[groups]
+        root = np.sqrt(d / np.sum(1.0 / widths)) if d else 1.0
+        levels = widths > 1
+        factor = root * np.where(levels, 0.5**0.5, 1.0)
+        return cls(factor, np.where(levels, factor, 0.0))
+
+    @property
+    def changes(self) -> bool:
+        return bool(np.any(self.factor != 1.0))
+
+    def seen(self, x: Array) -> Array:
+        """x (n, d) in the unit cube, moved to where `inputs_of` makes of it what the network is to see."""
+        return 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift) if self.changes else x
+
+    def undone(self, network: Network) -> Network:
+        """A network that was trained on what is seen, as one of points in the unit cube."""
+        if not self.changes:
+            return network
+        first, bias = network.weights[0], network.biases[0]
+        return replace(
+            network,
+            weights=(first * self.factor[:, None], *network.weights[1:]),
+            biases=(bias + self.shift @ first, *network.biases[1:]),
+        )
 
 
 def is_relu(activation: str, layer: int, depth: int) -> bool:

@@ -76,6 +76,7 @@ class Problem:
     x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each
     row, if known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several
     tasks; task 0 is the one that is optimised. noise: what is reported of it, if anything is.
+    groups: (d,) which inputs belong to one categorical parameter, numbers from 0 on; None: none do.
     """
 
     x: Array
@@ -84,11 +85,12 @@ class Problem:
     task: Rows | None = None
     past: Past | None = None
     noise: ReportedNoise | None = None
+    groups: Rows | None = None
 
     def at(self, rows: Rows) -> Problem:
         """The observations of some rows, with what is said of their noise."""
         noise = None if self.noise is None else self.noise.at(rows)
-        return Problem(self.x[rows], self.targets[rows], noise=noise)
+        return Problem(self.x[rows], self.targets[rows], noise=noise, groups=self.groups)
 
     @property
     def relative_noise(self) -> Array:
@@ -103,7 +105,11 @@ class Problem:
         if self.task is None:
             return self
         flags = np.eye(int(self.task.max()) + 1)[self.task][:, 1:]
-        return replace(self, x=np.concatenate([self.x, flags], axis=1), task=None)
+        groups = self.groups
+        if groups is not None:
+            groups = np.r_[groups, groups.max(initial=-1) + 1 + np.arange(flags.shape[1])]
+        x = np.concatenate([self.x, flags], axis=1)
+        return replace(self, x=x, task=None, groups=groups)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import Network
+from dngo.surrogates.network import ByParameter, Network
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.settings import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
@@ -62,8 +62,9 @@ def fit_regression(
     folding, training_rng, sampling, choosing = rng.spawn(4)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
     training = [np.flatnonzero(fold != k) for k in range(ensemble)]
+    view = ByParameter.of(problem.groups, x.shape[1])
     networks = TRAININGS.find(settings.training)(
-        x,
+        view.seen(x),
         problem.targets,
         training,
         settings.networks,
@@ -71,6 +72,7 @@ def fit_regression(
         rng=training_rng,
         progress=progress,
     )
+    networks = [view.undone(network) for network in networks]
     left_out = _LeftOut.fit(problem, networks, fold, choosing)
     return _out_of_fold(problem, left_out, networks, settings, sampling)
 

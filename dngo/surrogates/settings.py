@@ -148,6 +148,13 @@ class SurrogateKind(Section):
         "alone.",
     )
 
+    learn_infeasible: bool = Field(
+        default=True,
+        description="Learn the objective from points that break a constraint, too, wherever it was "
+        "reported. The best point is a feasible one either way. false: from feasible points alone, as "
+        "the papers do.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _power_is_of_warp(cls, given: Any) -> Any:

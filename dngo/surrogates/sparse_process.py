@@ -41,7 +41,7 @@ def fit_sparse_process(
     """
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
-    some = apart(x, size, streams[0])
+    some = apart(x, size, streams[0], problem.groups)
     samples = min(settings.hyperparameter_samples, current().sparse.samples)
     fewer = settings.model_copy(update={"hyperparameter_samples": samples})
     lengths = fit_process(problem.at(some), fewer, rng=streams[1])

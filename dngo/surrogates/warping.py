@@ -10,23 +10,30 @@ from dngo.surrogates.data import TargetScale
 from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import SurrogateKind
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 
 def choose_scale(
-    x: Array, y: Array, settings: SurrogateKind, *, rng: np.random.Generator
+    x: Array,
+    y: Array,
+    settings: SurrogateKind,
+    *,
+    rng: np.random.Generator,
+    groups: Rows | None = None,
 ) -> tuple[TargetScale, dict[str, float]]:
     """The scale under which a Gaussian process finds the objective likeliest.
 
-    x: (n, d) unit cube, y: (n,) objective, finite. What counts is whether the function is smooth
-    and evenly scaled over the cube, which the values by themselves (as in the usual maximum
-    likelihood of a normal distribution) do not tell. Evidences of different scales are compared as
-    densities of y, with the slope of the map. At most `WarpingRules.most` random observations have a say,
-    so that the cost does not grow with n.
+    x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as of `Problem`. What counts is whether
+    the function is smooth and evenly scaled over the cube, which the values by themselves (as in the
+    usual maximum likelihood of a normal distribution) do not tell. Evidences of different scales are
+    compared as densities of y, with the slope of the map. At most `WarpingRules.most` random observations
+    have a say, so that the cost does not grow with n.
     """
     if not settings.warp:
         return TargetScale.fit(y, tails=False), {}
-    spread = np.union1d(apart(x, current().warping.spread, rng), [np.argmin(y), np.argmax(y)])
+    spread = np.union1d(
+        apart(x, current().warping.spread, rng, groups), [np.argmin(y), np.argmax(y)]
+    )
     plain = TargetScale.fit(y[spread])
     if len(spread) < current().warping.fewest:
         return plain, {}
@@ -37,7 +44,8 @@ def choose_scale(
     modes: dict[float, Array] = {}
 
     def evidence(scale: TargetScale, start: Array | None) -> tuple[Array, float]:
-        found = Evidence(Problem(x[rows], scale.to_model(y[rows])), kernel, ard)
+        problem = Problem(x[rows], scale.to_model(y[rows]), groups=groups)
+        found = Evidence(problem, kernel, ard)
         mode, value = found.mode(
             start, current().process.steps if start is None else current().warping.steps
         )

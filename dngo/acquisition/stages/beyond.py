@@ -51,7 +51,8 @@ class Beyond:
         )
         log_chance = np.log(np.maximum(better.at(pool.x, pool.feasibility * pool.rate), 1e-300))
         open_ = state.spacing.among(pool.v)
-        tried = state.space.unit(np.concatenate([state.history.v, state.history.pending]))
+        known = np.concatenate([state.history.v, state.history.pending])
+        tried = state.space.place(known, apart=1.0)
         gap = gaps(open_.u, tried)
         for _ in range(count):
             score = log_chance + state.space.k * np.log(np.maximum(gap, 1e-300))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dngo.acquisition.candidates import around
+from dngo.acquisition.candidates import around, is_listed
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
-from dngo.acquisition.minima import Box, minima
+from dngo.acquisition.minima import Box, descent_of, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
@@ -27,7 +27,8 @@ class ThompsonDraws:
             return
         pool, rng, search = state.candidates, state.streams["draws"], current().draws
         rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
-        rows = np.sort(rng.permutation(rows)[: max(search.shared, 2 * number)])
+        if not is_listed(state.space):
+            rows = np.sort(rng.permutation(rows)[: max(search.shared, 2 * number)])
         if not len(rows):
             return
         boldness = search.boldest * (rng.permutation(number) + rng.random()) / number
@@ -45,7 +46,7 @@ class ThompsonDraws:
                 step,
                 box=Box.whole(state.space),
                 largest=search.largest_step,
-                rules=search.descent,
+                rules=descent_of(state.space, search.descent),
             )
             unserved = []
             for i, (lowest, value) in enumerate(zip(points, found, strict=True)):

@@ -17,7 +17,9 @@ from dngo.rules import current
 class FirstFeasible:
     """Likely feasible, and far from all that has been tried: their product is the value.
 
-    With classifiers that know nothing yet that is a space-filling design.
+    With classifiers that know nothing yet that is a space-filling design. A number that is far from its
+    bound is to be nearer to it than the least infeasible point's: the odds of the bound itself would
+    drown what all other constraints have taught.
     """
 
     name = "first_feasible"
@@ -30,9 +32,9 @@ class FirstFeasible:
             return
         space, history = state.space, state.history
         # Its logarithm: a threshold that nothing comes near has probabilities that vanish.
-        log_weight = state.model.log_feasibility(pool.x) + np.log(pool.rate)
+        log_weight = state.model.log_progress(pool.x) + np.log(pool.rate)
         open_ = state.spacing.among(pool.v)
-        tried = space.unit(np.concatenate([history.v, history.pending]))
+        tried = space.place(np.concatenate([history.v, history.pending]), apart=1.0)
         gap = np.minimum(gaps(open_.u, tried), 1.0)
         for _ in range(min(number, len(pool))):
             log_gap = np.log(np.maximum(gap, 1e-300))
@@ -53,7 +55,7 @@ def _candidates(state: BatchState) -> Candidates:
     pool.judge()
     if state.model.heeds_constraints and len(pool):
         parents = pool.v[
-            best_of(state.model.log_feasibility(pool.x), current().first_feasible.parents)
+            best_of(state.model.log_progress(pool.x), current().first_feasible.parents)
         ]
         pool.add(
             around(space, parents, current().first_feasible.children, streams["refinements"]),

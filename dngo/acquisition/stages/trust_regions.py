@@ -48,10 +48,14 @@ class TrustRegions:
 
     def _number(self, state: BatchState, number: int) -> int:
         history = state.history
+        if (
+            not state.space.is_ordered.any()
+        ):  # what is near there the model of the whole space knows
+            return 0
         usual = state.settings.trust_region_share
         if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
             usual = first_share(usual, state.size)
-        u = state.space.unit(history.v)
+        u = state.space.place(history.v, apart=0.0)
         block = max(state.size, least_block(state.space))
         part = share(u, history.y, history.iteration, block, usual)
         count = int(np.floor((state.turn + number) * part) - np.floor(state.turn * part))
@@ -80,7 +84,7 @@ class TrustRegions:
         sources: list[str] = []
         if len(ok) < search.least_points or space.k == 0:
             return np.empty((0, space.k)), []
-        u = space.unit(history.v)
+        u = space.place(history.v, apart=0.0)
         scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block)
         for region in islice(found, search.regions):

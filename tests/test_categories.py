@@ -1,0 +1,136 @@
+"""Categories: their levels have no order and no distance, in models and in searches alike."""
+
+import numpy as np
+import pytest
+
+from dngo.acquisition import History, propose_batch
+from dngo.acquisition.candidates import everything, neighbours
+from dngo.acquisition.minima import Box
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.spacing import Spacing
+from dngo.space import Space
+from dngo.space.parameters import Categorical, Float
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.kernels import correlation
+from dngo.surrogates.network import ByParameter, Network
+from dngo.surrogates.settings import SurrogateSettings
+
+MCEI = AcquisitionSettings()
+
+
+def space(*sizes, numbers=0):
+    parameters = {f"x{i}": Float(type="float", low=0, high=1) for i in range(numbers)}
+    for j, size in enumerate(sizes):
+        choices = [f"l{i}" for i in range(size)]
+        parameters[f"y{j}"] = Categorical(type="categorical", choices=choices)
+    return Space(parameters)
+
+
+def table(*sizes):
+    rng = np.random.default_rng(3)
+    main = np.add.outer(*(rng.standard_normal(size) for size in sizes))
+    return main + 0.2 * rng.standard_normal(sizes)
+
+
+def data(box, v, y):
+    return TrainingData(x=box.encode(v), y=y, groups=box.groups)
+
+
+def test_all_inputs_of_a_parameter_have_one_lengthscale():
+    box = space(7, 4, numbers=1)
+    rng = np.random.default_rng(0)
+    v = box.sample(rng.random((30, box.k)))
+    model = fit_model(data(box, v, rng.random(30)), SurrogateSettings(kind="gp"), rng=rng)
+    (process,) = model.objective
+    for group in np.unique(box.groups):
+        lengths = process.log_lengthscales[:, box.groups == group]
+        assert np.all(lengths == lengths[:, :1])
+    assert len(np.unique(process.log_lengthscales[0])) == 3
+
+
+def test_the_order_of_the_choices_changes_no_prediction():
+    box, rng = space(9, 5), np.random.default_rng(0)
+    v, values = box.sample(rng.random((25, 2))), table(9, 5)
+    y, every = values[tuple(v.astype(int).T)], everything(box)
+    order = rng.permutation(9)
+    moved, all_moved = v.copy(), every.copy()
+    moved[:, 0], all_moved[:, 0] = order[v[:, 0].astype(int)], order[every[:, 0].astype(int)]
+    found = [
+        fit_model(data(box, some, y), SurrogateSettings(), rng=np.random.default_rng(1)).predict(
+            box.encode(where)
+        )
+        for some, where in ((v, every), (moved, all_moved))
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-5)
+
+
+def test_levels_that_nobody_has_seen_are_all_alike():
+    box, rng = space(40, 3), np.random.default_rng(0)
+    v = box.sample(rng.random((20, 2)))
+    model = fit_model(data(box, v, rng.random(20)), SurrogateSettings(), rng=rng)
+    unseen = [level for level in range(40) if level not in v[:, 0]]
+    mean, std = model.predict(box.encode(np.array([[level, 1.0] for level in unseen])))
+    np.testing.assert_allclose(mean, mean[0], rtol=1e-9)
+    np.testing.assert_allclose(std, std[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["matern52", "matern32", "squared_exponential"])
+def test_inputs_left_out_of_a_kernel_count_by_their_distance(kernel):
+    rng = np.random.default_rng(0)
+    a, b = rng.random((6, 5)), rng.random((4, 5))
+    b[:, 3:] = 0.0
+    further = np.square(a[:, 3:]).sum(axis=1, keepdims=True)
+    found = correlation(kernel, a[:, :3], b[:, :3], further)
+    np.testing.assert_allclose(found, correlation(kernel, a, b), rtol=1e-12)
+
+
+def test_two_levels_are_as_far_apart_for_a_network_as_two_ends_of_a_range():
+    groups = space(6, numbers=2).groups
+    view = ByParameter.of(groups, len(groups))
+    x = np.zeros((3, len(groups)))
+    x[0, 0] = x[1, 3] = x[2, 5] = 1.0  # a range's end, and two levels
+    x[0, 3] = 1.0
+    seen = view.seen(x)
+    ends = view.seen(np.array([[1.0, *x[1, 1:]]])) - seen[1]
+    assert np.linalg.norm(seen[1] - seen[2]) == pytest.approx(np.linalg.norm(ends))
+    rng = np.random.default_rng(0)
+    network = Network((rng.standard_normal((8, 4)),), (rng.standard_normal(4),), "tanh")
+    np.testing.assert_allclose(view.undone(network).features(x), network.features(seen))
+
+
+def test_no_level_is_near_another():
+    box = space(300)
+    spacing = Spacing(box, History(np.array([[7.0]]), np.zeros(1)), 0.01)
+    spacing.add(np.array([[10.0]]))
+    assert spacing.first(np.array([[10.0], [11.0]])) == 1
+    assert spacing.among(np.array([[9.0], [11.0]])).allowed.all()
+
+
+def test_a_box_around_a_point_has_all_levels():
+    box = space(50, numbers=1)
+    inside = Box.around(box, np.array([[0.5, 20.0]]), 0.1).clip(np.array([[0.9, 49.0], [0.5, 0.0]]))
+    np.testing.assert_allclose(inside, [[0.6, 49.0], [0.5, 0.0]])
+
+
+def test_all_levels_of_a_long_list_have_neighbours_among_the_candidates():
+    box = space(1000, numbers=1)
+    found = neighbours(box, np.array([[0.5, 0.0]]))[:, 1]
+    assert np.ptp(found) > 950
+    assert len(found) < 300
+
+
+def test_the_best_of_many_combinations_is_found():
+    """Of 660, by 60 evaluations of which 15 are random."""
+    box, values, rng = space(11, 60), table(11, 60), np.random.default_rng(5)
+    v = box.sample(rng.random((15, 2)))
+    iteration = np.zeros(15, dtype=int)
+    for t in range(1, 4):
+        y = values[tuple(v.astype(int).T)]
+        model = fit_model(data(box, v, y), rng=rng, settings=SurrogateSettings())
+        picks = propose_batch(
+            model, box, History(v, y, iteration=iteration), size=15, settings=MCEI, rng=rng
+        )
+        v = np.concatenate([v, picks.v])
+        iteration = np.concatenate([iteration, np.full(15, t)])
+    rank = (values < values[tuple(v.astype(int).T)].min()).sum()
+    assert rank <= 2

@@ -130,6 +130,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
         raise UserError(f"{path}: there is no such archive")
     space = archive.read_space(path)
     several = sorted(header.identity.get("objectives", ()))
+    constraints = header.identity["constraints"]
     rows = []
     for t in range(header.iterations):
         batch = archive.read_batch(path, t, space)
@@ -144,7 +145,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "status": o.status,
                     "objective": o.objective,
                     **_by_name("objective", several, o.objectives),
-                    **{f"constraint_{k}": v for k, v in o.constraints.items()},
+                    **{f"constraint_{k}": o.constraints.get(k) for k in constraints},
                     **{f"number_{k}": v for k, v in o.numbers.items()},
                     "noise": o.noise,
                     **_by_name("noise", several, o.noises),

@@ -151,6 +151,13 @@ def test_what_is_told_is_on_disk_at_once_and_merged_by_whoever_looks(
     assert list(study.table().objective[:2]) == [0, 1] and verify(path) == []
 
 
+def test_the_table_has_a_column_for_each_constraint_and_name_of_the_metadata(both) -> None:
+    table = dngo.open(both[1].archive).table()
+    ran = table.status != "failed"
+    assert set(table.constraint_small[ran]) <= {0, 1} and table.constraint_small[~ran].isna().all()
+    assert table.metadata_told[0]["by"] and json.loads(table.metadata[0])["told"]
+
+
 def test_the_page_is_what_happens(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.yaml").write_text(DOCUMENTED)

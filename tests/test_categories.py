@@ -86,7 +86,7 @@ def test_inputs_left_out_of_a_kernel_count_by_their_distance(kernel):
 
 def test_two_levels_are_as_far_apart_for_a_network_as_two_ends_of_a_range():
     groups = space(6, numbers=2).groups
-    view = ByParameter.of(groups, len(groups))
+    view = ByParameter.of(groups, np.ones((1, len(groups))))
     x = np.zeros((3, len(groups)))
     x[0, 0] = x[1, 3] = x[2, 5] = 1.0  # a range's end, and two levels
     x[0, 3] = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,8 @@ def test_the_digest_is_of_every_number() -> None:
 
 def _other(value: object) -> object:
     if is_dataclass(value):
-        return type(value)(rounds=99)
+        first = fields(value)[0].name
+        return replace(value, **{first: _other(getattr(value, first))})
     return (*value, 99.0) if isinstance(value, tuple) else value + 1
 
 

@@ -32,7 +32,10 @@ def climb(
         best = int(np.argmax(np.where(left, scores, -np.inf)))
         left &= distances(u, u[[best]])[:, 0] > current().ascent.same_hill
         free = np.array([c.levels is None for c in space.columns]) & ~np.isnan(v[best])
-        if not free.any():
+        steps = min(
+            current().ascent.most_steps, current().ascent.most_points // (2 * free.sum() + 1)
+        )
+        if not free.any() or steps < 2:
             continue
         found = minimize(
             _descent(space, v[best], u[best], free, value),
@@ -40,7 +43,7 @@ def climb(
             jac=True,
             bounds=[(0.0, 1.0)] * int(free.sum()),
             method="L-BFGS-B",
-            options={"maxiter": current().ascent.most_steps},
+            options={"maxiter": int(steps)},
         )
         tops.append(_moved(space, v[best], u[best], free, found.x[None])[0])
     return np.array(tops).reshape(-1, space.k)

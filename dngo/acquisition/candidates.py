@@ -126,8 +126,14 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     """At least `size` scrambled Sobol points, or all points of a small discrete space: (n, k)."""
     if is_listed(space):
         return everything(space)
-    exponent = int(np.ceil(np.log2(size)))
+    exponent = int(np.log2(affordable(space, 2 ** int(np.ceil(np.log2(size))))))
     return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
+
+
+def affordable(space: Space, size: int) -> int:
+    """So many candidates, or fewer where each has hundreds of inputs: the cost is in their product."""
+    rules = current().candidates
+    return min(size, max(rules.least, rules.most_numbers // max(space.d, 1)))
 
 
 def is_listed(space: Space) -> bool:

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dngo.acquisition.belief import log_weight
-from dngo.acquisition.candidates import Candidates, around, incumbents, neighbours, uniform
+from dngo.acquisition.candidates import (
+    Candidates,
+    affordable,
+    around,
+    incumbents,
+    neighbours,
+    uniform,
+)
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick, Picks
@@ -136,7 +143,8 @@ class BatchState:
             u = rng.random((int(current().candidates.believed * many), space.k))
             found.add(priors.drawn(space, u), "prior")
         found.add(neighbours(space, centres), "neighbour")
-        found.add(around(space, centres, settings.local_candidates, rng), "local")
+        near = affordable(space, settings.local_candidates)
+        found.add(around(space, centres, near, rng), "local")
         found.judge()
         return found
 

@@ -14,6 +14,7 @@ Snakemake at any batch: the same archive and seed give the same points.
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -161,10 +162,15 @@ class Session:
     def table(self) -> pd.DataFrame:
         """Every proposal of the archive with its reasons and its outcome, a row for each.
 
-        Parameters are the columns parameter_NAME, constraints constraint_NAME, as in an export.
+        Parameters are the columns parameter_NAME, constraints constraint_NAME, and number_NAME where they
+        have a threshold, as in an export; what the objective reported beside is metadata_NAME as well.
         """
         self._settle()
-        return _pandas().DataFrame(audit_all(self.path) if self.path.exists() else [])
+        rows = audit_all(self.path) if self.path.exists() else []
+        for row in rows:
+            beside = json.loads(row["metadata"])
+            row |= {f"metadata_{name}": value for name, value in beside.items()}
+        return _pandas().DataFrame(rows)
 
     @property
     def has_model(self) -> bool:

@@ -35,6 +35,9 @@ class AscentRules:
     step: float = 1e-5
     # Of L-BFGS-B: a climb starts near its top, where refinement ended. Not measured.
     most_steps: int = 20
+    # Points in a climb, of which a step takes two for each parameter: with more than 37 there are fewer
+    # steps, and with hundreds none. Not measured.
+    most_points: int = 1500
     # Root mean square distance below which two candidates are not both worth a climb. Not measured.
     same_hill: float = 0.05
 
@@ -69,6 +72,10 @@ class CandidateRules:
     # A design of at most so many points in the feasible part is spread, out of 2^n times as many.
     spread: int = 1000
     spread_of: int = 2
+    # Numbers that the candidates of one kind have as a model sees them, at most; but so many candidates
+    # at least. Not measured.
+    most_numbers: int = 2_000_000
+    least: int = 1024
     # A list's neighbours of one category: all of them, but for absurdly long lists.
     most_neighbours: int = 256
     # Distance of incumbents that are not among the very best, root mean square, and the good points

@@ -56,6 +56,8 @@ class LocalRules:
 
     # Of the Fourier series in each input, whose period is twice the region. Not measured.
     harmonics: int = 16
+    # All harmonics of all inputs together, at most, but for two of each.
+    most_harmonics: int = 2048
     # (points, steps of L-BFGS-B): most of the way goes with few points, at a tenth of the cost of
     # those after. Not measured.
     stages: tuple[tuple[int, int], ...] = ((128, 30), (400, 15))
@@ -195,6 +197,11 @@ class ProcessRules:
     # Where a second search starts, off the prior's medians: a rough function with less noise.
     rougher_lengthscale: float = 1.5
     rougher_noise: float = 3.0
+    # Lengthscales up to which each is sampled by itself, and directions of all of them together beyond,
+    # with so many samples: of a thousand parameters a hundred observations say little, one by one.
+    most_alone: int = 64
+    directions: int = 16
+    samples_of_many: int = 4
     burn_in: int = 5  # sweeps; few, as the chain starts at the mode
     # Sweeps between kept samples, and the observations up to which a sweep costs so little that it is in
     # full. Five measurably help there.
@@ -280,6 +287,20 @@ class WarpingRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NumberRules:
+    """How the numbers that have thresholds are fitted, where the kind is `auto` (benchmarks/rules.md,
+    thresholds). Not measured one by one."""
+
+    samples: int = 3  # of the hyperparameters, while observations are few
+    sampled_up_to: int = 40  # observations; with more the mode stands alone
+    sketch: int = 64  # observations that the way to the mode goes by
+    steps: int = 25
+    steps_after_sketch: int = 5
+    inducing: int = 100  # inputs of a sparse process
+    warping: WarpingRules = WarpingRules(powers=(0.0, 0.5, 1.0), floors=(), most=48, steps=8)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SurrogateRules:
     """One branch for each module of `dngo.surrogates` that goes by numbers."""
 
@@ -289,6 +310,7 @@ class SurrogateRules:
     local: LocalRules = field(default_factory=LocalRules)
     mixture: MixtureRules = field(default_factory=MixtureRules)
     nearby: NearbyRules = field(default_factory=NearbyRules)
+    numbers: NumberRules = field(default_factory=NumberRules)
     noise: NoiseRules = field(default_factory=NoiseRules)
     paths: PathRules = field(default_factory=PathRules)
     process: ProcessRules = field(default_factory=ProcessRules)

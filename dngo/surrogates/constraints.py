@@ -33,7 +33,7 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x.shape[1])
+    (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x)
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]

@@ -51,7 +51,7 @@ def fit_model(
             told = _stage(progress, 1 + i, stages, name)
             number = data.of_number(name)
             if number is not None:
-                found = _regression(number, settings, rng=of_names[i], progress=told)
+                found = _regression(number, settings.for_numbers, rng=of_names[i], progress=told)
                 seen = int(np.isfinite(number.y).sum())
                 classifiers[name] = Bounded(found, data.thresholds[name], seen, levels.get(name))
                 continue

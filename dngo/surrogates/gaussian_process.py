@@ -217,11 +217,12 @@ def fit_process(
         progress(0.3, "sampling the hyperparameters of a Gaussian process")
     if not np.isfinite(evidence(start)):
         start = evidence.prior_mean
+    few = _Directions.of(evidence, start, rng)
     chain = slice_sample(
-        evidence,
-        start,
+        few.density,
+        few.start,
         width=1.0,
-        samples=settings.hyperparameter_samples,
+        samples=few.samples(settings.hyperparameter_samples),
         burn_in=current().process.burn_in,
         thin=int(
             np.clip(
@@ -232,6 +233,7 @@ def fit_process(
         ),
         rng=rng,
     )
+    chain = few.logarithms(chain)
     if len(rows) < len(x):
         everything = Evidence(problem, settings.kernel, settings.ard)
         for log in chain:
@@ -240,7 +242,7 @@ def fit_process(
     process = GaussianProcess(
         x,
         targets,
-        chain[:, :-2][:, evidence.groups],
+        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as it is read again
         signal,
         signal * np.exp(chain[:, -2]),
         settings.kernel,
@@ -253,6 +255,42 @@ def fit_process(
         **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
     }
     return Fit((process,), found)
+
+
+@dataclass(frozen=True)
+class _Directions:
+    """What the hyperparameters are sampled along: each by itself, or of very many lengthscales a few
+    directions of all together, through the mode. axes: (p, c), None: each by itself."""
+
+    evidence: Evidence
+    mode: Array
+    axes: Array | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, mode: Array, rng: np.random.Generator) -> _Directions:
+        rules, lengths = current().process, len(mode) - 2
+        if lengths <= rules.most_alone:
+            return cls(evidence, mode, None)
+        axes = np.zeros((len(mode), rules.directions + 2))
+        axes[:lengths, : rules.directions] = rng.standard_normal((lengths, rules.directions))
+        # A step of one moves all of them by what one alone would move.
+        axes[:lengths, : rules.directions] /= np.sqrt(rules.directions)
+        axes[lengths:, rules.directions :] = np.eye(2)
+        return cls(evidence, mode, axes)
+
+    @property
+    def start(self) -> Array:
+        return self.mode if self.axes is None else np.zeros(self.axes.shape[1])
+
+    def samples(self, number: int) -> int:
+        return number if self.axes is None else min(number, current().process.samples_of_many)
+
+    def density(self, at: Array) -> float:
+        return self.evidence(at if self.axes is None else self.mode + self.axes @ at)
+
+    def logarithms(self, chain: Array) -> Array:
+        """Of the hyperparameters, (H, p), of samples."""
+        return chain if self.axes is None else self.mode + chain @ self.axes.T
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:

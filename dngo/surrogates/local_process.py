@@ -91,7 +91,7 @@ class LocalProcess(GaussianProcess):
             theta[None, :d],
             np.array([smooth]),
             np.array([noise + current().local.jitter]),
-            additive=additive * spectrum(length),
+            additive=additive * spectrum(length, d),
             quadratic=float(quadratic) if d <= current().local.most_quadratic else 0.0,
             relative_noise=relative + error / noise * heights(targets) ** 2,
             reported=relative,
@@ -169,8 +169,8 @@ class LocalProcess(GaussianProcess):
 
     def basis_slopes(self, x: Array, weights: Array, h: int = 0) -> Array:
         n, d = x.shape
-        of_series, of_products = np.split(weights, [2 * d * current().local.harmonics], axis=1)
-        frequency = 0.5 * np.pi * np.arange(1, current().local.harmonics + 1)
+        of_series, of_products = np.split(weights, [2 * d * harmonics(d)], axis=1)
+        frequency = 0.5 * np.pi * np.arange(1, harmonics(d) + 1)
         amplitude = frequency * np.sqrt(self.additive / d)
         of_cosines, of_sines = np.moveaxis(of_series.reshape(n, d, -1, 2), -1, 0)
         cosines, sines = np.moveaxis(series(x).reshape(n, d, -1, 2), -1, 0)
@@ -239,7 +239,7 @@ class LocalLikelihood:
         smooth, variance, quadratic, length, noise, error = np.exp(theta[d:])
         scaled = self.t * np.exp(-theta[:d])
         matern, slope = with_slope("matern52", squared_distances(scaled, scaled))
-        additive = variance * np.tensordot(spectrum(length), self.series, axes=1)
+        additive = variance * np.tensordot(spectrum(length, d), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
         covariance[np.diag_indices(n)] += (
             noise * self.relative_noise + error * self.squares + current().local.jitter
@@ -252,10 +252,10 @@ class LocalLikelihood:
         gradient[:d] = by_lengthscale(scaled, smooth * slope * outer)
         gradient[d] = smooth * np.vdot(outer, matern)
         by_harmonic = variance * np.tensordot(self.series, outer, axes=2)
-        gradient[d + 1] = by_harmonic @ spectrum(length)
+        gradient[d + 1] = by_harmonic @ spectrum(length, d)
         gradient[d + 2] = quadratic * np.vdot(outer, self.quadratics)
         step = 1e-4
-        moved = spectrum(length * np.exp(step)) - spectrum(length * np.exp(-step))
+        moved = spectrum(length * np.exp(step), d) - spectrum(length * np.exp(-step), d)
         gradient[d + 3] = by_harmonic @ (moved / (2 * step))
         gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative_noise)
         gradient[d + 5] = error * np.sum(np.diag(outer) * self.squares)
@@ -341,14 +341,20 @@ def series(t: Array) -> Array:
     """Cosines and sines of each input: t (n, d) in [-1, 1] -> (n, d, 2 harmonics)."""
     first = np.exp(0.5j * np.pi * t)
     powers = np.cumprod(
-        np.broadcast_to(first[..., None], (*t.shape, current().local.harmonics)), axis=-1
+        np.broadcast_to(first[..., None], (*t.shape, harmonics(t.shape[1]))), axis=-1
     )
     return powers.view(np.float64)
 
 
-def spectrum(length: float) -> Array:
-    """Shares of the harmonics for a function of one input that varies over this length."""
-    frequency = 0.5 * np.pi * np.arange(1, current().local.harmonics + 1)
+def harmonics(d: int) -> int:
+    """Of each of d inputs: fewer where there are hundreds."""
+    rules = current().local
+    return max(2, min(rules.harmonics, rules.most_harmonics // max(d, 1)))
+
+
+def spectrum(length: float, d: int) -> Array:
+    """Shares of the harmonics for a function of one of d inputs that varies over this length."""
+    frequency = 0.5 * np.pi * np.arange(1, harmonics(d) + 1)
     density = (1.0 + (frequency * length) ** 2 / 3.0) ** -2.0  # a Matern 3/2
     shares: Array = density / density.sum()
     return shares

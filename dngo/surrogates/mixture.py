@@ -38,7 +38,10 @@ def fit_mixture(
     n, ensemble = len(problem.x), settings.networks.ensemble
     # Between levels a network has nothing to be smooth in, and it is half of the cost.
     listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
-    judged, few = n >= 2 * number_of_folds(ensemble), n <= settings.gp_limit
+    parameters = problem.x.shape[1] if problem.groups is None else int(problem.groups.max()) + 1
+    # A network of fewer observations than inputs is a guess that costs more than the process.
+    judged = n >= max(2 * number_of_folds(ensemble), parameters)
+    few = n <= settings.gp_limit
     exact = ExactProcess(
         kernel=settings.kernel,
         ard=settings.ard,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dngo.surrogates.storage import stored_as
 from dngo.types import Array, Rows
@@ -79,20 +80,23 @@ class ByParameter:
     """Inputs as networks are trained on them: a parameter counts the same with one column as with many.
 
     Two levels of a category are as far apart as two ends of a range, and the first layer's weights start as
-    with an input for each parameter. Without categories nothing changes. factor, shift: (d,).
+    with an input for each parameter. Levels that nobody has seen are left out. Without categories nothing
+    changes. factor, shift: (d,); known: (d,) bool, inputs that are not left out.
     """
 
     factor: Array
     shift: Array
+    known: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, groups: Rows | None, d: int) -> ByParameter:
-        """groups: (d,) as of `Problem`."""
-        widths = np.ones(d) if groups is None else np.bincount(groups)[groups]
-        root = np.sqrt(d / np.sum(1.0 / widths)) if d else 1.0
+    def of(cls, groups: Rows | None, x: Array) -> ByParameter:
+        """groups: (d,) as of `Problem`; x: (n, d) what the network is to learn from."""
+        widths = np.ones(x.shape[1]) if groups is None else np.bincount(groups)[groups]
         levels = widths > 1
+        known = ~levels | x.any(axis=0)
+        root = np.sqrt(known.sum() / np.sum(1.0 / widths)) if len(widths) else 1.0
         factor = root * np.where(levels, 0.5**0.5, 1.0)
-        return cls(factor, np.where(levels, factor, 0.0))
+        return cls(factor, np.where(levels, factor, 0.0), known)
 
     @property
     def changes(self) -> bool:
@@ -100,13 +104,17 @@ class ByParameter:
 
     def seen(self, x: Array) -> Array:
         """x (n, d) in the unit cube, moved to where `inputs_of` makes of it what the network is to see."""
-        return 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift) if self.changes else x
+        if not self.changes:
+            return x
+        seen: Array = 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift)[:, self.known]
+        return seen
 
     def undone(self, network: Network) -> Network:
         """A network that was trained on what is seen, as one of points in the unit cube."""
         if not self.changes:
             return network
-        first, bias = network.weights[0], network.biases[0]
+        bias, first = network.biases[0], np.zeros((len(self.known), network.weights[0].shape[1]))
+        first[self.known] = network.weights[0]
         return replace(
             network,
             weights=(first * self.factor[:, None], *network.weights[1:]),

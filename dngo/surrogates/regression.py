@@ -62,7 +62,7 @@ def fit_regression(
     folding, training_rng, sampling, choosing = rng.spawn(4)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
     training = [np.flatnonzero(fold != k) for k in range(ensemble)]
-    view = ByParameter.of(problem.groups, x.shape[1])
+    view = ByParameter.of(problem.groups, x)
     networks = TRAININGS.find(settings.training)(
         view.seen(x),
         problem.targets,

@@ -160,6 +160,11 @@ class SurrogateKind(Section):
     def _power_is_of_warp(cls, given: Any) -> Any:
         return _only_where(given, "highest_power", 2.0, "warp", True, otherwise=True)
 
+    @property
+    def for_numbers(self) -> SurrogateKind:
+        """What the numbers that have thresholds are fitted by: there may be many of them."""
+        return self
+
     embeds_tasks: ClassVar[bool] = False
     """Whether `fit` tells several tasks apart itself; else each other task is an input."""
 
@@ -242,6 +247,17 @@ class Auto(_Process):
     training: Training = "map"
     networks: EnsembleSettings = EnsembleSettings()
 
+    @property
+    def for_numbers(self) -> SurrogateKind:
+        return Numbers(
+            kernel=self.kernel,
+            ard=self.ard,
+            warp=self.warp,
+            highest_power=self.highest_power,
+            gp_limit=self.gp_limit,
+            hyperparameter_samples=self.hyperparameter_samples,
+        )
+
 
 class ExactProcess(_Process, json_schema_extra=NAMED):
     """An exact Gaussian process (Snoek, Larochelle and Adams 2012), better with few observations, of a
@@ -249,6 +265,13 @@ class ExactProcess(_Process, json_schema_extra=NAMED):
 
     fitted_by: ClassVar[str] = "dngo.surrogates.gaussian_process:fit_process"
     kind: Literal["gp"] = "gp"
+
+
+class Numbers(ExactProcess):
+    """What `auto` fits numbers by: in no configuration."""
+
+    fitted_by: ClassVar[str] = "dngo.surrogates.numbers:fit_number"
+    gp_limit: int = 300
 
 
 class ClassifierSettings(Section):

@@ -9,7 +9,7 @@ from dngo.surrogates.apart import apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.problem import Problem
-from dngo.surrogates.settings import SurrogateKind
+from dngo.surrogates.settings import Numbers, SurrogateKind
 from dngo.types import Array, Rows
 
 
@@ -29,47 +29,44 @@ def choose_scale(
     compared as densities of y, with the slope of the map. At most `WarpingRules.most` random observations
     have a say, so that the cost does not grow with n.
     """
+    rules = current().numbers.warping if isinstance(settings, Numbers) else current().warping
     if not settings.warp:
         return TargetScale.fit(y, tails=False), {}
-    spread = np.union1d(
-        apart(x, current().warping.spread, rng, groups), [np.argmin(y), np.argmax(y)]
-    )
+    spread = np.union1d(apart(x, rules.spread, rng, groups), [np.argmin(y), np.argmax(y)])
     plain = TargetScale.fit(y[spread])
-    if len(spread) < current().warping.fewest:
+    if len(spread) < rules.fewest:
         return plain, {}
     # The kinds without a process have these judged by the default one.
     kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
-    rows = np.sort(rng.permutation(spread)[: current().warping.most])
+    rows = np.sort(rng.permutation(spread)[: rules.most])
     best, highest = plain, -np.inf
     modes: dict[float, Array] = {}
 
     def evidence(scale: TargetScale, start: Array | None) -> tuple[Array, float]:
         problem = Problem(x[rows], scale.to_model(y[rows]), groups=groups)
         found = Evidence(problem, kernel, ard)
-        mode, value = found.mode(
-            start, current().process.steps if start is None else current().warping.steps
-        )
+        mode, value = found.mode(start, current().process.steps if start is None else rules.steps)
         return mode, value + float(np.sum(scale.log_slope(y[rows])))
 
     # The plain scale first: each search starts from the mode of its neighbour.
-    for power in sorted(current().warping.powers, key=lambda p: abs(p - 1.0)):
+    for power in sorted(rules.powers, key=lambda p: abs(p - 1.0)):
         if power > (settings.highest_power or 1.0):
             continue
         scale = TargetScale.fit(y[spread], power)
         near = min(modes, key=lambda p: abs(p - power), default=None)
         modes[power], value = evidence(scale, None if near is None else modes[near])
-        value -= 0.5 * ((power - 1.0) / current().warping.prior_deviation) ** 2
+        value -= 0.5 * ((power - 1.0) / rules.prior_deviation) ** 2
         if value > highest:
             best, highest = scale, value
     start, found = modes[1.0], {"power": best.power}
-    for floor in current().warping.floors:
+    for floor in rules.floors:
         scale = TargetScale.fit(y[spread], floor=floor)
         if np.isinf(scale.depth):
             break
         start, value = evidence(scale, start)
-        value -= current().warping.price
+        value -= rules.price
         if value > highest:
             best, highest, found = scale, value, {"power": 1.0, "floor": floor}
-        elif value < highest - current().warping.hopeless:
+        elif value < highest - rules.hopeless:
             break
     return best, found

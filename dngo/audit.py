@@ -180,6 +180,14 @@ def _by_name(prefix: str, names: Iterable[str], values: Mapping[str, float]) -> 
     return {f"{prefix}_{name}": values.get(name, math.nan) for name in names}
 
 
+def table_of(path: Path) -> list[dict[str, Any]]:
+    """The same, with a column for each name that an objective reported beside."""
+    rows = audit_all(path)
+    for row in rows:
+        row |= {f"metadata_{name}": value for name, value in json.loads(row["metadata"]).items()}
+    return rows
+
+
 def page(data: dict[str, Any]) -> str:
     """An audit for a person: one page."""
     lines = [f"Proposal {data['id']} in {data['archive']}", ""]

@@ -14,7 +14,6 @@ Snakemake at any batch: the same archive and seed give the same points.
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from dngo import archive
 from dngo.api.handover import write_config
 from dngo.api.optimizing import optimize
 from dngo.api.stages import claimed, merge, next_batch, settle, settle_at_the_end, whole
-from dngo.audit import audit_all
+from dngo.audit import table_of
 from dngo.batch import Proposal, find_outcome
 from dngo.config import Config
 from dngo.entering import Source, Told, add, skip, tell
@@ -166,11 +165,7 @@ class Session:
         have a threshold, as in an export; what the objective reported beside is metadata_NAME as well.
         """
         self._settle()
-        rows = audit_all(self.path) if self.path.exists() else []
-        for row in rows:
-            beside = json.loads(row["metadata"])
-            row |= {f"metadata_{name}": value for name, value in beside.items()}
-        return _pandas().DataFrame(rows)
+        return _pandas().DataFrame(table_of(self.path) if self.path.exists() else [])
 
     @property
     def has_model(self) -> bool:

@@ -221,6 +221,15 @@ def test_what_a_space_may_be_and_another_one_under_its_name() -> None:
         dngo.create("s", space, constraints={"t": "<= 3"}, **CHEAP)
 
 
+def test_a_function_may_have_several_objectives() -> None:
+    def f(x: float, y: float) -> dict[str, Any]:
+        return {"objectives": {"a": x + y, "b": y - x}}
+
+    aims = {"a": {}, "b": {"direction": "maximize"}}
+    study = dngo.minimize(f, SPACE, 4, workers=2, progress=False, objectives=aims, **CHEAP)
+    assert len(study.front()) >= 1 and set(study.table().status) == {"ok"}
+
+
 def test_evaluations_of_noise_have_seeds_of_their_own() -> None:
     study = dngo.minimize(lambda x, y: random.random(), SPACE, 4, name="f", progress=False, **CHEAP)
     first = study.table().objective

@@ -15,6 +15,7 @@ import pytest
 import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from toy import Toy
 
 from dngo import archive
@@ -25,7 +26,10 @@ from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
 from dngo.report.figures.style import scale
 from dngo.report.health import checks, messages
+from dngo.report.live import status
 from dngo.report.page import study_page
+from dngo.report.text import format_status, lasting, one_line
+from dngo.report.watch import screen
 from dngo.study import Study
 
 
@@ -294,6 +298,33 @@ def test_messages_that_differ_in_numbers_are_one(view: View) -> None:
     assert [count for count, *_ in found] == sorted((c for c, *_ in found), reverse=True)
     assert sum(count for count, *_ in found) == np.sum(~view.ok)
     assert len(found) == 2  # failed and infeasible
+
+
+def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> None:
+    def status_of(further: int, **changes: Any) -> dict[str, Any]:
+        iterations = small.config.iterations + further
+        return status(Study(small.config.model_copy(update={"iterations": iterations, **changes})))
+
+    assert status_of(0)["seconds_to_go"] == 0.0 and "To go" not in format_status(status_of(0))
+    found = status_of(36)  # of 100 s each, as all before
+    assert found["seconds_to_go"] == pytest.approx(3600.0)
+    assert "To go        1 h at the pace" in format_status(found) and "1 h to go" in one_line(found)
+    console = Console(record=True, width=120)
+    console.print(screen(small, found))
+    assert "1 h to go" in console.export_text()
+    few = status_of(
+        36, stop=small.config.stop.model_copy(update={"evaluations": found["evaluations"] + 1})
+    )
+    assert few["seconds_to_go"] == pytest.approx(100.0 / small.config.batch_size)
+
+
+@given(st.floats(0.01, 1e8))
+def test_a_time_in_words_is_that_time(seconds: float) -> None:
+    sizes = {"d": 86400, "h": 3600, "min": 60, "s": 1}
+    words = lasting(seconds).split()
+    said = sum(int(n) * sizes[unit] for n, unit in zip(words[::2], words[1::2], strict=True))
+    assert abs(said - seconds) <= max(0.5 * sizes[words[-1]], 0.02 * seconds, 1.0)
+    assert len(words) <= 4
 
 
 # ---- the file -----------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from dngo.report import serve
+from dngo.report.many import Many
 from dngo.report.serve import Server
 from dngo.study import Study
 
@@ -128,7 +131,7 @@ def test_slow_and_silent_connections_are_ended(server: Server, monkeypatch) -> N
 
 
 def test_an_answer_that_nobody_takes_is_ended(server: Server, monkeypatch) -> None:
-    size = len(server.document())  # what takes its time is to send it
+    size = len(server.shown.answer("", {})[1])  # what takes its time is to send it
     monkeypatch.setattr(serve, "ANSWER", 1.0)
     server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)  # of its connections
     with socket.socket() as client:
@@ -190,3 +193,71 @@ def test_a_signal_ends_it_at_once_whoever_is_connected(
     assert time.monotonic() - began < 2
     assert process.returncode == 0
     assert output == "Ended; the address leads nowhere now\n" and errors == ""
+
+
+# ---- many studies on one page -------------------------------------------------------------------
+
+
+@pytest.fixture
+def shelf(small: Study, tmp_path: Path) -> Iterator[Server]:
+    """Two studies, one of them at work, one that is damaged, and what is no study."""
+    for name in ("a/synthetic", "deep/er/synthetic", "torn/synthetic"):
+        shutil.copytree(small.folder, tmp_path / name)
+    claim = tmp_path / "a/synthetic/.run.claim"
+    claim.write_text("{}")
+    (tmp_path / "torn/synthetic/archive.h5").write_bytes(b"no archive")
+    (tmp_path / "notes.txt").write_text("mine")
+    server = Server(Many(tmp_path), 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_folder_is_a_list_of_its_studies_each_one_click_away(
+    shelf: Server, tmp_path: Path
+) -> None:
+    token = f"?token={shelf.token}"
+    code, page = ask(shelf, f"/{token}")
+    assert code == 200 and page.count("<polyline") == 2
+    rows = {re.search(r">([^<]*synthetic)</a>", row)[1]: row for row in page.split("<tr>")[2:]}
+    assert rows.keys() == {"a/synthetic", "deep/er/synthetic", str(tmp_path / "torn/synthetic")}
+    assert "at work" in rows["a/synthetic"] and "complete" in rows["deep/er/synthetic"]
+    assert ">80<" in rows["a/synthetic"] and "s ago" in rows["a/synthetic"]
+    assert "archive.h5" in rows[str(tmp_path / "torn/synthetic")]
+    link = re.search(r'href="([^"]*)">deep', rows["deep/er/synthetic"])[1]
+    code, report = ask(shelf, f"/{link}")
+    assert code == 200 and "Health" in report
+    # What the page of a study asks for, it asks for beside itself.
+    number = link.partition("/")[0]
+    assert "Evaluations  80" in ask(shelf, f"/{number}/status.json{token}")[1]
+    assert "Why it was proposed" in ask(shelf, f"/{number}/audit/1-3{token}")[1]
+    assert 'fetch("/' not in report
+    both = ask(shelf, f"/compare{token}&of=0&of=1")
+    assert both[0] == 200 and "Side by side" in both[1]
+    assert "data-served>" in report and "data-served>" not in both[1]  # which asks for nothing
+    assert ask(shelf, f"/compare{token}")[1] == "tick the studies that are to be compared\n"
+    for path in ("/3/", "/-1/", "/0", "/0/../notes.txt", "/notes.txt", "/compare/"):
+        assert ask(shelf, path + token)[0] == 404
+        assert ask(shelf, path)[0] == 403
+    # A study that begins meanwhile has the next number, and the others keep theirs.
+    shutil.copytree(tmp_path / "a", tmp_path / "0-first")
+    later = ask(shelf, f"/{token}")[1]
+    assert f'href="3/{token}">0-first/synthetic' in later and f'href="{link}">deep' in later
+
+
+def test_a_killed_run_is_at_rest_once_its_heart_has_stopped(shelf: Server, tmp_path: Path) -> None:
+    claim = tmp_path / "a/synthetic/.run.claim"
+    os.utime(claim, (time.time() - 120, time.time() - 120))
+    assert "at work" not in ask(shelf, f"/?token={shelf.token}")[1]
+
+
+def test_the_command_takes_a_folder_of_studies(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dngo", "serve", str(tmp_path), "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert line.startswith(f"Studies below {tmp_path}: open http://127.0.0.1:")

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dngo.commands.common import add_study, page_at, study_of
@@ -26,7 +27,11 @@ def register(commands: Any) -> None:
     status.add_argument("--json", action="store_true", help="print JSON")
     watch = add("watch", _watch, "how a study stands, live, until it is done")
     watch.add_argument("--interval", type=float, default=2.0, help="seconds; default: 2")
-    serve = add("serve", _serve, "the report in a browser, refreshed as it runs")
+    serve = add(
+        "serve",
+        _serve,
+        "the report in a browser, refreshed as it runs; of a folder, all studies below it",
+    )
     serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
     report = add("report", _report, "print what a study found")
     report.add_argument("--html", help="write the report, too, as this HTML file")
@@ -58,21 +63,26 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     import signal
 
+    from dngo.report.many import Many
     from dngo.report.serve import Server
 
     def ended(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    study = study_of(arguments)
+    place = Path(arguments.study)
+    alone = not place.is_dir() or any((place / n).is_file() for n in ("archive.h5", "config.yaml"))
+    study = study_of(arguments) if alone else None
     try:
-        server = Server(study, arguments.port)
+        server = Server(study or Many(place), arguments.port)
     except (OSError, OverflowError) as error:
         raise UserError(f"port {arguments.port}: {error}; try --port 0") from None
     signal.signal(signal.SIGTERM, ended)
     try:
         with server:
-            print(f"Study {study.config.study}: open {server.address}", flush=True)
-            print("Whoever has this address sees the study; Ctrl-C ends it", flush=True)
+            shown = f"Study {study.config.study}" if study else f"Studies below {place}"
+            print(f"{shown}: open {server.address}", flush=True)
+            what = "the study" if study else "them"
+            print(f"Whoever has this address sees {what}; Ctrl-C ends it", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address leads nowhere now", flush=True)

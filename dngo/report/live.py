@@ -18,6 +18,7 @@ from dngo.errors import UserError
 from dngo.report.front import Front
 from dngo.study import Study, best_row
 
+PACE = 5  # batches whose pace counts
 STAGES = ("fit", "propose", "evaluate", "merge")
 
 
@@ -66,6 +67,7 @@ def status(study: Study) -> dict[str, Any]:
         result["front"] = _front(study, table, fresh)
     elif table is not None:
         result["regret"] = regret(study, table)
+    result["seconds_to_go"] = _to_go(study, result, table)
     return result
 
 
@@ -93,6 +95,28 @@ def _front(
             ids.append(new[row - held][0].id)
             parameters.append(new[row - held][0].parameters)
     return front.document(ids, parameters)
+
+
+def _to_go(study: Study, data: dict[str, Any], table: archive.Table | None) -> float | None:
+    """Seconds to the end of a study at the pace of its last batches; None where that is not known.
+
+    A pause between two runs counts for nothing: the pace is a median.
+    """
+    left = expected_evaluations(study, data) - data["evaluations"]
+    if table is None or left <= 0 or data["stopped"]:
+        return 0.0 if left <= 0 else None
+    with archive.reading(study.archive) as file:
+        finished = file["outcomes/finished"][: len(table)]
+    last = data["iterations_merged"]
+    ends = [
+        finished[(table.iteration == t) & np.isfinite(finished)].max(initial=-np.inf)
+        for t in range(max(0, last - PACE - 1), last)
+    ]
+    took = np.diff([end for end in ends if np.isfinite(end)])
+    took = took[took > 0]
+    if len(took) < 2:
+        return None
+    return float(np.median(took)) * left / study.config.batch_size
 
 
 def _messages(

@@ -106,15 +106,15 @@ class Page:
         blocks["plotly"] = _pack(get_plotlyjs())
         if self.points is not None:
             blocks["points"] = _pack(json.dumps(self.points, allow_nan=False))
-            blocks["tabulator"] = _pack(_asset("tabulator.min.js"))
+            blocks["tabulator"] = _pack(asset("tabulator.min.js"))
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         anchors = {each.key for each in self.figures} | ({"messages"} if self.messages else set())
-        template = environment.from_string(_asset("report.html.j2"))
+        template = environment.from_string(asset("report.html.j2"))
         page = template.render(
             {**vars(self), "points": self.points is not None},
             connect="'self'" if self.served else "'none'",
-            css=_asset("report.css") + _asset("tabulator.min.css"),
-            js=_asset("report.js"),
+            css=asset("report.css") + asset("tabulator.min.css"),
+            js=asset("report.js"),
             anchors=anchors,
             words=WORDS,
             blocks=blocks,
@@ -122,7 +122,8 @@ class Page:
         return storable(page)  # paths may hold what is no character
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that pages are made of."""
     return (files("dngo.report") / "assets" / name).read_text(encoding="utf-8")
 
 

@@ -1,5 +1,7 @@
 """`dngo serve`: the report in a browser, refreshed while the study runs; for whoever has its address.
 
+Of a folder it is a list of all studies below it, each of them one click away.
+
 The loopback address keeps other machines away, and not the other users of this one. So each address has
 a token that is made when the server starts, and that nobody can guess. It stays in the address: a cookie
 would be sent to any other server on this machine, whoever runs it.
@@ -15,9 +17,10 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from dngo.audit import audit, page
@@ -32,9 +35,17 @@ NAMES = (HOST, "localhost")
 REQUEST = 10.0  # seconds that a request may take to arrive
 ANSWER = 300.0  # seconds that its answer may take, over a slow line
 CONNECTIONS = 32  # at a time
+Answer = tuple[str, str]  # kind and text
 REFUSED = (
     "wrong or missing token: open the address that `dngo serve` has printed, with its ?token=\n"
 )
+
+
+class Answers(Protocol):
+    """What a server shows."""
+
+    def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
+        """Kind and text of what lies at a path, None if nothing does; raises UserError."""
 
 
 @dataclass
@@ -45,24 +56,64 @@ class _Connection:
     proved: bool = False
 
 
-class Server(ThreadingHTTPServer):
-    """Serves the report of one study on the loopback address, to whoever knows the token.
+class Shown:
+    """What is shown of one study: three things, none of them a file: ``, `status.json`, `audit/ID`."""
 
-    Three things are answered, none of them a file: `/`, `/status.json`, `/audit/ID`. A connection is ended
-    after `REQUEST` seconds without a whole request; where `CONNECTIONS` are open, a new one takes the place
-    of the oldest that has shown no token.
+    def __init__(self, study: Study):
+        self.study = study
+        self._making = threading.Lock()
+        self._page: tuple[str, str] | None = None  # version, document
+
+    def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
+        """Kind and text, None if there is no such page; raises UserError."""
+        if path == "":
+            return "text/html", self._document()
+        if path == "status.json":
+            found = {"version": self._version(), "text": format_status(status(self.study))}
+            return "application/json", json.dumps(found)
+        if proposal := re.fullmatch(r"audit/(\d+-\d+)", path):
+            return "text/plain", page(audit(self.study.archive, proposal[1]))
+        return None
+
+    def _version(self) -> str:
+        """The digest of the archive, empty while there is none."""
+        header = self.study.header()
+        return header.digest if header else ""
+
+    def _document(self) -> str:
+        """The report, made anew once the archive has changed."""
+        with self._making:  # two browsers do not make it twice
+            version = self._version()
+            if self._page is None or self._page[0] != version:
+                self._page = (version, self._make())
+            return self._page[1]
+
+    def _make(self) -> str:
+        if self.study.header() is None:
+            return Page(
+                title=f"Study {self.study.config.study}",
+                headline="Nothing is in the archive yet; this page fills itself.",
+                figures=[],
+                served=True,
+            ).render()
+        return study_page(self.study, served=True)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves what is shown on the loopback address, to whoever knows the token.
+
+    A connection is ended after `REQUEST` seconds without a whole request; where `CONNECTIONS` are open, a
+    new one takes the place of the oldest that has shown no token.
     """
 
     daemon_threads = True
 
-    def __init__(self, study: Study, port: int):
+    def __init__(self, shown: Study | Answers, port: int):
         self._open: dict[socket.socket, _Connection] = {}
         self._guard = threading.Lock()
         super().__init__((HOST, port), _Handler)
-        self.study = study
+        self.shown: Answers = Shown(shown) if isinstance(shown, Study) else shown
         self.token = secrets.token_urlsafe(24)
-        self._making = threading.Lock()
-        self._page: tuple[str, str] | None = None  # version, document
 
     @property
     def address(self) -> str:
@@ -112,35 +163,6 @@ class Server(ThreadingHTTPServer):
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
-    # ---- what is shown --------------------------------------------------------------------------
-
-    def version(self) -> str:
-        """The digest of the archive, empty while there is none."""
-        header = self.study.header()
-        return header.digest if header else ""
-
-    def document(self) -> str:
-        """The report, made anew once the archive has changed."""
-        with self._making:  # two browsers do not make it twice
-            version = self.version()
-            if self._page is None or self._page[0] != version:
-                self._page = (version, self._make())
-            return self._page[1]
-
-    def _make(self) -> str:
-        if self.study.header() is None:
-            return Page(
-                title=f"Study {self.study.config.study}",
-                headline="Nothing is in the archive yet; this page fills itself.",
-                figures=[],
-                served=True,
-            ).render()
-        return study_page(self.study, served=True)
-
-    def status(self) -> dict[str, Any]:
-        """How the study stands, for the strip at the top of the page."""
-        return {"version": self.version(), "text": format_status(status(self.study))}
-
 
 def _cut(request: socket.socket) -> None:
     """End a connection at once; the thread that reads or writes it sees its end."""
@@ -162,17 +184,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not secrets.compare_digest(given.encode(), self.server.token.encode()):
             return self._answer(403, "text/plain", REFUSED)
         self.server.proved(self.connection)
-        proposal = re.fullmatch(r"/audit/(\d+-\d+)", path)
         try:
-            if path == "/":
-                self._answer(200, "text/html", self.server.document())
-            elif path == "/status.json":
-                self._answer(200, "application/json", json.dumps(self.server.status()))
-            elif proposal:
-                text = page(audit(self.server.study.archive, proposal[1]))
-                self._answer(200, "text/plain", text)
-            else:
-                self._answer(404, "text/plain", "no such page\n")
+            found = self.server.shown.answer(path.removeprefix("/"), parse_qs(query))
+            self._answer(200, *found) if found else self._answer(
+                404, "text/plain", "no such page\n"
+            )
         except UserError as error:
             self._answer(404, "text/plain", f"{error}\n")
         return None

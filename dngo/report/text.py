@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from dataclasses import replace
@@ -252,6 +253,10 @@ def format_status(data: dict[str, Any]) -> str:
         ),
     ]
     lines += [f"In flight    {in_flight(batch)}" for batch in data["in_flight"]]
+    if data.get("seconds_to_go"):
+        lines.append(
+            f"To go        {lasting(data['seconds_to_go'])} at the pace of the last batches"
+        )
     if data.get("waiting"):
         shown = ", ".join(f"{n} {what}" for what, n in data["waiting"].items() if n)
         lines.append(f"Waiting      {shown} (dngo add, dngo tell)")
@@ -287,6 +292,8 @@ def one_line(data: dict[str, Any]) -> str:
     """`status` as a line of a log."""
     parts = [f"{data['evaluations']} evaluations, {data['archived']} of them merged"]
     parts += [in_flight(batch) for batch in data["in_flight"]]
+    if data.get("seconds_to_go"):
+        parts.append(f"{lasting(data['seconds_to_go'])} to go")
     if data["feasible_share"] is not None:
         parts.append(f"{data['feasible_share']:.0%} feasible")
     best, front = data["best"], data.get("front") or {"points": []}
@@ -295,6 +302,16 @@ def one_line(data: dict[str, Any]) -> str:
         found = said_of_front(len(front["points"]), front["hypervolume"])
     parts.append(found)
     return "; ".join(parts)
+
+
+def lasting(seconds: float) -> str:
+    """A time that is about to pass, in the two largest units that count: 3 h 20 min."""
+    units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
+    for (large, size), (small, part) in itertools.pairwise(units):
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / part), size // part)
+            return f"{whole} {large}" + (f" {rest} {small}" if rest else "")
+    return f"{max(1, round(seconds))} s"
 
 
 def in_flight(batch: dict[str, int]) -> str:

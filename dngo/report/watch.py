@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dngo.report.live import expected_evaluations, merged_batches, status
-from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, front_lines, one_line
+from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, front_lines, lasting, one_line
 from dngo.study import Study
 
 MOST_BATCHES = 12
@@ -62,6 +62,7 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
         Text(f"Study {data['study']}", style="bold"),
         ProgressBar(total=total, completed=done, width=40),
         f"{done} of {total} evaluations",
+        f"{lasting(data['seconds_to_go'])} to go" if data.get("seconds_to_go") else "",
     )
     parts: list[RenderableType] = [head, _batches(study, data)]
     counts = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)

@@ -129,8 +129,8 @@ async function show(row) {
   const page = detail.querySelector("pre");
   page.textContent = `dngo audit ${archive} --proposal ${id}`;
   detail.hidden = false;
-  if (location.protocol.startsWith("http")) {
-    const answer = await fetch("/audit/" + encodeURIComponent(id) + location.search);
+  if (document.body.hasAttribute("data-served")) {
+    const answer = await fetch("audit/" + encodeURIComponent(id) + location.search);
     if (answer.ok) page.textContent = await answer.text();
   }
 }
@@ -145,7 +145,7 @@ document.querySelectorAll("tr[data-row]").forEach((line) => {
 
 // ---- while the study runs (`dngo serve`; the address of the page holds its token) --------------
 
-if (location.protocol.startsWith("http")) {
+if (document.body.hasAttribute("data-served")) {
   const version = document.querySelector("meta[name=dngo-version]").content;
   const live = document.getElementById("live");
   let touched = 0;
@@ -153,7 +153,7 @@ if (location.protocol.startsWith("http")) {
     window.addEventListener(kind, () => { touched = Date.now(); }, { passive: true }));
   const ask = async () => {
     try {
-      const found = await (await fetch("/status.json" + location.search)).json();
+      const found = await (await fetch("status.json" + location.search)).json();
       live.hidden = false;
       live.textContent = found.text;
       // Not under the hands of somebody who is looking at something.

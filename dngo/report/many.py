@@ -1,0 +1,191 @@
+"""Many studies on one page: all archives below a folder, to look at and to compare."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+
+from dngo import archive
+from dngo.errors import UserError
+from dngo.replay import configuration
+from dngo.report.compare import document, read
+from dngo.report.live import status
+from dngo.report.page import asset
+from dngo.report.serve import Answer, Shown
+from dngo.report.text import lasting
+from dngo.storage.claim import SILENCE
+from dngo.storage.text import storable
+from dngo.study import Study
+
+DEPTH, MOST = 6, 1000  # folders below each other, and studies, that are looked at
+WIDTH, HEIGHT = 120, 28  # of a small course
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the page says of one study. place: below the folder.  course: points of an SVG line."""
+
+    number: int
+    place: str
+    state: str
+    evaluations: int
+    feasible: str
+    best: str
+    course: str
+    age: str
+
+
+class Many:
+    """The studies below a folder: `` is the list, `N/` a study, `compare?of=N&of=M` several of them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._shown: dict[Path, Shown] = {}
+        self._numbers: list[Path] = []  # a study keeps its number as long as this is served
+        self._lines: dict[Path, tuple[tuple[int, bool], Line]] = {}
+        self._lock = threading.Lock()
+        self._look()
+
+    def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
+        """Kind and text, None if there is no such page; raises UserError."""
+        if path == "":
+            return "text/html", self._list(query.get("token", [""])[0])
+        if path == "compare":
+            chosen = [self._numbered(number) for number in query.get("of", [])]
+            places = [str(place) for place in chosen if place is not None]
+            if not places:
+                raise UserError("tick the studies that are to be compared")
+            return "text/html", document(read(places))
+        number, slash, rest = path.partition("/")
+        place = self._numbered(number)
+        if place is None or not slash:
+            return None
+        with self._lock:
+            if place not in self._shown:
+                self._shown[place] = Shown(_study(place))
+        return self._shown[place].answer(rest, query)
+
+    def _numbered(self, number: str) -> Path | None:
+        known = self._numbers
+        return known[int(number)] if number.isdecimal() and int(number) < len(known) else None
+
+    def _look(self) -> list[Path]:
+        """The archives that are there now."""
+        found = sorted(archives_below(self.folder))
+        with self._lock:
+            self._numbers += [place for place in found if place not in self._numbers]
+        return found
+
+    def _list(self, token: str) -> str:
+        lines = [self._line(place) for place in self._look()]
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        template = environment.from_string(asset("many.html.j2"))
+        title = f"Studies below {self.folder}"
+        shape = {"width": WIDTH, "height": HEIGHT}
+        css = asset("report.css")
+        return storable(template.render(title=title, lines=lines, token=token, css=css, **shape))
+
+    def _line(self, place: Path) -> Line:
+        """What is said of a study; of one that cannot be read, why."""
+        number = self._numbers.index(place)
+        try:
+            modified, beats = _modified(place), _is_at_work(place)
+            known = self._lines.get(place)
+            if known is None or known[0] != (modified, beats):
+                line = _line(number, str(place.parent.relative_to(self.folder)), place, beats)
+                self._lines[place] = known = ((modified, beats), line)
+        except (UserError, OSError) as error:
+            return Line(number, str(place.parent), str(error).splitlines()[0], 0, "", "", "", "")
+        seconds = time.time() - modified / 1e9
+        return replace(known[1], age=f"{lasting(max(0.0, seconds))} ago")
+
+
+def archives_below(folder: Path) -> Iterator[Path]:
+    """The archives of studies below a folder; links are not followed."""
+    count = 0
+    for top, folders, files in os.walk(folder):
+        deep = len(Path(top).relative_to(folder).parts) >= DEPTH
+        if "archive.h5" in files:
+            deep, count = True, count + 1
+            yield Path(top) / "archive.h5"
+        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
+        if count >= MOST:
+            return
+
+
+def _modified(place: Path) -> int:
+    """When anything happened in a study that its page tells of, in nanoseconds since 1970."""
+    times = [place.stat().st_mtime_ns]
+    for path in (place.parent / "run.jsonl", place.parent / ".run.claim"):
+        times += [path.stat().st_mtime_ns] if path.exists() else []
+    return max(times)
+
+
+def _is_at_work(place: Path) -> bool:
+    """Whether somebody holds the study: the heart of who was killed beats no more."""
+    try:
+        return time.time() - (place.parent / ".run.claim").stat().st_mtime < SILENCE
+    except OSError:
+        return False
+
+
+def _study(place: Path) -> Study:
+    header = archive.read_header(place)
+    if header is None or not header.iterations:
+        raise UserError(f"{place}: is empty")
+    config = configuration(place, header.iterations - 1)
+    # Its folder is where it is found, whatever it was called.
+    return Study(config.model_copy(update={"results": str(place.parent.parent)}))
+
+
+def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
+    study = _study(place)
+    if study.archive != place:  # a copy under another name
+        return Line(number, name, "its folder has another name than its study", 0, "", "", "", "")
+    with archive.reading(place):
+        data, table = status(study), study.table()
+    minimise = study.config.objective.direction == "minimize"
+    values = np.where(table.status == "ok", table.objective, np.nan)
+    course = (np.fmin if minimise else np.fmax).accumulate(values)
+    best = f"{data['best']['objective']:.6g}" if data["best"] else ""
+    if study.config.has_several:
+        best, course = f"{len(data['front']['points'])} on the front", course[:0]
+    if data["stopped"]:
+        state = f"stopped: {data['stopped'][:120]}"
+    elif is_at_work:
+        to_go = data["seconds_to_go"]
+        state = f"at work, {lasting(to_go)} to go" if to_go else "at work"
+    else:
+        left = data["iterations_configured"] - data["iterations_merged"]
+        state = "complete" if left <= 0 else f"at rest, {left} batches to come"
+    return Line(
+        number=number,
+        place=name,
+        state=state,
+        evaluations=data["evaluations"],
+        feasible="" if data["feasible_share"] is None else f"{data['feasible_share']:.0%}",
+        best=best,
+        course=_course(course if minimise else -course),
+        age="",
+    )
+
+
+def _course(best: np.ndarray) -> str:
+    """The best value so far as points of an SVG line, the least one at the bottom."""
+    known = np.flatnonzero(np.isfinite(best))
+    if len(known) < 2:
+        return ""
+    known = known[np.unique(np.linspace(0, len(known) - 1, WIDTH).round().astype(int))]
+    # Most of it is a drop at first: what comes later is to be seen, too.
+    low, high = best[known[-1]], np.quantile(best[np.isfinite(best)], 0.8)
+    span = high - low or 1.0
+    x = WIDTH * known / max(len(best) - 1, 1)
+    y = HEIGHT - 2 - (HEIGHT - 4) * np.clip((best[known] - low) / span, 0, 1)
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))

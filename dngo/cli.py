@@ -12,6 +12,7 @@ from dngo.commands import (
     archives,
     best,
     checking,
+    drawing,
     entering,
     forking,
     importing,
@@ -24,7 +25,7 @@ from dngo.storage.files import cannot_be_written
 from dngo.storage.patience import in_words
 
 # In the order of the help.
-GROUPS = (starting, checking, importing, looking, best, entering, forking, archives)
+GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -38,6 +38,7 @@ WRITTEN = {
     ("init", "config"): [],
     ("report", "html"): ["report", "mine.yaml"],
     ("compare", "html"): ["compare", "mine.yaml", "other.yaml"],
+    ("figure", "output"): ["figure", "course", "mine.yaml"],
     ("best", "output"): ["best", "mine.yaml", "--by", "observed"],
     **{
         ("export", "output", form): ["export", "mine.yaml", "--format", form]
@@ -61,9 +62,11 @@ READ = {
     ("fork", "config"),
     ("fork", "results"),
     ("compare", "studies"),
+    ("figure", "studies"),
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
-reason failed since message values ignore prefer anonymous study direction parameters yes interval port trial schema keys defaults"""
+reason failed since message values ignore prefer anonymous study direction parameters yes interval port trial schema keys defaults kind
+label width"""
 NO_FILE = set(WORDS.split())
 
 
@@ -199,13 +202,15 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
         "export": ["--format", "csv", "--output", "new/x.csv"],
         "fork": ["mine.yaml", "--config", "other.yaml"],
         "best": ["--top", "1"],
+        "figure": ["--output", "new.svg"],
     }.get(command, [])
     Path("pipe").unlink()  # whoever names one waits for what comes through it
     before = everything(folder)
     for place in in_the_way(folder):
         if name in ("file", "study", "studies", "old"):
             first = [] if command != "fork" else more[1:]
-            words = [command, place, *(first if command == "fork" else more)]
+            kind = ["course"] if command == "figure" else []
+            words = [command, *kind, place, *(first if command == "fork" else more)]
         elif name == "config" and command in ("check", "retry"):
             words = [command, place, *more]
         elif command in ("add", "tell", "import"):
@@ -227,6 +232,7 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
         }
         assert not changed, words
         shutil.rmtree("new", ignore_errors=True)
+        Path("new.svg").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", ["done", "best.json", "report/scores.csv", "report/report.html"])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import synthetic
+from matplotlib.figure import Figure
 
 from dngo.cli import main
+from dngo.config import validate
+from dngo.errors import UserError
 from dngo.report.data import View
+from dngo.report.figures import all_figures
 from dngo.report.paper import KINDS, write
 from dngo.study import Study
 
@@ -39,8 +44,6 @@ def test_a_figure_is_a_file_of_its_kind_and_the_same_each_time(
 
 
 def test_the_share_that_reached_a_value_counts_failures(small: Study) -> None:
-    from matplotlib.figure import Figure
-
     view = View.of(small.archive)
     figure = Figure()
     KINDS["edf"](figure, [view], str, 3.0)
@@ -52,8 +55,6 @@ def test_the_share_that_reached_a_value_counts_failures(small: Study) -> None:
 
 
 def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> None:
-    from matplotlib.figure import Figure
-
     other = synthetic.study(tmp_path, iterations=1, size=10, objective={"command": "false"})
     figure = Figure()
     KINDS["course"](figure, [View.of(small.archive), View.of(other.archive)], str, 3.0)
@@ -92,3 +93,27 @@ def test_the_command_writes_one_new_file(small: Study, tmp_path: Path, capsys) -
     words = ["figure", "course", str(small.archive), "--output", str(output)]
     assert main(words) == 0 and capsys.readouterr().out == f"{output}: written\n"
     assert main(words) == 1 and "is there already" in capsys.readouterr().err
+
+
+def test_the_labels_of_a_study_stand_at_the_axes(small: Study, tmp_path: Path) -> None:
+    labels = {"objective": "Delay <ms>", "rate": "Rate (1/s)", "alpha": "Alpha (rad)"}
+    view = View.of(small.archive)
+    view = replace(view, config={**view.config, "labels": labels})
+    pages = {each.key: each.plot.to_json() for each in all_figures(view)}
+    assert "Delay &lt;ms&gt;" in pages["progress"].encode().decode("unicode_escape")
+    assert "Rate (1" in pages["parallel"] and "Alpha (rad)" in pages["importance"]
+    figure = Figure()
+    KINDS["ranks"](figure, [view], view.label, 3.0)
+    assert {a.get_xlabel() for a in figure.axes} >= {"Rate (1/s)", "Alpha (rad)", "depth"}
+    write("course", [view], tmp_path / "x.svg")
+    assert "Delay &lt;ms&gt;" in (tmp_path / "x.svg").read_text()
+
+
+def test_a_label_of_nothing_is_refused() -> None:
+    document = {"study": "a", "objective": {"command": "true"}, "space": synthetic.SPACE}
+    with pytest.raises(UserError, match=r"labels.rat: there is no 'rat'; did you mean 'rate'"):
+        validate({**document, "labels": {"rat": "Rate"}})
+    labelled = validate({**document, "labels": {"rate": "Rate", "objective": "Delay"}})
+    plain = validate(document)
+    # What a study looks like is no part of what it is, and archives of before have no such key.
+    assert labelled.identity() == plain.identity() and "labels" not in plain.stored()

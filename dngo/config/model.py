@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.config.labels import check as check_labels
 from dngo.config.messages import Located, as_yaml, nearest, short, shown, threshold_form
 from dngo.config.objective import Objective
 from dngo.config.objectives import Aim, direction_of, directions_of
@@ -219,6 +220,12 @@ class Config(Section):
         "the same names, whose successful evaluations are copied into this study's archive when it "
         "is created. Cannot change afterwards; the files are then not needed any more.",
     )
+    labels: dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(
+        default_factory=dict,
+        description="What stands at the axes of figures, with its unit: {objective: 'Ignition delay "
+        "(ms)', rate: 'Heating rate (K/s)'}, of parameters, constraints, and the objective or each of "
+        "several.",
+    )
     archive: Archive = Archive()
     resources: Resources = Resources()
 
@@ -249,6 +256,8 @@ class Config(Section):
         if not self.objectives:
             found.pop("objectives", None)
             found.get("stop", {}).pop("hypervolume_gain", None)
+        if not self.labels:
+            found.pop("labels", None)
         return found
 
     @model_validator(mode="after")
@@ -270,6 +279,7 @@ class Config(Section):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
         self._check_known(is_new=not archived(info))
         check_objectives(self)
+        check_labels(self)
         if not archived(info):
             self._check_reached()
         if COMPLETED in self.constraints:

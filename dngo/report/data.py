@@ -254,6 +254,12 @@ class View:
         """Rows of the last batch, in the order in which they were picked."""
         return np.flatnonzero(self.table.iteration == self.table.iteration[-1])
 
+    def label(self, name: str) -> str:
+        """What stands at the axis of a parameter, a constraint or the objective: its label, or its name."""
+        if name == "objective":
+            name = self.objective
+        return str(self.config.get("labels", {}).get(name, name))
+
     def id(self, row: int) -> str:
         """The name of a row's proposal: iteration and slot."""
         return f"{self.table.iteration[row]}-{self.table.slot[row]}"

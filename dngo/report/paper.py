@@ -51,7 +51,8 @@ def write(
 ) -> None:
     """Draw one of `KINDS` of some studies into a new file, whose name says the format.
 
-    labels: what stands at the axis of a parameter, or of `objective`.  width: in millimetres.
+    labels: what stands at the axis of a parameter, or of `objective`, if not what the study says.
+    width: in millimetres.
     Raises UserError where that cannot be drawn, or where something is in the way.
     """
     if output.suffix not in FORMATS:
@@ -66,7 +67,7 @@ def write(
 
         with matplotlib.rc_context(STYLE):
             figure = Figure(layout="constrained")
-            KINDS[kind](figure, views, lambda name: labels.get(name, name), width / INCH)
+            KINDS[kind](figure, views, lambda n: labels.get(n, views[0].label(n)), width / INCH)
             none = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
             form = output.suffix[1:]
             figure.savefig(temporary, format=form, metadata=none[form])

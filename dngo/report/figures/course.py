@@ -50,7 +50,9 @@ def progress(view: View) -> Figure:
             if name != "failed" else "%{text}: no objective<extra></extra>",
         )  # fmt: skip
     best_line(figure, view, np.arange(1, len(view) + 1))
-    figure.update_layout(xaxis_title="evaluation", yaxis=axis.axis(title="objective"))
+    figure.update_layout(
+        xaxis_title="evaluation", yaxis=axis.axis(title=escape(view.label("objective")))
+    )
     note(figure, axis.outside)
     caption = (
         "Each evaluation in the order of proposal, and the best ok value so far. Those without an "
@@ -103,7 +105,7 @@ def spent(view: View) -> Figure | None:
         figure.update_xaxes(title=escape(title), row=1, col=i)
     logarithmic = best[rows].min() > 0 and best[rows].max() > 10 * best[rows].min()
     figure.update_yaxes(type="log" if logarithmic else "linear")
-    figure.update_yaxes(title="objective", row=1, col=1)
+    figure.update_yaxes(title=escape(view.label("objective")), row=1, col=1)
     return Figure(
         "spent",
         "Best by time and cost",
@@ -154,7 +156,7 @@ def planar(view: View) -> Figure:
         if view.best is not None:
             figure.data[-1].line.update(color=colour, width=width)
             figure.data[-1].showlegend = colour == BLACK
-    figure.update_yaxes(axis.axis(title="objective"), row=1, col=1)
+    figure.update_yaxes(axis.axis(title=escape(view.label("objective"))), row=1, col=1)
     figure.update_xaxes(title="evaluation", row=2, col=1)
     return Figure(
         "planar",

@@ -123,4 +123,4 @@ def _expected(view: View) -> np.ndarray:
 
 
 def _title(view: View, name: str) -> str:
-    return f"{escape(name)} ({view.directions[name]})"
+    return f"{escape(view.label(name))} ({view.directions[name]})"

@@ -43,13 +43,14 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
     axis = scale(view)
     figure = subplots(
         tall, wide, height=90 + 270 * tall, shared_yaxes=True, horizontal_spacing=0.04,
-        vertical_spacing=min(0.14, 0.6 / tall), subplot_titles=[escape(c.name) for _, c in chosen],
+        vertical_spacing=min(0.14, 0.6 / tall),
+        subplot_titles=[escape(view.label(c.name)) for _, c in chosen],
     )  # fmt: skip
     for i, (j, column) in enumerate(chosen):
         place = {"row": i // wide + 1, "col": i % wide + 1}
         _slice(figure, view, j, column, axis, place, first=i == 0)
     figure.update_yaxes(axis.axis())
-    figure.update_yaxes(title="objective", col=1)
+    figure.update_yaxes(title=escape(view.label("objective")), col=1)
     inactive = [c.name for j, c in view.columns if (j, c) not in active]
     caption = (
         f"What the surrogate of iteration {view.model_iteration} expects as one parameter changes "
@@ -172,7 +173,7 @@ def importance(view: View) -> Figure | None:
     first, total = view.importance["first"], view.importance["total"]
     if not np.isfinite(total).any():
         return None
-    names = [escape(c.name) for _, c in view.columns]
+    names = [escape(view.label(c.name)) for _, c in view.columns]
     order = [j for j, _ in view.columns]
     titles = ["of the expected objective", "of the probability to be feasible"]
     known = [i for i in range(2) if np.isfinite(total[i]).any()]
@@ -256,8 +257,8 @@ def surfaces(view: View) -> Figure | None:
             hovertemplate="best<extra></extra>",
         )  # fmt: skip
         column_x, column_y = view.space.columns[a], view.space.columns[b]
-        figure.update_xaxes(axis_of(column_x, title=escape(column_x.name)), **place)
-        figure.update_yaxes(axis_of(column_y, title=escape(column_y.name)), **place)
+        figure.update_xaxes(axis_of(column_x, title=escape(view.label(column_x.name))), **place)
+        figure.update_yaxes(axis_of(column_y, title=escape(view.label(column_y.name))), **place)
     return Figure(
         "surfaces",
         "Two parameters at a time",
@@ -320,8 +321,8 @@ def feasible_map(view: View) -> Figure | None:
             )  # fmt: skip
     column_x, column_y = view.space.columns[a], view.space.columns[b]
     figure.update_layout(
-        xaxis=axis_of(column_x, title=escape(column_x.name)),
-        yaxis=axis_of(column_y, title=escape(column_y.name)),
+        xaxis=axis_of(column_x, title=escape(view.label(column_x.name))),
+        yaxis=axis_of(column_y, title=escape(view.label(column_y.name))),
     )
     return Figure(
         "feasible-map",

@@ -47,11 +47,16 @@ def parallel(view: View) -> Figure | None:
         ticks, names = _ticks(view, j, column)
         dimensions.append(
             {
-                "label": escape(column.name), "values": small(view.unit[drawn, j]),
+                "label": escape(view.label(column.name)), "values": small(view.unit[drawn, j]),
                 "range": [0, 1], "tickvals": ticks, "ticktext": names,
             }
         )  # fmt: skip
-    dimensions.append({"label": "log₁₀ objective" if axis.log else "objective", "values": colour})
+    dimensions.append(
+        {
+            "label": f"{'log₁₀ ' if axis.log else ''}{escape(view.label('objective'))}",
+            "values": colour,
+        }
+    )
     figure = plot(440, margin={"l": 60, "r": 90, "t": 70, "b": 30})
     figure.add_parcoords(
         dimensions=dimensions,
@@ -194,7 +199,7 @@ def thresholds(view: View) -> Figure | None:
         return None
     wide = min(2, len(shown))
     tall = -(-len(shown) // wide)
-    titles = [escape(f"{name} {view.thresholds[name]}") for name, _ in shown]
+    titles = [escape(f"{view.label(name)} {view.thresholds[name]}") for name, _ in shown]
     figure = subplots(tall, wide, height=60 + 340 * tall, subplot_titles=titles)
     for i, (name, known) in enumerate(shown):
         place = {"row": i // wide + 1, "col": i % wide + 1}

@@ -24,7 +24,7 @@ import importlib.util
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -251,7 +251,7 @@ def find_problems(names: list[str]) -> dict[str, Problem]:
 class Run:
     """One study so far: points v (n, k), objective y (n,), CPU seconds the method took.
 
-    iteration: (n,) the batch of each point, 0 for the design.
+    iteration: (n,) the batch of each point, 0 for the design. stage: (n,) what picked it.
     recommended: (k,) the point that the method would hand over; None: the best that was seen.
     """
 
@@ -259,6 +259,7 @@ class Run:
     y: Array
     seconds: float = 0.0
     iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    stage: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype=str))
     recommended: Array | None = None
 
 
@@ -285,13 +286,13 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
             batch = propose_batch(
                 model,
                 problem.space,
-                History(result.v, result.y, iteration=result.iteration),
+                History(result.v, result.y, iteration=result.iteration, stage=result.stage),
                 size=problem.batch,
                 settings=acquisition or AcquisitionSettings(),
                 rng=np.random.default_rng([seed, 3, t]),
             )
             result.seconds += time.process_time() - start
-            tell(problem, result, batch.v, noise)
+            tell(problem, result, batch.v, noise, batch.stage)
         if problem.truth:
             # As `dngo best --by model` does.
             x, u = problem.space.encode(result.v), problem.space.unit(result.v)
@@ -355,7 +356,15 @@ def begin(problem: Problem, seed: int) -> Run:
     return run
 
 
-def tell(problem: Problem, run: Run, v: Array, noise: np.random.Generator) -> None:
+def tell(
+    problem: Problem,
+    run: Run,
+    v: Array,
+    noise: np.random.Generator,
+    stage: Sequence[str] | None = None,
+) -> None:
+    """Evaluate points v (n, k) and add them to the run. stage: what picked each; not known if None."""
+    run.stage = np.concatenate([run.stage, [""] * len(v) if stage is None else stage])
     run.y = np.concatenate([run.y, problem.evaluate(v, noise)])
     run.v = np.concatenate([run.v, v])
     now = 1 + run.iteration[-1:].max(initial=-1)

@@ -413,4 +413,5 @@ def _history(path: Path, config: Config, iterations: int, beside: Beside) -> His
         objectives=several,
         noises=table.noises if several else {},
         reference=references(config) if several else (),
+        stage=table.stage,
     )

@@ -10,7 +10,8 @@ from scipy.stats import spearmanr
 from spaces import cube, mixed
 
 from dngo.acquisition import History
-from dngo.acquisition.blind import neighbours, probes, steps
+from dngo.acquisition.allocation import probes
+from dngo.acquisition.blind import neighbours, steps
 from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions

@@ -15,7 +15,7 @@ from spaces import cube
 
 from dngo.acquisition import History
 from dngo.acquisition.region_model import Penalty, RegionModel
-from dngo.acquisition.regions import Region, first_share, region, regions, share
+from dngo.acquisition.regions import Region, region, regions
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
@@ -395,24 +395,6 @@ def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
             promised.append(np.median(gains[:, 0]))
     assert all(np.array(found[1::2]) < found[::2]), found
     assert all(np.array(promised[1::2]) < 0.5 * np.array(promised[::2])), promised
-
-
-def test_a_large_first_batch_looks_elsewhere_with_as_many_points_as_one_of_two_hundred():
-    elsewhere = [size * (1 - first_share(0.6, size)) for size in (1, 50, 100, 200, 400, 1000)]
-    assert elsewhere == pytest.approx([0.4, 20, 40, 80, 80, 80])
-    assert [first_share(p, 1000) for p in (0.0, 1.0)] == [0.0, 1.0]
-
-
-def test_local_picks_are_more_where_they_have_paid():
-    rng = np.random.default_rng(0)
-    batch = np.repeat(np.arange(5), 20)
-    near, far = 0.1 + 0.02 * rng.random((50, 2)), 0.9 + 0.02 * rng.random((50, 2))
-    u = np.stack([near, far], axis=1).reshape(100, 2)  # by turns
-    paying = np.where(np.arange(100) % 2, 1.0, -np.arange(100.0))
-    flat = np.r_[-1.0, np.zeros(99)]
-    assert share(u, paying, batch, 20, 0.6) > 0.8
-    assert share(u, flat, batch, 20, 0.6) == pytest.approx(0.6, abs=0.05)
-    assert [share(u, paying, batch, 20, usual) for usual in (0.0, 1.0)] == [0.0, 1.0]
 
 
 def test_one_pick_at_a_time_searches_the_whole_space_as_often_as_a_batch():

@@ -116,6 +116,7 @@ def test_rows_are_judged_by_the_thresholds_of_today() -> None:
         constraints={"n": np.array([1.0, 0, 0, np.nan, 0]), "flag": np.array([1.0, 1, 0, 1, 1])},
         numbers={"n": number},
         told=np.zeros(5, dtype=bool),
+        stage=np.full(5, ""),
     )
     loose = table.judged({"n": Threshold("<=", 2.0)})
     assert loose.status.tolist() == ["ok", "ok", "infeasible", "failed", "invalid"]

@@ -37,12 +37,6 @@ def neighbours(u: Array, y: Array) -> Literal["alike", "unlike", "unknown"]:
     return "alike" if np.median(unlike[:, 1]) < rules.alike * usual else "unlike"
 
 
-def probes(size: int) -> int:
-    """How many of `size` picks find out whether points next to each other are alike."""
-    rules = current().steps
-    return min(size, max(size // rules.probes, rules.least_probes))
-
-
 def steps(
     centre: Array,
     largest: float,

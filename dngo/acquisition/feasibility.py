@@ -61,12 +61,6 @@ def penalty(feasibility: Array, least: float | Array) -> Array:
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
-def boundary_picks(state: BatchState, number: int) -> int:
-    """How many of the next picks need less."""
-    every = state.settings.boundary_every
-    return (state.turn + number) // every - state.turn // every if every > 0 else 0
-
-
 def of_draws(settings: Modelled) -> float:
     """The least feasibility of a pick that minimises a function drawn.
 

@@ -25,6 +25,7 @@ class History:
     objectives: name -> (n,) each of several, minimised, NaN unless all are known; y is then how many
     fronts have to go before a point is on one. noises: name -> (n,) of each, as noise. reference: the
     worst values of interest, minimised, in the order of the names, None where nobody said.
+    stage: (n,) names of the stages that picked them, empty text or an empty array: unknown.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
     Raises ValueError where lengths differ.
     """
@@ -38,6 +39,7 @@ class History:
     objectives: dict[str, Array] = field(default_factory=dict)
     noises: dict[str, Array] = field(default_factory=dict)
     reference: Sequence[float | None] = ()
+    stage: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype=str))
 
     def __post_init__(self) -> None:
         v = np.asarray(self.v, dtype=float)
@@ -49,13 +51,16 @@ class History:
             object.__setattr__(self, "iteration", np.arange(len(v)))
         if len(self.noise) == 0:
             object.__setattr__(self, "noise", np.full(len(v), np.nan))
+        if len(self.stage) == 0:
+            object.__setattr__(self, "stage", np.full(len(v), ""))
         object.__setattr__(self, "y", bounded(np.asarray(self.y, dtype=float)))
         object.__setattr__(self, "noise", bounded(self.noise))
         for name in ("objectives", "noises"):
             found = {n: bounded(c) for n, c in sorted(getattr(self, name).items())}
             object.__setattr__(self, name, found)
         several = (*self.objectives.values(), *self.noises.values())
-        for column in (self.y, self.iteration, self.noise, *self.constraints.values(), *several):
+        flags = self.constraints.values()
+        for column in (self.y, self.iteration, self.noise, self.stage, *flags, *several):
             if len(column) != len(v):
                 raise ValueError(f"{len(v)} points, and a column of {len(column)}")
 

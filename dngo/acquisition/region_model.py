@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dngo.acquisition.blind import neighbours, probes, steps
+from dngo.acquisition.allocation import Functions, followed_anyway, probes
+from dngo.acquisition.blind import neighbours, steps
 from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import of_draws, penalty
 from dngo.acquisition.history import History
@@ -228,7 +229,7 @@ class RegionModel:
             return picked
         rules = current().search
         points, gains = self.search(min(number, rules.most_functions), rng, penalty, turn=turn)
-        spare = (turn + number) // rules.kept_every - turn // rules.kept_every
+        spare = followed_anyway(turn, number)
         for lowest, gain in zip(points, gains, strict=True):
             if gain[0] < least and spare == 0:
                 continue
@@ -258,19 +259,17 @@ class RegionModel:
         so that the models take turns where batches are single points, too. Returns v (count, m, k), best
         first for each, and their gains on the best point known, (count, m), in units of the objective.
         """
-        kinds = 1 + (self.lowest is not None) + (self.floor is not None)
-        first, second = ((turn + i + count) // kinds - (turn + i) // kinds for i in (0, 1))
-        low = 0 if self.lowest is None else first
-        every, half = current().search.wide_every, self.region.half
-        wide = (turn + count - low) // every - turn // every
-        flat = 0 if self.floor is None else max(second - wide, 0)
+        half = self.region.half
+        each = Functions.of(
+            turn, count, lowest=self.lowest is not None, floor=self.floor is not None
+        )
         found = [
             model._search_box(side, number, rng, penalty)
             for model, side, number in (
-                (self, half, count - low - wide - flat),
-                (self.floor or self, 1.0, wide),
-                (self.lowest, half, low),
-                (self.floor, half, flat),
+                (self, half, each.plain),
+                (self.floor or self, 1.0, each.wide),
+                (self.lowest, half, each.lowest),
+                (self.floor, half, each.floor),
             )
             if model is not None and number > 0
         ]

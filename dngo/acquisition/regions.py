@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
-from dngo.space import Space
-from dngo.surrogates.data import TargetScale
 from dngo.types import Array, Rows
 
 
@@ -88,35 +86,3 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])
         yield Region(int(rows[found.centre]), half)
-
-
-def least_block(space: Space) -> int:
-    """Evaluations in a box, at least, before it is reconsidered."""
-    search = current().search
-    return max(search.block_for_each * space.k, search.block_least)
-
-
-def first_share(usual: float, size: int) -> float:
-    """What regions have of the first batch after a design, of so many points: of a large one more."""
-    return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
-
-
-def share(u: Array, y: Array, batch: Rows, block: int, usual: float) -> float:
-    """The share of local picks that the study's course suggests, `usual` where it says nothing.
-
-    u (n, k), y (n,), batch (n,): as for `region`, y NaN unless ok. A point paid that is better than
-    all before its batch. The shares of the places, in the region of the best point and out of it,
-    are in proportion to how often points there have paid lately.
-    """
-    if not np.isfinite(y).any() or not 0 < usual < 1:
-        return usual
-    rules = current().regions
-    targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
-    _, inside, paid = region(u, targets, batch, block)
-    weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
-    here, there = (
-        (weight @ (paid & place) + 1.0) / (weight @ place + rules.nothing_known)
-        for place in (inside, ~inside)
-    )
-    local = usual * here / (usual * here + (1 - usual) * there)
-    return min(float(local), rules.most_share)

@@ -57,7 +57,8 @@ class Table:
     constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers. numbers: name to (n,)
     of what was reported of the constraints that have a threshold, NaN if nothing was. told: (n,)
     bool, whether an outcome was measured elsewhere. objectives, noises: name to (n,) of each of several
-    objectives, in its own units, and of its noise; `objective` is then NaN.
+    objectives, in its own units, and of its noise; `objective` is then NaN. stage: (n,) names of what
+    picked each point, empty where that is not known.
     """
 
     iteration: np.ndarray
@@ -70,6 +71,7 @@ class Table:
     duration: np.ndarray
     constraints: dict[str, np.ndarray]
     told: np.ndarray
+    stage: np.ndarray
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     objectives: dict[str, np.ndarray] = field(default_factory=dict)
     noises: dict[str, np.ndarray] = field(default_factory=dict)
@@ -138,6 +140,7 @@ class Table:
             objectives={n: column("objectives", n) for n in self.objectives},
             noises={n: column("noises", n) for n in self.noises},
             told=np.ones(len(told), dtype=bool),
+            stage=np.array([p.stage for p in proposals]),
         )
 
         def joined(before: Any, after: Any) -> Any:
@@ -282,6 +285,7 @@ def read_table(
             objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
             noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
             told=np.isin(p["source"].asstr()[:rows].astype(str), TOLD),
+            stage=p["stage"].asstr()[:rows].astype(str) if "stage" in p else np.full(rows, ""),
         )
     return table.judged(thresholds) if thresholds and len(table) else table
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dngo.acquisition.allocation import beyond
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.feasibility import heed
 from dngo.acquisition.measures import probability_of_improvement
@@ -32,8 +33,7 @@ class Beyond:
     draws_numbers = False
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        part = current().beyond.share
-        count = int((state.turn + number) * part) - int(state.turn * part)
+        count = beyond(state, number)
         if count == 0 or not self._promises_more(state):
             return
         pool = state.candidates

@@ -13,11 +13,11 @@ from itertools import islice
 
 import numpy as np
 
-from dngo.acquisition.feasibility import boundary_picks
+from dngo.acquisition.allocation import least_block, of_regions
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.region_model import Penalty, RegionModel
-from dngo.acquisition.regions import first_share, least_block, regions, share
+from dngo.acquisition.regions import regions
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
@@ -32,7 +32,7 @@ class TrustRegions:
     name = "trust_regions"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        count = self._number(state, number)
+        count = of_regions(state, number, self.name)
         if count == 0 or not state.has_outcome:
             return
         v, sources = self.points(
@@ -45,24 +45,6 @@ class TrustRegions:
         # Their acquisition is noted, though they were not picked by it.
         for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
             yield Pick(point, value, f"local:{source}")
-
-    def _number(self, state: BatchState, number: int) -> int:
-        history = state.history
-        if (
-            not state.space.is_ordered.any()
-        ):  # what is near there the model of the whole space knows
-            return 0
-        usual = state.settings.trust_region_share
-        if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
-            usual = first_share(usual, state.size)
-        u = state.space.place(history.v, apart=0.0)
-        block = max(state.size, least_block(state.space))
-        part = share(u, history.y, history.iteration, block, usual)
-        count = int(np.floor((state.turn + number) * part) - np.floor(state.turn * part))
-        if state.model.heeds_constraints:
-            # One at a time, a pick on the boundary would else never have its turn.
-            count = min(count, number - boundary_picks(state, number))
-        return count
 
     def points(
         self,

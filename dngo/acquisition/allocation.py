@@ -1,0 +1,160 @@
+"""How many picks of a batch go where: the only place that counts them.
+
+A share of a batch is the trust regions', and what a study's course says of it is read off the archive:
+stages whose picks gain nothing lose some to the others. Within the regions the models share what is theirs,
+and some functions search the whole space. One pick in so many looks on the boundary of what is feasible,
+and, once little is gained inside, half look beyond it.
+
+All counts are of picks numbered over the whole study: where batches are single points, each kind has its
+turn as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dngo.acquisition.history import History
+from dngo.acquisition.regions import region
+from dngo.rules import current
+from dngo.space import Space
+from dngo.surrogates.data import TargetScale
+from dngo.types import Array, Rows
+
+if TYPE_CHECKING:
+    from dngo.acquisition.state import BatchState
+
+
+def of_share(before: int, number: int, share: float) -> int:
+    """How many of the `number` picks after the first `before` are a share's, spread evenly."""
+    return int((before + number) * share) - int(before * share)
+
+
+def one_in(before: int, number: int, every: int) -> int:
+    """How many of the `number` picks after the first `before` are an `every`th; none if that is 0."""
+    return (before + number) // every - before // every if every > 0 else 0
+
+
+# ---- of a batch ---------------------------------------------------------------------------------
+
+
+def of_regions(state: BatchState, number: int, stage: str) -> int:
+    """How many of the next picks the trust regions have, whose stage has this name.
+
+    None where nothing is ordered: what is near a point there, the model of the whole space knows.
+    """
+    if not state.space.is_ordered.any():
+        return 0
+    history, usual = state.history, state.settings.trust_region_share
+    if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
+        usual = first_share(usual, state.size)
+    block = max(state.size, least_block(state.space))
+    share = share_of(history, state.space.place(history.v, apart=0.0), block, usual, stage)
+    count = of_share(state.turn, number, share)
+    if state.model.heeds_constraints:
+        # One at a time, a pick on the boundary would else never have its turn.
+        count = min(count, number - on_boundary(state, number))
+    return count
+
+
+def on_boundary(state: BatchState, number: int) -> int:
+    """How many of the next picks look on the boundary of what is feasible."""
+    return one_in(state.turn, number, state.settings.boundary_every)
+
+
+def beyond(state: BatchState, number: int) -> int:
+    """How many of the next picks look beyond the boundary, once little is gained inside."""
+    return of_share(state.turn, number, current().beyond.share)
+
+
+def first_share(usual: float, size: int) -> float:
+    """What regions have of the first batch after a design, of so many points: of a large one more."""
+    return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
+
+
+def share_of(history: History, u: Array, block: int, usual: float, stage: str) -> float:
+    """The share of picks for a stage that the study's course suggests, `usual` where it says nothing.
+
+    u: (n, k) coordinates of the finished points. block: points after which what paid counts half. Shares
+    are in proportion to how often the picks of the stage and those of all others have paid lately,
+    wherever they lay. Points whose stage is not known count as the regions' if they lie in the region of
+    the best.
+    """
+    y, batch = history.y, history.iteration
+    if not np.isfinite(y).any() or not 0 < usual < 1:
+        return usual
+    rules = current().regions
+    own = history.stage == stage
+    if not history.stage.any():
+        targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
+        _, own, _ = region(u, targets, batch, block)
+    paid = gains(y, batch)
+    weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
+    here, there = (
+        (weight @ (paid & place) + 1.0) / (weight @ place + rules.nothing_known)
+        for place in (own, ~own)
+    )
+    local = usual * here / (usual * here + (1 - usual) * there)
+    return min(float(local), rules.most_share)
+
+
+def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
+    """Which outcomes were better than all before their batch, by what counts there: (n,).
+
+    What counts is a share of how far the best lay below the low ones, so that digits count once a search
+    has come to them.
+    """
+    rules, paid = current().regions, np.zeros(len(y), dtype=bool)
+    ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(y)]
+    for start, end in pairwise(ends):
+        before = y[:start][np.isfinite(y[:start])]
+        if len(before):
+            best = float(before.min())
+            depth = float(np.quantile(before, current().search.low)) - best
+            paid[start:end] = y[start:end] < best - rules.improved * depth
+    return paid
+
+
+# ---- of a region --------------------------------------------------------------------------------
+
+
+def least_block(space: Space) -> int:
+    """Evaluations in a region, at least, before it is reconsidered."""
+    search = current().search
+    return max(search.block_for_each * space.k, search.block_least)
+
+
+@dataclass(frozen=True)
+class Functions:
+    """How many functions of a region are searched in it, in the whole space, by the model of the lowest
+    points, and by that of the floor."""
+
+    plain: int
+    wide: int
+    lowest: int
+    floor: int
+
+    @classmethod
+    def of(cls, before: int, count: int, *, lowest: bool, floor: bool) -> Functions:
+        """before: points of the study. lowest, floor: which models there are beside the plain one."""
+        kinds = 1 + lowest + floor
+        first, second = (one_in(before + i, count, kinds) for i in (0, 1))
+        low = first if lowest else 0
+        wide = one_in(before, count - low, current().search.wide_every)
+        flat = max(second - wide, 0) if floor else 0
+        return cls(count - low - wide - flat, wide, low, flat)
+
+
+def followed_anyway(before: int, count: int) -> int:
+    """How many of the functions that promise nothing are followed all the same."""
+    return one_in(before, count, current().search.kept_every)
+
+
+def probes(size: int) -> int:
+    """How many of `size` steps find out whether points next to each other are alike."""
+    rules = current().steps
+    return min(size, max(size // rules.probes, rules.least_probes))

@@ -77,15 +77,15 @@ def until(name: str, number: int) -> None:
 
 
 def test_two_lines_from_a_function_to_its_best_point_and_again() -> None:
-    text = SCRIPT.format(seconds=0.0, evaluations=7, settings=f"workers=2, {FAST}")
-    for number in (7, 7):
+    text = SCRIPT.format(seconds=0.0, evaluations=5, settings=f"workers=2, {FAST}")
+    for number in (5, 5):
         out, err = start(text).communicate(timeout=300)
         assert out.split()[1:] == ["['x',", "'y']"] and err == ""
         assert len(lines("ended")) == number
     assert Path("dngo-studies/f/archive.h5").exists()
-    more = text.replace(", 7,", ", 9,")
+    more = text.replace(", 5,", ", 6,")
     start(more).communicate(timeout=300)
-    assert len(set(lines("ended"))) == len(lines("ended")) == 9
+    assert len(set(lines("ended"))) == len(lines("ended")) == 6
 
 
 @pytest.mark.parametrize("workers", [2, 0])
@@ -360,25 +360,25 @@ def test_a_script_that_begins_anew_when_it_is_imported_is_not_handed_over() -> N
 
 
 def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> None:
-    text = SCRIPT.format(seconds=0.0, evaluations=8, settings=f"workers=2, batch_size=3, {FAST}")
+    text = SCRIPT.format(seconds=0.0, evaluations=5, settings=f"workers=2, {FAST}")
     text += "    print(study.write_config())\n"
     out, err = start(text).communicate(timeout=300)
     assert err == "" and out.splitlines()[-1] == "f.yaml"
     archive = Path("dngo-studies/f/archive.h5")
-    assert verify(archive) == [] and len(audit_all(archive)) == 8
-    assert [replay(archive, t).verdict for t in range(3)] == ["identical"] * 3
+    assert verify(archive) == [] and len(audit_all(archive)) == 5
+    assert [replay(archive, t).verdict for t in range(2)] == ["identical"] * 2
 
     path = Path("f.yaml")
-    assert "iterations: 2\n" in path.read_text()
-    path.write_text(path.read_text().replace("iterations: 2", "iterations: 3"))
+    assert "iterations: 1\n" in path.read_text()
+    path.write_text(path.read_text().replace("iterations: 1", "iterations: 2"))
     words = [sys.executable, "-m", "dngo", "run", "f.yaml", "--", "--cores", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(words, env=environment, check=True, timeout=300, capture_output=True)
-    assert len(lines("ended")) == len(set(lines("ended"))) == 11
+    assert len(lines("ended")) == len(set(lines("ended"))) == 7
 
-    text = text.replace(", 8,", ", 12,").replace("study.write_config()", "'on'")
+    text = text.replace(", 5,", ", 8,").replace("study.write_config()", "'on'")
     out, err = start(text).communicate(timeout=300)
     assert out.splitlines()[-1] == "on", err
-    assert len(lines("ended")) == len(set(lines("ended"))) == 12
-    assert verify(archive) == [] and len(audit_all(archive)) == 12
-    assert replay(archive, 4).verdict == "identical"
+    assert len(lines("ended")) == len(set(lines("ended"))) == 8
+    assert verify(archive) == [] and len(audit_all(archive)) == 8
+    assert replay(archive, 3).verdict == "identical"

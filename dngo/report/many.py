@@ -43,7 +43,7 @@ class Line:
 
 
 class Many:
-    """The studies below a folder: `` is the list, `N/` a study, `compare?of=N&of=M` several of them."""
+    """The studies below a folder: their list, `N/` one of them, `compare?of=N&of=M` several."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -57,7 +57,7 @@ class _Connection:
 
 
 class Shown:
-    """What is shown of one study: three things, none of them a file: ``, `status.json`, `audit/ID`."""
+    """What is shown of one study, none of it a file: its page, `status.json`, `audit/ID`."""
 
     def __init__(self, study: Study):
         self.study = study

@@ -258,8 +258,22 @@ def standing(study: Study) -> str:
     changes = study.changes()
     left = f"{len(plan.iterations)} iterations are to come" if plan.iterations else plan.reason
     lines = [f"Has begun: {study.archive} holds {rows}{now}; {left}"]
+    if header and study.config.has_several:
+        lines += _references(study)
     if changes:
         lines.append(
             f"Warning: the objective is not what was evaluated before: {'; '.join(changes)}"
         )
     return "\n".join(lines)
+
+
+def _references(study: Study) -> list[str]:
+    """A warning for each reference that is on the wrong side of all that is known."""
+    from dngo.report.front import Front
+
+    front = Front.of(study.table(), study.config)
+    return [
+        f"Warning: objectives.{name}.reference: no outcome is better than it, and so none counts for the "
+        f"hypervolume; of what is to {study.config.directions[name]} it is the worst value of interest"
+        for name in front.beyond_reference
+    ]

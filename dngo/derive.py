@@ -61,11 +61,16 @@ def sign_of(direction: str) -> float:
     return 1.0 if direction == "minimize" else -1.0
 
 
-def minimised(table: archive.Table, config: Config) -> dict[str, np.ndarray]:
-    """Each of several objectives, minimised: (n,) by name in order, NaN unless ok; none of only one."""
+def minimised(
+    table: archive.Table, config: Config, rows: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Each of several objectives, minimised: (n,) by name in order; none of only one.
+
+    rows: which have values, (n,) bool; None: those that are ok.
+    """
     if not config.has_several:
         return {}
-    return dict(zip(config.directions, table.outcomes(config.directions).T, strict=True))
+    return dict(zip(config.directions, table.outcomes(config.directions, rows).T, strict=True))
 
 
 def ran(table: archive.Table) -> np.ndarray:
@@ -105,7 +110,7 @@ def training_data(
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
         },
-        objectives=minimised(table, config),
+        objectives=minimised(table, config, ran(table)),
         noises=table.noises if config.has_several else {},
     )
 

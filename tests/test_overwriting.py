@@ -65,7 +65,7 @@ READ = {
     ("figure", "studies"),
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
-reason failed since message values ignore prefer anonymous study direction parameters yes interval port trial schema keys defaults kind
+reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
 label width"""
 NO_FILE = set(WORDS.split())
 

@@ -17,6 +17,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dngo import derive
 from dngo.api.stages import claimed, next_batch, whole
 from dngo.batch import Outcome, Proposal, find_outcome
 from dngo.errors import UserError
@@ -192,7 +193,7 @@ class _Bar:
     """How far a run is, and its best value, as long as it lasts."""
 
     def __init__(self, study: Study, evaluations: int, shown: bool | None):
-        self._sign = 1 if study.config.objective.direction == "minimize" else -1
+        self._sign = derive.sign(study.config)
         self._best, self._lock = math.inf, threading.Lock()
         done = 0
         if study.merged():

@@ -92,11 +92,15 @@ class Table:
             noises={},
         )
 
-    def outcomes(self, directions: Mapping[str, str]) -> np.ndarray:
-        """Several objectives, minimised, a column for each of `directions`: (n, m), NaN unless ok."""
+    def outcomes(self, directions: Mapping[str, str], rows: np.ndarray | None = None) -> np.ndarray:
+        """Several objectives, minimised, a column for each of `directions`: (n, m), NaN unless ok.
+
+        rows: (n,) bool, those that have values, if not the ok ones.
+        """
         signs = [1.0 if d == "minimize" else -1.0 for d in directions.values()]
         values = np.column_stack([self.objectives[name] for name in directions]) * signs
-        return np.where((self.status == "ok")[:, None], values, np.nan)
+        kept = self.status == "ok" if rows is None else rows
+        return np.where(kept[:, None], values, np.nan)
 
     def __len__(self) -> int:
         return len(self.iteration)

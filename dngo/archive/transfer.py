@@ -88,6 +88,8 @@ def _taught(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
         raise UserError(f"{name}: {problems[0]}; transfer from an untouched copy")
     header = read_header(path)
     assert header is not None
+    if len(header.identity.get("objectives", {})) > 1:
+        raise UserError(f"{name}: has several objectives, and transfer is of one so far")
     theirs = read_space(path)
     missing = [n for n in space.parameters if n not in theirs.parameters]
     if missing:

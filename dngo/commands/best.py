@@ -83,6 +83,8 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
 
     from dngo.report.front import weights_of
 
+    if arguments.top != 1:
+        raise UserError("--top: no point of a front is better than another; --prefer chooses one")
     if arguments.by == "model":
         raise UserError("--by: the front is that of the outcomes; there is no other")
     view = session.view_of_front()

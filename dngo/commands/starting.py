@@ -17,6 +17,11 @@ def register(commands: Any) -> None:
     init.add_argument("--study", help="its name; default: the folder's")
     init.add_argument("--direction", choices=("minimize", "maximize"), help="default: minimize")
     init.add_argument(
+        "--objectives",
+        metavar="NAME,NAME:maximize",
+        help="several objectives by name, each to be minimised unless it says otherwise",
+    )
+    init.add_argument(
         "--parameter",
         action="append",
         dest="parameters",
@@ -43,10 +48,14 @@ def register(commands: Any) -> None:
 def _init(arguments: argparse.Namespace) -> int:
     from rich.prompt import Prompt
 
+    from dngo.errors import UserError
     from dngo.init import begin
 
     path, prompt = Path(arguments.config), Prompt.ask
-    given = {n: getattr(arguments, n) for n in ("study", "direction", "parameters", "objective")}
+    names = ("study", "direction", "parameters", "objective", "objectives")
+    given = {n: getattr(arguments, n) for n in names}
+    if arguments.objectives and arguments.direction:
+        raise UserError("--direction: each of --objectives has its own, as speed:maximize")
     asks = sys.stdin.isatty() and not arguments.yes
     for file in begin(path, given, prompt if asks else None):
         print(f"{file}: written")

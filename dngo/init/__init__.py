@@ -27,14 +27,15 @@ GRAMMAR = "NAME LOW HIGH, NAME LOW HIGH log, or NAME CHOICE,CHOICE,..."
 class Answers:
     """What a new study is told: its name, direction, parameters (`GRAMMAR`) and objective.
 
-    objective: a command; empty for one in Python that is written, too.  at_once: evaluations side by
-    side.
+    objective: a command; empty for one in Python that is written, too.  objectives: the names of several,
+    as "error,speed:maximize".  at_once: evaluations side by side.
     """
 
     study: str
     direction: str = "minimize"
     parameters: Sequence[str] = EXAMPLE
     objective: str = ""
+    objectives: str = ""
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
@@ -55,7 +56,7 @@ def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
     """Ask for every answer that is not given; what stands there is the default."""
     if "study" not in given:
         answers.study = prompt("Name of the study", default=answers.study)
-    if "direction" not in given:
+    if "direction" not in given and "objectives" not in given:
         question = "Are small values of the objective good, or large ones?"
         choices = ["minimize", "maximize"]
         answers.direction = prompt(question, choices=choices, default=answers.direction)
@@ -113,6 +114,24 @@ def parameter(line: str) -> tuple[str, dict[str, Any]]:
     raise UserError(f"parameter {line.strip()!r}: is not {GRAMMAR}")
 
 
+def named(text: str) -> dict[str, str]:
+    """Several objectives as they are typed, "error,speed:maximize": directions by name.
+
+    Raises UserError.
+    """
+    found: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        name, _, direction = (part.strip() for part in word.partition(":"))
+        if direction not in ("", "minimize", "maximize"):
+            raise UserError(
+                f"--objectives: {name} is to minimize or to maximize, not {direction!r}"
+            )
+        if name in found:
+            raise UserError(f"--objectives: {name} is there twice")
+        found[name] = direction or "minimize"
+    return found
+
+
 def study_name(folder: Path) -> str:
     """A name for the study in a folder: the folder's, as far as a study may be called so."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name).strip("-._")[:100] or "study"
@@ -129,17 +148,19 @@ def _render(template: str, answers: Answers) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(flow=_flow, best=_best, span=_span)
+    objectives = named(answers.objectives)
     return environment.get_template(template).render(
-        answers=answers, space=space, batch=max(4, answers.at_once)
+        answers=answers, space=space, batch=max(4, answers.at_once), objectives=objectives
     )
 
 
-def _best(section: dict[str, Any]) -> Any:
-    """Where the example objective is best along one parameter."""
+def _best(section: dict[str, Any], number: int = 0) -> Any:
+    """Where the example objective is best along one parameter; number: which of several."""
     if "choices" in section:
-        return section["choices"][-1]
+        return section["choices"][-1 - number % len(section["choices"])]
     low, high = section["low"], section["high"]
-    value = low * (high / low) ** 0.3 if "log" in section else low + 0.3 * (high - low)
+    share = 0.3 + 0.5 * number / (number + 1)
+    value = low * (high / low) ** share if "log" in section else low + share * (high - low)
     return round(value) if section["type"] == "int" else float(f"{value:.2g}")
 
 

@@ -12,7 +12,8 @@ from rich.table import Table
 from dngo.errors import UserError
 from dngo.locate import archive_at
 from dngo.report.data import View
-from dngo.report.figures import comparison
+from dngo.report.figures import comparison, fronts_compared
+from dngo.report.front import common_reference, volume_of
 from dngo.report.page import Page
 
 TITLE = "Studies compared"
@@ -21,10 +22,34 @@ TITLE = "Studies compared"
 def read(places: Sequence[str]) -> list[View]:
     """The studies of these configurations, archives, or folders; raises UserError for any other."""
     views = [View.of(archive_at(place)) for place in places]
-    if len({view.direction for view in views}) > 1:
-        directions = ", ".join(f"{view.path} {view.direction}s" for view in views)
+    if len({tuple(_aims(view)) for view in views}) > 1:
+        directions = ", ".join(f"{view.path} {' and '.join(_aims(view))}" for view in views)
         raise UserError(f"these studies cannot be compared: {directions}")
     return views
+
+
+def _aims(view: View) -> list[str]:
+    """What a study does with its objective, or with each of several."""
+    each = [f"{direction}s {name}" for name, direction in view.directions.items()]
+    return each or [f"{view.direction}s"]
+
+
+def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
+    """Of several objectives the fronts, of all evaluations and of as many as each study has.
+
+    The reference is the worst of theirs.
+    """
+    if not views[0].has_several:
+        return [{} for _ in views]
+    reference = common_reference(views)
+    return [
+        {
+            "front": len(view.front.rows),
+            "hypervolume": volume_of(view.front.values, reference),
+            "hypervolume_at_common": volume_of(view.front.values[:common], reference),
+        }
+        for view in views
+    ]
 
 
 def rows(views: Sequence[View]) -> list[dict[str, Any]]:
@@ -34,7 +59,7 @@ def rows(views: Sequence[View]) -> list[dict[str, Any]]:
     """
     common = min(len(view) for view in views)
     found = []
-    for view, name in zip(views, names(views), strict=True):
+    for view, name, volumes in zip(views, names(views), _volumes(views, common), strict=True):
         timed = view.timed.any()
         started, finished = (view.numbers[key] for key in ("started", "finished"))
         found.append(
@@ -46,6 +71,7 @@ def rows(views: Sequence[View]) -> list[dict[str, Any]]:
                 "proposal": "" if view.best is None else view.id(view.best),
                 "common": common,
                 "best_at_common": float(view.best_so_far[common - 1]),
+                **volumes,
                 "evaluation_seconds": float(np.nansum(view.table.duration)),
                 "elapsed_seconds": float(np.max(finished[view.timed]) - np.min(started[view.timed]))
                 if timed
@@ -74,9 +100,7 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
     lines = {
         "evaluations": [f"{r['evaluations']}" for r in found],
         "feasible": [f"{r['feasible_share']:.0%}" for r in found],
-        "best": [_shown(r["best"]) for r in found],
-        "its proposal": [r["proposal"] for r in found],
-        f"best after {common}": [_shown(r["best_at_common"]) for r in found],
+        **_best_lines(found, common),
         "hours of evaluation": [f"{r['evaluation_seconds'] / 3600:.3g}" for r in found],
         "hours by the clock": [f"{r['elapsed_seconds'] / 3600:.3g}" for r in found],
     }
@@ -86,6 +110,20 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
     for name in parameters:
         shown.add_row(name, *[_shown(row["parameters"].get(name)) for row in found])
     return shown
+
+
+def _best_lines(found: Sequence[dict[str, Any]], common: int) -> dict[str, list[str]]:
+    if "front" in found[0]:
+        return {
+            "points of the front": [str(r["front"]) for r in found],
+            "hypervolume": [_shown(r["hypervolume"]) for r in found],
+            f"hypervolume after {common}": [_shown(r["hypervolume_at_common"]) for r in found],
+        }
+    return {
+        "best": [_shown(r["best"]) for r in found],
+        "its proposal": [r["proposal"] for r in found],
+        f"best after {common}": [_shown(r["best_at_common"]) for r in found],
+    }
 
 
 def _shown(value: Any) -> str:
@@ -108,6 +146,6 @@ def document(views: Sequence[View]) -> str:
     return Page(
         title=TITLE,
         headline=", ".join(name for name, _ in named),
-        figures=[comparison(named)],
+        figures=[fronts_compared(named) if views[0].has_several else comparison(named)],
         texts=[("Side by side", text(rows(views)))],
     ).render()

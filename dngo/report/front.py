@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,13 @@ from dngo.errors import UserError
 from dngo.fronts import derived_reference, hypervolume, hypervolumes, knee, on_front, preferred
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
+
+
+class HasFront(Protocol):
+    """A study that has one."""
+
+    @property
+    def front(self) -> Front: ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,15 @@ class Front:
         return hypervolumes(self.values, self.batch, self.least)
 
     @property
+    def beyond_reference(self) -> list[str]:
+        """Objectives of which no ok outcome is better than the reference that people gave."""
+        if not len(self.rows):
+            return []
+        best = np.nanmin(self.values, axis=0)
+        pairs = zip(self.directions, self.given, best, strict=True)
+        return [name for name, given, found in pairs if given is not None and found >= given]
+
+    @property
     def knee(self) -> int | None:
         """Which point of the front lies farthest below the plane through its ends; None of less than 3."""
         return knee(self.points) if len(self.rows) > 2 else None
@@ -104,6 +120,16 @@ class Front:
             "hypervolume": self.hypervolume,
             "reference": self.reference if len(self.rows) else None,
         }
+
+
+def volume_of(values: Array, reference: Array) -> float:
+    """The hypervolume of outcomes (n, m), minimised, NaN unless ok, from a reference (m,)."""
+    return hypervolume(values[np.isfinite(values).all(axis=1)], reference)
+
+
+def common_reference(views: Sequence[HasFront]) -> Array:
+    """The worst of several studies' references: (m,)."""
+    return np.asarray(np.fmax.reduce([view.front.least for view in views]))
 
 
 def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:

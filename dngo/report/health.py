@@ -261,6 +261,14 @@ def _of_several(view: View) -> Iterator[Check]:
     each = {name: view.of_objective(name) for name in view.directions}
     for look in (set_up, same_objective, feasible, duplicates, slots):
         yield from look(next(iter(each.values())))
+    for name in view.front.beyond_reference:
+        yield Check(
+            "warn",
+            f"No outcome is better than the reference of {name}: nothing counts for the hypervolume.",
+            f"A reference is the worst value of interest of what is to {view.directions[name]}. It may "
+            "be changed at any time.",
+            "volume",
+        )
     for name, one in each.items():
         for check in informative(one):
             yield replace(

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, StrictUndefined
 
-from dngo import archive
+from dngo import archive, derive
 from dngo.errors import UserError
 from dngo.replay import configuration
 from dngo.report.compare import document, read
@@ -151,7 +151,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
         return Line(number, name, "its folder has another name than its study", 0, "", "", "", "")
     with archive.reading(place):
         data, table = status(study), study.table()
-    minimise = study.config.objective.direction == "minimize"
+    minimise = derive.sign(study.config) > 0
     values = np.where(table.status == "ok", table.objective, np.nan)
     course = (np.fmin if minimise else np.fmax).accumulate(values)
     best = f"{data['best']['objective']:.6g}" if data["best"] else ""

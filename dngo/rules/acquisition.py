@@ -166,8 +166,10 @@ class FrontRules:
     most_points: int = 800  # that the processes of the front are conditioned on, cubic in cost
     least_points: int = 6  # ok outcomes; fewer say nothing
     additive_share: float = 0.5  # of these processes, where their fits start
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly.
-    boldest: float = 1.0
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. The aims of a batch
+    # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had .85 of the best hypervolume with .4, and
+    # .83 with 1; ZDT1 in ten the same.
+    boldest: float = 0.4
     shared: int = 1024  # points that all functions of a box share
     shared_wide: int = 4096  # and those of the whole space
     first_step: float = 0.3  # of each function's descent, in units of the box

@@ -45,7 +45,7 @@ class TrainingData:
     earlier: related studies, each a task of its own that the objective may resemble.
     numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
     earlier_numbers: name -> what related studies know of it.
-    objectives: name -> (n,) each of several, minimised, NaN unless the outcome is ok; y is then NaN.
+    objectives: name -> (n,) each of several, minimised, NaN where there is none; y is then NaN.
     noises: name -> (n,) standard deviation of each of its values, as noise; earlier_objectives: name ->
     what related studies know of it.
     Values of y, noise and numbers beyond `numerics.LARGEST` count as that.
@@ -102,6 +102,7 @@ class TrainingData:
             self.objectives[name],
             noise=self.noises.get(name),
             batch=self.batch,
+            feasible=self.feasible,
             groups=self.groups,
             earlier=self.earlier_objectives.get(name, ()),
         )

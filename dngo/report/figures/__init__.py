@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from dngo.report.data import View
 from dngo.report.figures.course import comparison, planar, progress, spent, timeline
-from dngo.report.figures.front import parallel_front, trade_off, volume
+from dngo.report.figures.front import fronts_compared, parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
 
-__all__ = ["Figure", "all_figures", "comparison"]
+__all__ = ["Figure", "all_figures", "comparison", "fronts_compared"]
 
 FIGURES: tuple[Callable[[View], Figure | None], ...] = (
     progress,

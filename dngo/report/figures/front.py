@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +12,7 @@ from dngo.report.data import View
 from dngo.report.figures.style import (
     BLACK,
     BLUE,
+    GREEN,
     GREY,
     ORANGE,
     Figure,
@@ -22,8 +24,12 @@ from dngo.report.figures.style import (
     small,
     subplots,
 )
+from dngo.report.front import common_reference, volume_of
 
 MOST_LINES = 300  # of the parallel coordinates
+MOST_BUDGETS = 100  # of a comparison
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+COLOURS = (BLACK, BLUE, ORANGE, GREEN, GREY)
 
 
 def trade_off(view: View) -> Figure | None:
@@ -114,6 +120,40 @@ def volume(view: View) -> Figure | None:
         f"What all outcomes up to each iteration dominate of what is better than {escape(reference)}.",
         figure,
     )
+
+
+def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
+    """What several studies, by name, have attained: hypervolumes, and of two objectives the fronts."""
+    first, fronts = views[0][1], [view.front for _, view in views]
+    names, reference = list(first.directions), common_reference([view for _, view in views])
+    flat = len(names) == 2
+    figure = subplots(1, 1 + flat, height=440, horizontal_spacing=0.1)
+    for i, ((name, view), front) in enumerate(zip(views, fronts, strict=True)):
+        line = {"dash": DASHES[i % len(DASHES)], "color": COLOURS[i % len(COLOURS)], "width": 2}
+        own = {"name": escape(name), "legendgroup": name, "mode": "lines"}
+        budgets = np.unique(np.linspace(1, len(view), min(len(view), MOST_BUDGETS)).astype(int))
+        found = [volume_of(front.values[:n], reference) for n in budgets]
+        figure.add_scatter(
+            x=budgets, y=small(np.array(found)), line=line, row=1, col=1, **own,
+            hovertemplate="%{x}: %{y:.5g}<extra>" + escape(name) + "</extra>",
+        )  # fmt: skip
+        if flat and len(front.rows):
+            points = front.points[np.argsort(front.points[:, 0], kind="stable")] * front.signs
+            figure.add_scatter(
+                x=small(points[:, 0]), y=small(points[:, 1]), line={**line, "shape": "hv"},
+                row=1, col=2, showlegend=False, **own,
+                hovertemplate="%{x:.5g}, %{y:.5g}<extra>" + escape(name) + "</extra>",
+            )  # fmt: skip
+    figure.update_xaxes(title="evaluation", row=1, col=1)
+    figure.update_yaxes(title="hypervolume", row=1, col=1)
+    if flat:
+        figure.update_xaxes(title=_title(first, names[0]), row=1, col=2)
+        figure.update_yaxes(title=_title(first, names[1]), row=1, col=2)
+    caption = (
+        "What the front of each study dominates after each evaluation, from one reference for all."
+    )
+    more = " Beside it what each has attained: nothing was found on the better side of its line."
+    return Figure("fronts", "Fronts compared", caption + more * flat, figure)
 
 
 def _expected(view: View) -> np.ndarray:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 from test_surrogates import CLASSIFIER
 
 from dngo.errors import UserError
 from dngo.papers.evidence import torch_features
+from dngo.rules import current, using
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
+from dngo.surrogates.regression import _agreement
 from dngo.surrogates.settings import EnsembleSettings, SurrogateSettings
 from dngo.surrogates.training import train_networks
 
@@ -143,3 +146,57 @@ def test_a_training_that_diverges_is_one_line(kind: str):
     settings = SurrogateSettings(kind=kind, networks=networks)
     with pytest.raises(UserError, match=r"networks.learning_rate: 30 is too large for sgd"):
         fit_model(TrainingData(x, np.sin(9 * x[:, 0])), settings, rng=np.random.default_rng(0))
+
+
+# ---- an ensemble ---------------------------------------------------------------------------------
+
+
+class _Said:
+    """A network that errs by an error of its own and by one that all share, both normal."""
+
+    def __init__(self, own: np.ndarray, shared: np.ndarray, variance: float) -> None:
+        self.own, self.shared, self.variance = own, shared, variance
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def predict(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        n = len(z)
+        return (self.own + self.shared)[:n, None], np.full((n, 1), self.variance)
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_a_mixture_of_networks_is_as_wide_as_their_average_errs(number):
+    """own + shared is what one network errs by, own / number + shared what the average does."""
+    rng, n, own, shared = np.random.default_rng(0), 4000, 0.3, 1.0
+    common = np.sqrt(shared) * rng.standard_normal(n)
+    said = [
+        _Said(np.sqrt(own) * rng.standard_normal(n), common, own + shared) for _ in range(number)
+    ]
+    x = rng.random((n, 2))
+    with using(current().but(regression={"midpoints": n})):
+        agreement = _agreement(said, x, rng)
+    among = (1 - 1 / number) * own
+    assert agreement * (own + shared) + among == pytest.approx(own / number + shared, rel=0.02)
+
+
+def test_bases_are_scored_as_the_average_that_they_are_used_as():
+    """What left-out rows say of them is closer to what fresh points say than one network's score."""
+    rng = np.random.default_rng(3)
+    x, fresh = rng.random((120, 5)), rng.random((2000, 5))
+    settings = SurrogateSettings(kind="adaptive_basis", warp=False, networks=SHORT)
+    model = fit_model(TrainingData(x=x, y=_valley(x)), settings, CLASSIFIER, rng=rng)
+    targets, density = model.scale.to_model(_valley(fresh)), []
+    for one in model.objective:
+        mean, variance = one.predict(one.features(fresh))
+        each = norm.pdf(targets[:, None], mean, np.sqrt(variance)).mean(axis=1)
+        density.append(each / len(model.objective))
+    alone = model.diagnostics["out_of_fold_log_density"]
+    together = alone - 0.5 * np.log(0.5 * (1 + model.diagnostics["agreement"]))
+    errors = [abs(np.log(np.sum(density, axis=0)).mean() - found) for found in (together, alone)]
+    assert errors[0] < errors[1]
+
+
+def _valley(x: np.ndarray) -> np.ndarray:
+    z = 4 * x - 1.5
+    return np.log1p((20 * (z[:, 1:] - z[:, :-1] ** 2) ** 2 + (1 - z[:, :-1]) ** 2).sum(axis=1))

@@ -112,7 +112,10 @@ def _out_of_fold(
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
         **chain_diagnostics(chain),
     }
-    return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain)))
+    # Each row was left out by one network, and in use all of them speak: the density that the average has
+    # beside that of one, of normals whose variance is smaller by as much.
+    together = -0.5 * np.log(0.5 * (1.0 + agreement))
+    return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together))
 
 
 def sample_chain(
@@ -137,7 +140,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
 
     Left-out errors calibrate one network by itself. Averaged, K of them err less: of what B they
     differ by among each other, the average is rid of (1 - 1/K) B, and the mixture of their
-    predictions, whose variance holds B already, is too wide by (2 - 1/K) B. Measured half-way
+    predictions, whose variance holds (1 - 1/K) B already, is too wide by 2 (1 - 1/K) B. Measured half-way
     between observations and their nearest neighbours: every network is on new ground there, and
     yet where the data are.
     """
@@ -152,7 +155,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     found = [c.predict(c.features(new)) for c in components]
     between = np.var([mean for mean, _ in found], axis=0, ddof=1)
     own = np.mean([variance for _, variance in found], axis=0)
-    excess = (2.0 - 1.0 / k) * np.mean(between / own)
+    excess = 2.0 * (1.0 - 1.0 / k) * np.mean(between / own)
     return float(max(1.0 - excess, current().regression.least_agreement))
 
 

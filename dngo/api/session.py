@@ -405,7 +405,7 @@ class Session:
         rows = with_outcomes(records(points, named=True), objective, outcome)
         self._is_due = True
         if self._settling is None:
-            self._settling = weakref.finalize(self, settle_at_the_end, study)
+            self._settling = settle_at_the_end(self, study)
         return tell(study, Source.of_values(rows, "api", "tell"))
 
     def _settle(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import numbers
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,8 +70,17 @@ def settle(study: Study) -> None:
         merge(study)
 
 
-def settle_at_the_end(study: Study) -> None:
-    """The same as a process ends: what cannot be merged then is merged by the next one who asks."""
+def settle_at_the_end(owner: object, study: Study) -> weakref.finalize[..., Any]:
+    """Have it settled once the owner is gone, or the process ends."""
+    found = weakref.finalize(owner, _settle_quietly, study)
+    # By a way of its own, which comes before the end of HDF5: that of all others may come later.
+    found.atexit = False
+    atexit.register(found)
+    return found
+
+
+def _settle_quietly(study: Study) -> None:
+    """What cannot be merged at the end is merged by the next one who asks."""
     with contextlib.suppress(UserError, OSError):
         settle(study)
 

@@ -1,5 +1,5 @@
 """What is chosen by name, and may come from another package: kinds of surrogates and acquisitions, presets,
-ways to train bases, parts of a surrogate in a file.
+ways to train bases, parts of a surrogate in a file, formats that an archive is exported to.
 
 Other packages add to a group by entry points. What stands in rooms of this package that no default needs
 comes in through the same door: `OWN` has the form of entry points, so that it is there without an
@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 _SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
+_EXCHANGE = "dngo.exchange."
 _ACQUISITION, _RIVALS = "dngo.acquisition.settings:", "dngo.rivals.settings:"
 
 # group -> name -> module:object, of each group in the order in which a person should meet them.
@@ -47,6 +48,13 @@ OWN: Mapping[str, Mapping[str, str]] = {
     "dngo.trainings": {
         "map": "dngo.surrogates.training:train_networks",
         "evidence": _PAPERS + "evidence:train_on_evidence",
+    },
+    "dngo.exports": {
+        "csv": _EXCHANGE + "csv_table:write",
+        "parquet": _EXCHANGE + "parquet:write",
+        "optuna": _EXCHANGE + "optuna:write",
+        "ro-crate": _EXCHANGE + "ro_crate:write",
+        "archive": _EXCHANGE + "copy:write",
     },
     "dngo.components": {
         "finite_basis": "dngo.surrogates.linear:FiniteBasis",

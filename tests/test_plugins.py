@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 from toy import ROOT
 
+from dngo.archive import read_table
 from dngo.plugins import OWN, Registry
 
 ALL = [(group, name) for group, found in OWN.items() for name in found]
@@ -78,6 +81,33 @@ def test_another_package_adds_a_training_and_cannot_take_a_name(tmp_path) -> Non
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+WRITES = """
+from dngo.archive import read_table
+
+def write(archive, output):
+    output.write_text(" ".join(map(str, read_table(archive).objective)))
+"""
+
+
+def test_another_package_adds_an_export(tmp_path, small) -> None:
+    (tmp_path / "added.py").write_text(WRITES)
+    info = tmp_path / "added-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dngo.exports]\nplain = added:write\n")
+    words = ["export", "--format", "plain", "--output", tmp_path / "found.txt", small.paths.archive]
+    done = subprocess.run(
+        [sys.executable, "-m", "dngo", *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [float(word) for word in (tmp_path / "found.txt").read_text().split()]
+    np.testing.assert_array_equal(found, read_table(small.paths.archive).objective)
 
 
 def test_rooms_of_published_methods_are_not_loaded_by_the_default() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dngo.commands.common import add_study, archive_of, finite, page_at
 from dngo.errors import UserError
-from dngo.exchange import FORMATS
+from dngo.exchange import EXPORTS
 
 # Exit statuses of a replay that only another release can do, and of one that another processor must decide.
 OTHER_VERSION, OTHER_PROCESSOR = 3, 4
@@ -48,7 +48,7 @@ def register(commands: Any) -> None:
 
     export = commands.add_parser("export", help="write an archive in another program's format")
     add_study(export)
-    export.add_argument("--format", required=True, choices=FORMATS)
+    export.add_argument("--format", required=True, choices=EXPORTS.names())
     export.add_argument("--output", required=True, help="a file; for ro-crate a folder or a .zip")
     export.add_argument(
         "--author", help="who ran it, for ro-crate: name, or 'name <ORCID address>'"

@@ -15,17 +15,17 @@ from typing import Any
 
 from dngo.archive.publishing import changes, publish
 from dngo.errors import UserError
+from dngo.plugins import Registry
 from dngo.storage.files import in_the_way
 
-_MODULES = {"csv": "csv_table", "parquet": "parquet", "optuna": "optuna", "ro-crate": "ro_crate"}
-_MODULES |= {"archive": "copy"}
-FORMATS = tuple(_MODULES)
+# Each writes an archive, its path, to another path. A package adds one by an entry point of this group.
+EXPORTS = Registry("dngo.exports")
 
 
 def export(
     archive: Path, output: Path, form: str, *, anonymous: bool = False, **options: Any
 ) -> list[str]:
-    """Write an archive in one of `FORMATS`; options are those of the format's `write`.
+    """Write an archive in one of the forms of `EXPORTS`; options are those that the form takes.
 
     anonymous: without the names of hosts, people and home folders.  Returns lines that say what was left
     out, and whom the rest names. Raises UserError if there is no archive, `output` is there already, a
@@ -33,12 +33,12 @@ def export(
     """
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")
-    module = importlib.import_module(f".{_MODULES[form]}", __name__)
+    write = EXPORTS.find(form)
     changed, names = changes(archive, anonymous=anonymous)
     with tempfile.TemporaryDirectory() as folder:
         if changed:
             publish(archive, copy := Path(folder) / archive.name, anonymous=anonymous)
-        module.write(copy if changed else archive, output, **options)
+        write(copy if changed else archive, output, **options)
     told = []
     if changed:
         places = ", ".join(f"{name} ({n})" for name, n in sorted(changed.items()))

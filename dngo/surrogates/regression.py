@@ -115,7 +115,9 @@ def _out_of_fold(
     # Each row was left out by one network, and in use all of them speak: the density that the average has
     # beside that of one, of normals whose variance is smaller by as much.
     together = -0.5 * np.log(0.5 * (1.0 + agreement))
-    return Fit(tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together))
+    return Fit(
+        tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together)
+    )
 
 
 def sample_chain(

@@ -221,6 +221,24 @@ def test_what_a_space_may_be_and_another_one_under_its_name() -> None:
         dngo.create("s", space, constraints={"t": "<= 3"}, **CHEAP)
 
 
+def test_what_the_process_holds_is_no_memory_of_its_evaluations() -> None:
+    held = b"x" * (400 * 2**20)
+
+    def f(needs: str) -> int:
+        mine = b"y" * (400 * 2**20 if needs == "much" else 10)
+        time.sleep(0.6)  # it is looked at meanwhile
+        return len(held) + len(mine)
+
+    limits = {"memory_mb": 250}
+    space = {"needs": ["much", "little"]}
+    study = dngo.create("f", space, objective=limits, design={"size": 2}, **CHEAP)
+    table = study.optimize(f, 2, progress=False).table()
+    assert dict(zip(table.parameter_needs, table.status, strict=True)) == {
+        "much": "out_of_memory",
+        "little": "ok",
+    }
+
+
 def test_a_function_may_have_several_objectives() -> None:
     def f(x: float, y: float) -> dict[str, Any]:
         return {"objectives": {"a": x + y, "b": y - x}}

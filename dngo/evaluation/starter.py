@@ -39,6 +39,8 @@ class Starter:
     That process dies with the thread that first needed it, so threads that share a starter end together.
     """
 
+    base = 0.0  # bytes that what it starts has in common with it, and are nobody's use of memory
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
@@ -103,7 +105,7 @@ class Starter:
             for descriptor in theirs:
                 os.close(descriptor)
         stdin, stdout, stderr, report = ours
-        return Started(stdin, stdout, stderr, report)
+        return Started(stdin, stdout, stderr, report, base=self.base)
 
     def _send(self, document: bytes, descriptors: list[int]) -> None:
         control = self._control or self._begin()
@@ -164,7 +166,7 @@ class Started:
     """An objective that was started: our ends of its streams, and what its starter reports of it.
 
     pid: None until it is known.  code: as in `subprocess.Popen.returncode`, None until it has ended.
-    complaint: why nothing could be started.
+    complaint: why nothing could be started.  base: bytes of its memory that are its starter's.
     """
 
     stdin: int
@@ -174,6 +176,7 @@ class Started:
     pid: int | None = None
     code: int | None = None
     complaint: str = ""
+    base: float = 0.0
     _heard: bytes = field(default=b"", repr=False)
 
     def hear(self) -> None:

@@ -165,7 +165,7 @@ class _Watch:
             if now >= self.bounds.deadline:
                 return self.bounds.out_of_time()
             if now >= look:
-                if self.bounds.exceeded(memory_below(self.started.pid)):
+                if self.bounds.exceeded(memory_below(self.started.pid) - self.started.base):
                     return self.bounds.out_of_memory()
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
 

@@ -33,10 +33,12 @@ from unittest import mock
 import numpy as np
 from families import (
     BOUNDED,
+    DECEPTIVE,
     FAMILIES,
     LEVELS,
     NOISES,
     NOISY,
+    RARE,
     REPORTED_ON,
     TUNED_ON,
     bounded,
@@ -238,6 +240,8 @@ def find_problems(names: list[str]) -> dict[str, Problem]:
         "bounded": BOUNDED,
         "noisy": NOISY,
         "levels": LEVELS,
+        "deceptive": DECEPTIVE,
+        "rare": RARE,
         "reporting": REPORTED_ON,
     }
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]

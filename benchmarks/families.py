@@ -46,6 +46,12 @@ NOISY = tuple(
 )
 # Categories alone: the numbers of their levels, and a seed.
 LEVELS = tuple(f"levels{sizes}s{s}" for s in range(3) for sizes in ("22x100", "14x13x19"))
+# A second-best minimum that holds searches, and values that many points share.
+DECEPTIVE = tuple(
+    f"{family}{k}s{s}" for k in (3, 5) for family in ("funnels", "plateaus") for s in (0, 1)
+)
+# Feasible where a second function is under such a percentile: one point of twenty, or of a hundred.
+RARE = ("waves4s0peaks5", "peaks4s1waves5", "bowl5s2waves2", "valley4s3peaks2", "waves6s4bowl1")
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
 REPORTED_ON = tuple(
@@ -188,6 +194,30 @@ def walled(k: int, rng: np.random.Generator) -> Function:
     return value
 
 
+def funnels(k: int, rng: np.random.Generator) -> Function:
+    """A wide funnel that leads nearly everything to the second-best minimum, 0.25, and a narrow one to 0.
+
+    Ripples on both hold a descent up. The narrow one has a thousandth of the volume in five inputs.
+    """
+    centres = rng.uniform(0.2, 0.8, (2, k))
+    while np.abs(centres[0] - centres[1]).mean() < 0.25:
+        centres = rng.uniform(0.2, 0.8, (2, k))
+    turn = _rotation(k, rng)
+
+    def value(u: Array) -> Array:
+        far = [np.sqrt(((u - c) ** 2).mean(axis=1)) for c in centres]
+        ripple = 0.02 * (1 - np.cos(12 * np.pi * (u - centres[1]) @ turn)).mean(axis=1)
+        return np.minimum(0.25 + far[0], 8.0 * far[1]) + ripple * np.minimum(far[0], far[1]) * 4
+
+    return value
+
+
+def plateaus(k: int, rng: np.random.Generator) -> Function:
+    """`peaks` in eight steps: next to most points nothing changes, and many share every value."""
+    smooth = peaks(k, rng)
+    return lambda u: np.floor(0.8 * smooth(u))
+
+
 FAMILIES = {
     "bowl": bowl,
     "waves": waves,
@@ -201,6 +231,8 @@ FAMILIES = {
     "uneven": uneven,
     "straight": straight,
     "walled": walled,
+    "funnels": funnels,
+    "plateaus": plateaus,
 }
 
 

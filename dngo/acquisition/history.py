@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dngo.acquisition.settings import Repeats
+from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.numerics import bounded
 from dngo.types import Array
@@ -85,6 +87,19 @@ class History:
         if rows.any() and self._repeats_itself(space):
             return np.zeros_like(rows)
         return rows
+
+    @cached_property
+    def least_gain(self) -> float:
+        """By how much a value can be lower than another at least; 0 where any difference is possible.
+
+        Where many outcomes share their values, as counts and rounded scores do, these are a lattice: on a
+        plateau nothing is gained by less than a step of it.
+        """
+        values, counts = np.unique(self.y[np.isfinite(self.y)], return_counts=True)
+        shared = counts[counts > 1].sum()
+        if len(values) < 2 or shared < current().candidates.shared * counts.sum():
+            return 0.0
+        return float(np.diff(values).min())
 
     def _repeats_itself(self, space: Space) -> bool:
         values: dict[bytes, list[float]] = {}

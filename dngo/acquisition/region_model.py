@@ -247,7 +247,8 @@ class RegionModel:
         By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
         Other regions are judged by that spread: they get a batch's picks where they promise much.
         """
-        known = y[np.delete(self.rows, self.near.outliers)]
+        # Once each: where a quarter of the points share the best value every gain would be enough.
+        known = np.unique(y[np.delete(self.rows, self.near.outliers)])
         return float(np.quantile(known, current().search.low) - known.min())
 
     def search(

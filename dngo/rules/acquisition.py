@@ -76,6 +76,9 @@ class CandidateRules:
     # at least. Not measured.
     most_numbers: int = 2_000_000
     least: int = 1024
+    # Share of the outcomes that have their value in common with another one, from which on values are
+    # taken for a lattice. Not measured.
+    shared: float = 0.3
     # A list's neighbours of one category: all of them, but for absurdly long lists.
     most_neighbours: int = 256
     # Distance of incumbents that are not among the very best, root mean square, and the good points

@@ -87,6 +87,9 @@ class TrustRegions:
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread
             least = max(current().regions.improved * depth, search.finest * spread)
+            least = max(
+                least, 0.5 * history.least_gain
+            )  # half a step is nearer to one than to none
             followed = local.followed(size - len(picked), least, rng, spacing, penalty, turn=len(y))
             picked += followed
             sources += ["thompson"] * len(followed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from dataclasses import replace
@@ -117,3 +118,13 @@ def test_a_label_of_nothing_is_refused() -> None:
     plain = validate(document)
     # What a study looks like is no part of what it is, and archives of before have no such key.
     assert labelled.identity() == plain.identity() and "labels" not in plain.stored()
+
+
+def test_labels_that_are_written_after_the_last_batch_count(
+    small: Study, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(small.config.resolved()) | {"labels": {"objective": "Delay (ms)"}}
+    Path("my.yaml").write_text(json.dumps(document))  # which is YAML, too
+    assert main(["figure", "edf", "my.yaml", "--output", "x.svg"]) == 0
+    assert "Delay (ms), or less" in Path("x.svg").read_text()

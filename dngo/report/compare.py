@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dngo.errors import UserError
-from dngo.locate import archive_at
+from dngo.locate import archive_at, file_at, find_study, is_archive
 from dngo.report.data import View
 from dngo.report.figures import comparison, fronts_compared
 from dngo.report.front import common_reference, volume_of
@@ -21,7 +22,7 @@ TITLE = "Studies compared"
 
 def read(places: Sequence[str]) -> list[View]:
     """The studies of these configurations, archives, or folders; raises UserError for any other."""
-    views = [View.of(archive_at(place)) for place in places]
+    views = [_view(place) for place in places]
     if len({tuple(_aims(view)) for view in views}) > 1:
         directions = ", ".join(f"{view.path} {' and '.join(_aims(view))}" for view in views)
         raise UserError(f"these studies cannot be compared: {directions}")
@@ -50,6 +51,14 @@ def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
         }
         for view in views
     ]
+
+
+def _view(place: str) -> View:
+    """A study as its configuration says it now, where that is what is named."""
+    path, file = archive_at(place), file_at(place)
+    if is_archive(file):
+        return View.of(path)
+    return View.of(path, json.loads(find_study([file]).config.resolved()))
 
 
 def rows(views: Sequence[View]) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def of_share(before: int, number: int, share: float) -> int:
 
 
 def one_in(before: int, number: int, every: int) -> int:
-    """How many of the `number` picks after the first `before` are an `every`th; none if that is 0."""
+    """How many of the `number` picks after the first `before` are one in `every`; none if that is 0."""
     return (before + number) // every - before // every if every > 0 else 0
 
 

@@ -54,8 +54,10 @@ docs: $(WHOLE)
 	rm -rf docs/modules
 	python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
 
-# dist/ with an sdist and a wheel that were installed, run and tested. Nothing is uploaded.
+# dist/ with an sdist and a wheel that were installed, run and tested. Nothing is uploaded. It stops where a
+# measured table is older than the last release, and benchmarks/results/older.txt does not say so.
 release: $(WHOLE) docs
+	python benchmarks/tables.py --release
 	rm -rf dist
 	python -m build --quiet --no-isolation
 	twine check --strict dist/*

@@ -1,19 +1,27 @@
-"""Which measured tables are older than the code that they measure.
+"""Which measured tables are older than the code that they measure, and how often this package is first.
 
     python benchmarks/tables.py             # all of them, the oldest code first
-    python benchmarks/tables.py --strict    # exit status 1 if one is older
+    python benchmarks/tables.py --strict    # exit status 1 if one is older than its code
+    python benchmarks/tables.py --release   # exit status 1 if one is older than the last release
+    python benchmarks/tables.py --first     # on how many rows of a table this package is first
 
-Below each measured table a line says the commit that it was measured on, the version of then, and what it
-measures: "Measured at `d8120f8` (0.1.0): `dngo/acquisition`, `dngo/surrogates`." A table is older than the
-code where a commit after that one changed what it measures; whether the change matters is for a reader
-to say. Needs the repository's history.
+The tables are the CSV files of benchmarks/results/. Their comment lines begin with "#", and the first
+says what was measured: "# measured at d8120f8 (0.1.0): dngo/acquisition, dngo/surrogates". A table on a
+page has the same line below it: "Measured at `d8120f8` (0.1.0): `dngo/acquisition`, `dngo/surrogates`."
+
+A table is older than the code where a later commit changed what it measures. It is older than the last
+release where that release already holds such a commit. A reader says whether the change matters. Those
+that are known to be older than the release, and not measured again yet, are lines of
+benchmarks/results/older.txt. Needs the repository's history.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,24 +29,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+OLDER = RESULTS / "older.txt"
 GIT = ("git", "-C", str(ROOT))
-MEASURED = re.compile(r"Measured at `([0-9a-f]{7,40})` \(([^)]+)\): (`[^`]+`(?:, `[^`]+`)*)\.")
+ON_PAGE = re.compile(r"Measured at `([0-9a-f]{7,40})` \(([^)]+)\): (`[^`]+`(?:, `[^`]+`)*)\.")
+IN_FILE = re.compile(r"# measured at ([0-9a-f]{7,40}) \(([^)]+)\): (.+)")
+NUMBER = re.compile(r"-?\d[\d.]*(?:e-?\d+)?")
+# Columns of a comparison that are no method's value.
+OTHER = re.compile(r"instance|rival|0\.2\.0|.* (?:sd|se|CPU s|found|one batch)")
 
 
 @dataclass(frozen=True)
 class Table:
     """Where a table stands, what it was measured on, and what of."""
 
-    place: str
+    file: str
+    line: int
     commit: str
     version: str
     paths: tuple[str, ...]
 
-    def changes(self) -> int | None:
+    @property
+    def name(self) -> str:
+        """What it is called in older.txt: a table that is measured again has another name."""
+        return f"{self.file} {self.commit}"
+
+    def changes(self, until: str = "HEAD") -> int | None:
         """Commits since then that changed what it measures; None if the commit is not in the history."""
         if subprocess.run([*GIT, "cat-file", "-e", self.commit], capture_output=True).returncode:
             return None
-        return int(git("rev-list", "--count", f"{self.commit}..HEAD", "--", *self.paths))
+        return int(git("rev-list", "--count", f"{self.commit}..{until}", "--", *self.paths))
 
 
 def git(*arguments: str) -> str:
@@ -49,30 +69,98 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def tables(page: str) -> Iterator[Table]:
-    """The measured tables of a page, in order."""
-    text = (ROOT / page).read_text()
-    for match in MEASURED.finditer(text.replace("\n", " ")):
-        line = text.count("\n", 0, match.start()) + 1
-        commit, version, paths = match.groups()
-        yield Table(f"{page}:{line}", commit, version, tuple(re.findall("`([^`]+)`", paths)))
+def tables() -> Iterator[Table]:
+    """All measured tables: files first, then those of the pages, in order."""
+    for path in sorted(RESULTS.glob("*.csv")):
+        name = str(path.relative_to(ROOT))
+        found = IN_FILE.match(path.read_text())
+        if not found:
+            raise SystemExit(
+                f"{name}: line 1: expected '# measured at COMMIT (VERSION): PATH, ...'"
+            )
+        yield Table(name, 1, found[1], found[2], tuple(found[3].split(", ")))
+    for page in git("ls-files", "*.md").split():
+        text = (ROOT / page).read_text()
+        for match in ON_PAGE.finditer(text.replace("\n", " ")):
+            line = text.count("\n", 0, match.start()) + 1
+            paths = tuple(re.findall("`([^`]+)`", match[3]))
+            yield Table(page, line, match[1], match[2], paths)
+
+
+def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The comment lines of a results file, without their "#", and its rows."""
+    lines = path.read_text().splitlines()
+    comments = [line[1:].strip() for line in lines if line.startswith("#")]
+    return comments, list(csv.DictReader(lines[len(comments) :]))
+
+
+def first(path: Path) -> tuple[int, int, float]:
+    """Rows of a comparison on which no rival is lower, all rows, and the median of best rival by ours.
+
+    That is infinity where ours is the optimum in all. Raises KeyError if there is no column `dngo`.
+    """
+    rows = read(path)[1]
+    wins, factors = 0, []
+    for row in rows:
+        rivals = [_number(row[name]) for name in list(row)[1:] if _is_rival(name)]
+        ours, best = _number(row["dngo"]), min(rivals)
+        wins += ours <= best
+        if ours > 0:
+            factors.append(best / ours)
+    return wins, len(rows), statistics.median(factors or [math.inf])
+
+
+def _is_rival(column: str) -> bool:
+    return column == "best rival" or (column != "dngo" and not OTHER.fullmatch(column))
+
+
+def _number(cell: str) -> float:
+    """The value of a cell; infinity if a run did not end with one."""
+    return float(cell) if NUMBER.fullmatch(cell) else math.inf
+
+
+def known_as_older() -> set[str]:
+    """The lines of older.txt."""
+    lines = OLDER.read_text().splitlines()
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def check_release() -> int:
+    """Compare all tables with the last release; 1 if one is older than that and not listed."""
+    release = git("describe", "--tags", "--abbrev=0", "--match", "v*")
+    older = {table.name for table in tables() if table.changes(release) != 0}
+    known = known_as_older()
+    for name in sorted(older - known):
+        print(f"{name}: older than {release}: measure it again, or list it in {OLDER.name}")
+    for name in sorted(known - older):
+        print(f"{name}: not older than {release} any more: take it out of {OLDER.name}")
+    print(f"{len(older)} tables are older than {release}, {len(older & known)} of them listed")
+    return int(not older <= known)
 
 
 def main() -> None:
     """Print a line for each table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--strict", action="store_true", help="exit status 1 if one is older")
+    parser.add_argument("--release", action="store_true", help="compare with the last release")
+    parser.add_argument("--first", action="store_true", help="count where this package is first")
     arguments = parser.parse_args()
-    pages = git("ls-files", "*.md").split()
-    known = [(table.changes(), table) for page in pages for table in tables(page)]
+    if arguments.release:
+        sys.exit(check_release())
+    if arguments.first:
+        for path in sorted(RESULTS.glob("*.csv")):
+            if "dngo" in read(path)[1][0]:
+                wins, of, factor = first(path)
+                print(f"{path.name}: first on {wins} of {of}, median factor {factor:.2g}")
+        return
+    known = [(table.changes(), table) for table in tables()]
     for changes, table in sorted(
         known, key=lambda each: -math.inf if each[0] is None else -each[0]
     ):
         since = f"{changes:4} commits since" if changes else "as it is"
         since = "commit not found" if changes is None else since
-        print(
-            f"{since:18} {table.commit} ({table.version})  {table.place}  {', '.join(table.paths)}"
-        )
+        place = f"{table.file}:{table.line}"
+        print(f"{since:18} {table.commit} ({table.version})  {place}  {', '.join(table.paths)}")
     old = sum(changes != 0 for changes, _ in known)
     print(f"{old} of {len(known)} tables are older than the code that they measure")
     sys.exit(int(arguments.strict and old > 0))

@@ -1,7 +1,8 @@
-"""Measured tables say what they were measured on."""
+"""Measured tables say what they were measured on, and pages say what the tables do."""
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -10,26 +11,97 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+FILES = sorted(RESULTS.glob("*.csv"))
+REPORT = (ROOT / "benchmarks" / "README.md").read_text()
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import tables  # noqa: E402
 
 
-@pytest.mark.parametrize(("page", "least"), [("README.md", 10), ("rules.md", 3)])
-def test_every_table_of_the_benchmarks_says_its_version(page: str, least: int) -> None:
-    text = (ROOT / "benchmarks" / page).read_text()
+@pytest.fixture
+def history() -> None:
+    """A shallow clone, or an sdist, lacks the commits that tables name, or the tags."""
+    tags = ["git", "-C", str(ROOT), "describe", "--tags", "--match", "v*"]
+    shallow = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
+    if (
+        subprocess.run(shallow, capture_output=True, text=True).stdout.strip() != "false"
+        or subprocess.run(tags, capture_output=True).returncode
+    ):
+        pytest.skip("needs the repository's history")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_results_file_says_its_version_and_its_command(path: Path) -> None:
+    comments, _ = tables.read(path)
+    assert tables.IN_FILE.match(path.read_text())
+    assert re.match(r"command: .*python .*benchmarks/(\w+)\.py", comments[1])
+    assert (ROOT / re.findall(r"benchmarks/\w+\.py", comments[1])[0]).is_file()
+    rows = list(csv.reader(path.read_text().splitlines()[len(comments) :]))
+    assert len(rows) > 2 and {len(row) for row in rows} == {len(rows[0])}
+    assert len(set(rows[0])) == len(rows[0]) and all(rows[0])
+
+
+def test_every_table_of_the_rules_but_the_first_says_its_version() -> None:
+    text = (ROOT / "benchmarks" / "rules.md").read_text()
     heads = len(re.findall(r"^\|(?: -+ \|)+$", text, re.MULTILINE))
     tails = len(
         re.findall(r"^\|.*\|\n\nMeasured at `[0-9a-f]{7,}` \([\d.]+\): `", text, re.MULTILINE)
     )
-    assert heads == tails > least
+    assert heads == tails + 1 > 4
+    first = text.index("| --- |")
+    assert text.count("\n", 0, first) < 20  # the rules stand first, what was tried behind them
 
 
-def test_the_command_lists_the_tables_that_are_older_than_their_code() -> None:
-    # A shallow clone lacks the commits.
-    shallow = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
-    if subprocess.run(shallow, capture_output=True, text=True).stdout.strip() != "false":
-        pytest.skip("needs the repository's history")
+def test_the_report_is_short_and_names_every_results_file() -> None:
+    assert len(REPORT.splitlines()) <= 150
+    assert len(FILES) > 20
+    assert not [path.name for path in FILES if f"`{path.name}`" not in REPORT]
+    named = re.findall(r"`(\w+\.csv)`", REPORT + (ROOT / "benchmarks" / "rules.md").read_text())
+    assert not set(named) - {path.name for path in FILES} - {"emulator.csv", "results.csv"}
+
+
+def test_the_report_counts_as_the_files_do() -> None:
+    rows = re.findall(r"\| (\d+) of (\d+) \| ([\d.,∞]+) \|.*`(\w+\.csv)` \|$", REPORT, re.MULTILINE)
+    compared = {path.name for path in FILES if "dngo" in tables.read(path)[1][0]}
+    assert {row[3] for row in rows} == compared
+    for wins, of, factor, name in rows:
+        found = tables.first(RESULTS / name)
+        assert (int(wins), int(of)) == found[:2], name
+        assert float(factor.replace(",", "").replace("∞", "inf")) == pytest.approx(found[2], rel=0.04), name
+    every = [tables.first(RESULTS / row[3]) for row in rows]
+    headline = f"first on {sum(one[0] for one in every)} of {sum(one[1] for one in every)} "
+    assert headline in "\n".join(REPORT.splitlines()[:20])
+
+
+@pytest.mark.parametrize("page", ["benchmarks/README.md", "benchmarks/rules.md"])
+def test_numbers_are_written_with_their_zero(page: str) -> None:
+    assert not re.findall(r"(?<![\w./`:])\.\d", (ROOT / page).read_text())
+
+
+def test_the_command_lists_the_tables_that_are_older_than_their_code(history: None) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "tables.py"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "benchmarks/README.md" in done.stdout and "tables are older" in done.stdout
-    assert "commit not found" not in done.stdout
+    for place in (*(f"benchmarks/results/{path.name}:1 " for path in FILES), "benchmarks/rules.md"):
+        assert place in done.stdout
+    assert "tables are older" in done.stdout and "commit not found" not in done.stdout
+
+
+def test_a_table_that_is_older_than_the_release_must_be_listed(
+    history: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = tmp_path / "older.txt"
+    monkeypatch.setattr(tables, "OLDER", listed)
+    release = tables.git("describe", "--tags", "--abbrev=0", "--match", "v*")
+    older = [table.name for table in tables.tables() if table.changes(release)]
+    assert older
+    listed.write_text("# known\n" + "\n".join(older))
+    assert tables.check_release() == 0
+    listed.write_text("\n".join(name for name in older if name != older[0]))
+    capsys.readouterr()
+    assert tables.check_release() == 1
+    assert f"{older[0]}: older than {release}" in capsys.readouterr().out

@@ -67,7 +67,9 @@ def test_the_report_counts_as_the_files_do() -> None:
     for wins, of, factor, name in rows:
         found = tables.first(RESULTS / name)
         assert (int(wins), int(of)) == found[:2], name
-        assert float(factor.replace(",", "").replace("∞", "inf")) == pytest.approx(found[2], rel=0.04), name
+        assert float(factor.replace(",", "").replace("∞", "inf")) == pytest.approx(
+            found[2], rel=0.04
+        ), name
     every = [tables.first(RESULTS / row[3]) for row in rows]
     headline = f"first on {sum(one[0] for one in every)} of {sum(one[1] for one in every)} "
     assert headline in "\n".join(REPORT.splitlines()[:20])

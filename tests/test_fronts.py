@@ -380,6 +380,14 @@ def test_objectives_cannot_change(study: dngo.api.Session, tmp_path: Path, capsy
     assert "objectives was" in capsys.readouterr().err
 
 
+def test_a_study_ends_where_a_batch_adds_little(tmp_path: Path, capsys) -> None:
+    stop = {"hypervolume_gain": 10.0}
+    study = run(tmp_path, 0, constraints={"heat": "<= 1.6"}, stop=stop)
+    assert study.ask() == []
+    assert main(["status", str(tmp_path / "config.yaml")]) == 0
+    assert "stop.hypervolume_gain is 10" in capsys.readouterr().out
+
+
 def test_points_and_outcomes_are_entered(tmp_path: Path, capsys) -> None:
     study = run(tmp_path, 0, constraints={"heat": "<= 1.6"})
     said = {"constraints": {"heat": 0.5}}

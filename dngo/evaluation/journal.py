@@ -67,6 +67,11 @@ MISTAKES: tuple[tuple[str, str], ...] = (
         "constraints: the names in the configuration and those that are reported must be the same",
     ),
     (
+        r"unreadable outcome: .*`?objectives`?",
+        'objectives: the program must report all of them by name, as {"objectives": {"error": 0.1}}, as the '
+        "last line of its standard output or in the file {outcome}; a function returns it",
+    ),
+    (
         r"unreadable outcome",
         'objective: the program must report a number, or {"objective": 0.1}, as the last line of its '
         "standard output or in the file {outcome}; a function returns it",

@@ -62,7 +62,7 @@ def foresight(problem: Problem, run: Run) -> tuple[float, float]:
                 space.encode(v[rows]),
                 y[rows],
                 np.full(len(rows), np.nan),
-                shares=search.additive_shares[:1],
+                shares=(search.additive_share,),
                 rng=np.random.default_rng(0),
             )
             mean = near.function(space.encode(run.v[after]))[0]

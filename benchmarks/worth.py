@@ -38,13 +38,11 @@ WITHOUT = {
     "outliers": "nearby.rounds=0",
     "turned axes": "local.most_turned=0",
     "quadratics": "local.most_quadratic=0",
-    "a second model of other shares": "search.averaged_up_to=0",
     "functions in the whole space": "search.wide_every=0",
     "functions that promise nothing": "search.kept_every=0",
     "other regions": "search.regions=1",
     "steps where no model is of use": "nearby.foresight=-2.0,nearby.foresight_alike=-2.0",
     "a good model is of use": "nearby.ranked=2.0",
-    "many small gains keep a region": "regions.often=2.0",
 }
 
 
@@ -74,7 +72,7 @@ def table(path: Path, least: float) -> None:
     """
     runs: dict[tuple[str, ...], dict[str, list[float]]] = {}
     with path.open(newline="") as stream:
-        for row in csv.DictReader(stream):
+        for row in csv.DictReader(line for line in stream if not line.startswith("#")):
             key = (row["whole"], row["schedule"], row["problem"], row["seed"])
             runs.setdefault(key, {})[row["variant"]] = [float(row["best"]), float(row["seconds"])]
     names = dict.fromkeys(name for of in runs.values() for name in of if name)
@@ -115,7 +113,8 @@ def main() -> None:
     schedule, done = f"{design} + {rounds} x {size}", set()
     if options.results.exists():
         with options.results.open(newline="") as stream:
-            done = {tuple(row[c] for c in COLUMNS[:5]) for row in csv.DictReader(stream)}
+            lines = (line for line in stream if not line.startswith("#"))
+            done = {tuple(row[c] for c in COLUMNS[:5]) for row in csv.DictReader(lines)}
     else:
         options.results.write_text(",".join(COLUMNS) + "\n")
     problems = find_problems(options.problems)

@@ -91,7 +91,7 @@ def share_of(history: History, u: Array, block: int, usual: float, stage: str) -
     own = history.stage == stage
     if not history.stage.any():
         targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
-        _, own, _ = region(u, targets, batch, block)
+        _, own = region(u, targets, batch, block)
     paid = gains(y, batch)
     weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
     here, there = (

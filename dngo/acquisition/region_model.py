@@ -97,21 +97,19 @@ class RegionModel:
         *,
         is_first: bool,
     ) -> RegionModel:
-        """is_first: whether it is the region of the best point. Others have one model, and turned axes are
-        not tried."""
+        """is_first: whether it is the region of the best point. In others turned axes are not tried."""
         u, y = space.place(history.v, apart=0.0), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
         rules = current().search
         count = min(rules.most_points, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
-        averaged = is_first and count <= rules.averaged_up_to
         v = history.v[rows]
         near = Nearby.fit(
             space.encode(v),
             y[rows],
             history.noise[rows],
-            shares=rules.additive_shares[: None if averaged else 1],
+            shares=(rules.additive_share,),
             turn=is_first,
             rng=rng,
         )
@@ -144,7 +142,7 @@ class RegionModel:
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
         u, batch = self.space.place(history.v[rows], apart=0.0), history.iteration[rows]
-        found, _, _ = replayed(u, believed, batch, block)
+        found, _ = replayed(u, believed, batch, block)
         region = Region(int(rows[found.centre]), found.half)
         return self.around(self.space, history, region, self.rows, self.near)
 
@@ -166,7 +164,7 @@ class RegionModel:
             self.space.encode(history.v[rows]),
             y[rows],
             history.noise[rows],
-            shares=rules.additive_shares[:1],
+            shares=(rules.additive_share,),
             rng=rng,
         )
         gain = near.left_out(y[rows]) - self.near.left_out(y[self.rows])[order]
@@ -187,7 +185,7 @@ class RegionModel:
             self.space.encode(history.v[self.rows]),
             history.y[self.rows],
             history.noise[self.rows],
-            share=current().search.additive_shares[0],
+            share=current().search.additive_share,
             turn=is_first,
             rng=rng,
         )

@@ -28,26 +28,22 @@ class Region:
     half: float
 
 
-def region(
-    u: Array, targets: Array, batch: Rows, block: int
-) -> tuple[Region, NDArray[np.bool_], NDArray[np.bool_]]:
+def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, NDArray[np.bool_]]:
     """The region around the best of points u (n, k), in the order in which they were evaluated.
 
     targets: (n,) NaN where there is none, in units of their deviation. batch: (n,) rising numbers.
     block: evaluations in the region after which its size is reconsidered. Also which points lay in
-    the region as it was before their batch, and which were better than all before.
+    the region as it was before their batch.
     """
     rules = current().regions
-    inside, paid = np.zeros(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
-    half, centre, last, tried, won = rules.largest, -1, -1, 0, 0
+    inside = np.zeros(len(u), dtype=bool)
+    half, centre, last, tried = rules.largest, -1, -1, 0
     ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(u)]
     for start, end in zip([0, *ends], ends, strict=False):
         rows = np.arange(start, end)
         if centre >= 0:
             inside[rows] = np.max(np.abs(u[rows] - u[centre]), axis=1) <= half
-            paid[rows] = targets[rows] < targets[centre] - rules.improved
             tried += int(inside[rows].sum())
-            won += int(np.sum(inside[rows] & (targets[rows] < targets[last])))
         if np.isfinite(targets[rows]).any():
             best = start + int(np.nanargmin(targets[rows]))
             if centre < 0 or targets[best] < targets[centre]:
@@ -55,13 +51,13 @@ def region(
         last = centre if last < 0 else last
         if tried < block:
             continue
-        if targets[centre] < targets[last] - rules.improved or won > rules.often * tried:
+        if targets[centre] < targets[last] - rules.improved:
             step = float(np.max(np.abs(u[centre] - u[last])))
             half = min(max(2.0 * step, 0.5 * half), rules.largest)
         else:
             half = max(0.5 * half, rules.smallest)
-        last, tried, won = centre, 0, 0
-    return Region(centre, half), inside, paid
+        last, tried = centre, 0
+    return Region(centre, half), inside
 
 
 def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Region]:
@@ -81,7 +77,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     nearest = distances(u, u[alone]).argmin(axis=1)
     for i in range(len(alone)):
         rows = np.flatnonzero(nearest == i)
-        found, _, _ = region(u[rows], targets[rows], batch[rows], block)
+        found, _ = region(u[rows], targets[rows], batch[rows], block)
         # Half way to a better region at most.
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])

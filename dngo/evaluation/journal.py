@@ -68,8 +68,8 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"unreadable outcome: .*`?objectives`?",
-        'objectives: the program must report all of them by name, as {"objectives": {"error": 0.1}}, as the '
-        "last line of its standard output or in the file {outcome}; a function returns it",
+        'objectives: the program must report all of them by name, as {"objectives": {"error": 0.1}}, as '
+        "the last line of its standard output or in the file {outcome}; a function returns it",
     ),
     (
         r"unreadable outcome",

@@ -231,9 +231,6 @@ class RegionRules:
     # Of the targets' deviation: a smaller step is no improvement. Noise would else keep a box open.
     # Not measured.
     improved: float = 1e-3
-    # Of the evaluations in a box: where more of them are better than its centre, however little, it is
-    # of the right size, too (Rechenberg 1973). With a tenth sectors in five inputs end 1.4 times as high.
-    often: float = 0.2
     # A point has a region of its own if all better points are so many times farther from it than is
     # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
     # converged, small gaps are usual. Not measured one by one.
@@ -262,13 +259,9 @@ class RegionSearchRules:
     least_points: int = 6  # ok outcomes; fewer say nothing
     most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
     spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
-    # Of the additive part, where the fits start: one model for each, to rows of its own. Which share it
-    # is hardly matters: most fits end in the same mode (benchmarks/rules.md, the trust regions' model).
-    additive_shares: tuple[float, ...] = (0.5, 0.95)
-    # Points up to which there is a model for each share, in the first region alone: with more of them one
-    # model does as well (.88 +- .13 times as high in ten inputs, .89 with one model throughout), and with
-    # fewer it does not (1.39 times in five inputs).
-    averaged_up_to: int = 400
+    # Of the additive part, where the fit starts. Which it is hardly matters: most fits end in the same mode
+    # (benchmarks/rules.md, the trust regions' model).
+    additive_share: float = 0.5
     # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
     # of them and one for each quadratic at least, have a model of their own, for half of the functions,
     # where it foretells them better: by so many nats for each, left out one by one. Sectors in ten inputs

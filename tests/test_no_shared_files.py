@@ -17,6 +17,8 @@ from dngo.archive import read_table, verify
 
 pytest.importorskip("snakemake_storage_plugin_fs", reason="snakemake-storage-plugin-fs")
 pytest.importorskip("snakemake_executor_plugin_cluster_generic")
+if shutil.which("rsync") is None:
+    pytest.skip("the storage plugin copies by rsync", allow_module_level=True)
 
 # A machine that jobs run on: another folder, with what an image would hold, and nothing of the study's.
 SUBMIT = """#!/bin/bash

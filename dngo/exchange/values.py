@@ -22,7 +22,12 @@ def natural_points(space: Space, points: Any, constraints: Collection[str] = ())
 
     constraints: names that may be there as well; nothing is made of them.
     """
-    rows = [Row(f"point {i}", row) for i, row in enumerate(records(points), start=1)]
+    given = (
+        # What a row of `study.table()` says of its metadata is no part of the point.
+        {k: v for k, v in row.items() if k in space.parameters or not k.startswith("metadata_")}
+        for row in records(points)
+    )
+    rows = [Row(f"point {i}", row) for i, row in enumerate(given, start=1)]
     for why in unknown(ColumnNames(space.parameters, constraints), rows).values():
         raise UserError(why)
     found, problems = points_of(space, rows)

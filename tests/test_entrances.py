@@ -226,7 +226,12 @@ CASES: list[Case] = [
     ("empty text", TEXT, {"objective": ""}, "there is no objective"),
     ("none", ALL - OPTUNA - REPORTS, {"objective": LEFT_OUT}, "objective"),
     # A run that ends well with a part of what it was asked for keeps that part.
-    ("none reported", REPORTS, {"objective": LEFT_OUT}, {"status": "invalid", "numbers": {"heat": 341.5}}),
+    (
+        "none reported",
+        REPORTS,
+        {"objective": LEFT_OUT},
+        {"status": "invalid", "numbers": {"heat": 341.5}},
+    ),
     ("nothing at all", TYPED, dict.fromkeys(GOOD, LEFT_OUT), "there is no objective"),
     (
         "misspelt",

@@ -165,8 +165,10 @@ class Forking(Starter):
             finally:
                 os._exit(0)
         theirs.close()
-        # A fork has all memory of the process that it is one of, at no cost until it is changed.
-        self.base = float(psutil.Process().memory_info().rss)
+        # A fork has all memory of the process that it is one of, at no cost until it is changed. What is
+        # mapped from files it has only once it looks.
+        held = psutil.Process().memory_info()
+        self.base = float(held.rss - getattr(held, "shared", 0))
         self._control = control
         self._end = weakref.finalize(self, _end, control, pid)
         return control

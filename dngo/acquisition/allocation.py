@@ -103,10 +103,10 @@ def share_of(history: History, u: Array, block: int, usual: float, stage: str) -
 
 
 def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
-    """Which outcomes were better than all before their batch, by what counts there: (n,).
+    """Which outcomes gained something on all before their batch: (n,).
 
-    What counts is a share of how far the best lay below the low ones, so that digits count once a search
-    has come to them.
+    A gain counts from a thousandth (`RegionRules.improved`) of the depth on: how far the best outcome lay
+    below the low quarter. So the last digits count as well, once a search has come to them.
     """
     rules, paid = current().regions, np.zeros(len(y), dtype=bool)
     ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(y)]

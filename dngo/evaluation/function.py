@@ -165,8 +165,8 @@ class Forking(Starter):
             finally:
                 os._exit(0)
         theirs.close()
-        # A fork has all memory of the process that it is one of, at no cost until it is changed. What is
-        # mapped from files it has only once it looks.
+        # A fork has all memory of the process that it is one of, at no cost until it is changed. Pages of
+        # files are no part of a fork before it reads them.
         held = psutil.Process().memory_info()
         self.base = float(held.rss - getattr(held, "shared", 0))
         self._control = control

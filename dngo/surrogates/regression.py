@@ -112,8 +112,8 @@ def _out_of_fold(
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
         **chain_diagnostics(chain),
     }
-    # Each row was left out by one network, and in use all of them speak: the density that the average has
-    # beside that of one, of normals whose variance is smaller by as much.
+    # One network left out each row, but the average of all is used. Its errors have (1 + agreement) / 2 of
+    # one network's variance: that much is its log density higher.
     together = -0.5 * np.log(0.5 * (1.0 + agreement))
     return Fit(
         tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together)

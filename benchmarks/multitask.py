@@ -27,7 +27,7 @@ from searching import add_settings, settings_of
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter, Categorical, Float, Int
+from dngo.space.parameters import Categorical, Float, Int, Parameter
 from dngo.surrogates import EarlierTask, TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
@@ -43,7 +43,7 @@ class Tables:
         benchmark = FAMILIES[family]
         self.tasks = list(benchmark.available_dataset_names)
         self.listed = benchmark.search_space
-        parameters: dict[str, AnyParameter] = {}
+        parameters: dict[str, Parameter] = {}
         for name, values in self.listed.items():
             if benchmark.param_types[name] is str:
                 parameters[name] = Categorical(type="categorical", choices=list(values))

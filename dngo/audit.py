@@ -21,7 +21,7 @@ from dngo.errors import UserError
 from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted, redacted_objective
 from dngo.space import Space
-from dngo.space.parameters import parameters_of_archive
+from dngo.space.types import parameters_of_archive
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import visible
 from dngo.types import Array, Rows

@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, SerializeAsAny, WrapValidator
+from pydantic import BaseModel, Field, SerializeAsAny, ValidationInfo, WrapValidator
 from pydantic_core import PydanticKnownError
 
 from dngo.plugins import Registry
@@ -20,12 +20,12 @@ from dngo.plugins import Registry
 class Kinds:
     """The classes that a section may be of.
 
-    group: of the entry points, each named as its kind, that lead to models whose field `kind` has that
-    name as default. default: the kind that is meant where none is named.
+    group: of the entry points, each named as its kind, that lead to models whose field `key` has that
+    name. default: the kind that is meant where none is named; empty where one must be.
     """
 
-    def __init__(self, *, group: str, default: str) -> None:
-        self.registry, self.default = Registry(group), default
+    def __init__(self, *, group: str, default: str = "", key: str = "kind") -> None:
+        self.registry, self.default, self.key = Registry(group), default, key
 
     @cached_property
     def classes(self) -> dict[str, type[BaseModel]]:
@@ -35,39 +35,47 @@ class Kinds:
     def __call__(self, given: Any = None, /, **keywords: Any) -> Any:
         """Settings of a kind, of a mapping or of keywords; raises pydantic's ValidationError."""
         document = self._document(keywords if given is None else given)
-        return self.find(document["kind"]).model_validate(document)
+        return self.find(document[self.key]).model_validate(document)
 
     def find(self, kind: str) -> type[BaseModel]:
         """The class of a kind, of this package or of another; raises ValueError."""
         try:
             found: type[BaseModel] = self.registry.find(kind)
         except LookupError as error:
-            raise ValueError(f"kind {error}") from None
+            raise ValueError(f"{self.key} {error}") from None
         return found
 
     @property
     def field(self) -> Any:
         """The type of a pydantic field that holds such a section."""
         union: Any = reduce(or_, self.classes.values())
+        tagged = Annotated[union, Field(discriminator=self.key)]
         return Annotated[
             union,
             SerializeAsAny(),
-            Field(discriminator="kind"),
-            WrapValidator(self._validate, json_schema_input_type=str | union),
+            Field(discriminator=self.key),
+            WrapValidator(
+                self._validate,
+                json_schema_input_type=str | union if self.default else tagged,
+            ),
         ]
 
-    def _validate(self, given: Any, known: Any) -> Any:
+    def _validate(self, given: Any, known: Any, info: ValidationInfo) -> Any:
         if isinstance(given, BaseModel):
             return given
+        if not self.default and not isinstance(given, Mapping):
+            return known(given)
         document = self._document(given)
-        kind = document["kind"]
+        kind = document.get(self.key)
         if not isinstance(kind, str) or kind in self.classes or kind not in self.registry.names():
             return known(document)
-        return self.find(kind).model_validate(document)
+        return self.find(kind).model_validate(document, context=info.context)
 
     def _document(self, given: Any) -> dict[str, Any]:
+        if not self.default:
+            return dict(given)
         if isinstance(given, str):
-            return {"kind": given}
+            return {self.key: given}
         if not isinstance(given, Mapping):
             raise PydanticKnownError("model_type", {"class_name": self.default})
-        return {"kind": self.default, **given}
+        return {self.key: self.default, **given}

@@ -1,5 +1,5 @@
-"""What is chosen by name, and may come from another package: kinds of surrogates and acquisitions, presets,
-ways to train bases, parts of a surrogate in a file, formats that an archive is exported to.
+"""What is chosen by name, and may come from another package: types of parameters, kinds of surrogates and
+acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats of an export, figures.
 
 Other packages add to a group by entry points. What stands in rooms of this package that no default needs
 comes in through the same door: `OWN` has the form of entry points, so that it is there without an
@@ -15,11 +15,19 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 _SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
-_EXCHANGE = "dngo.exchange."
+_EXCHANGE, _PARAMETERS = "dngo.exchange.", "dngo.space.parameters:"
 _ACQUISITION, _RIVALS = "dngo.acquisition.settings:", "dngo.rivals.settings:"
 
 # group -> name -> module:object, of each group in the order in which a person should meet them.
 OWN: Mapping[str, Mapping[str, str]] = {
+    "dngo.parameters": {
+        "float": _PARAMETERS + "Float",
+        "int": _PARAMETERS + "Int",
+        "categorical": _PARAMETERS + "Categorical",
+        "ordinal": _PARAMETERS + "Ordinal",
+        "boolean": _PARAMETERS + "Boolean",
+        "fixed": _PARAMETERS + "Fixed",
+    },
     "dngo.surrogates": {
         "auto": _SURROGATES + "Auto",
         "adaptive_basis": _PAPERS + "settings:AdaptiveBasis",

@@ -110,6 +110,46 @@ def test_another_package_adds_an_export(tmp_path, small) -> None:
     np.testing.assert_array_equal(found, read_table(small.paths.archive).objective)
 
 
+DRAWS = """
+from dngo.report.figures import Figure
+from dngo.report.figures.style import plot
+
+def draw(view):
+    figure = plot(200)
+    figure.add_scatter(y=view.table.objective.tolist())
+    return Figure("raw", "Raw <outcomes>", "As they came.", figure)
+
+def fail(view):
+    raise ZeroDivisionError("on purpose")
+"""
+
+
+def test_another_package_adds_a_figure_to_the_report(tmp_path, small) -> None:
+    (tmp_path / "drawn.py").write_text(DRAWS)
+    info = tmp_path / "drawn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: drawn\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[dngo.figures]\nraw = drawn:draw\nbroken = drawn:fail\n"
+    )
+    code = f"""
+from pathlib import Path
+from dngo.report.data import View
+from dngo.report.figures import all_figures
+found = {{figure.key: figure for figure in all_figures(View.of(Path({str(small.paths.archive)!r})))}}
+assert len(found["raw"].plot.data[0].y) > 0
+assert "ZeroDivisionError: on purpose" in found["broken"].caption
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_rooms_of_published_methods_are_not_loaded_by_the_default() -> None:
     code = """
 import sys

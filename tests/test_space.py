@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter
+from dngo.space.types import AnyParameter
 
 SPACE = TypeAdapter(dict[str, AnyParameter])
 

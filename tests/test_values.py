@@ -29,7 +29,8 @@ from dngo.exchange.fork import fork
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.space import Space
-from dngo.space.parameters import AnyParameter, parameters_of_archive, text
+from dngo.space.parameters import text
+from dngo.space.types import AnyParameter, parameters_of_archive
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study
 

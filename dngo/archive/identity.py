@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dngo.errors import UserError
-from dngo.space.parameters import parameters_of_archive
+from dngo.space.types import parameters_of_archive
 
 
 def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

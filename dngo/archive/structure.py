@@ -34,7 +34,7 @@ from dngo.archive.layout import (
 from dngo.batch import STATUSES
 from dngo.fronts import MOST
 from dngo.space import Space
-from dngo.space.parameters import parameters_of_archive
+from dngo.space.types import parameters_of_archive
 from dngo.storage.hdf5 import Unsound, check_tree
 
 _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}

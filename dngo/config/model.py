@@ -36,18 +36,17 @@ from dngo.space import ExpressionError, Space
 from dngo.space.columns import contradicted, never
 from dngo.space.names import marked_number
 from dngo.space.parameters import (
-    AnyParameter,
     Boolean,
-    Categorical,
     Fixed,
-    Float,
-    Int,
-    Ordinal,
+    Listed,
     Parameter,
+    Real,
     Section,
+    Whole,
     admits,
     archived,
 )
+from dngo.space.types import AnyParameter
 from dngo.storage.plain import MAX_DEPTH
 from dngo.storage.text import fault, join_pairs, storable_tree
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind, SurrogateSettings
@@ -324,7 +323,7 @@ class Config(Section):
                 (*where, "value"),
                 f"{name} never has the value {as_yaml(prior.value)}; {_range(parameter)}",
             )
-        if isinstance(parameter, Categorical | Boolean) and prior.width >= 1:
+        if not parameter.is_ordered and prior.width >= 1:
             raise Located((*where, "width"), "is a probability here, and must be less than 1")
 
     def _check_condition(self, name: str, parent: str, wanted: list[Any]) -> None:
@@ -467,11 +466,11 @@ def _storable(value: Any, loc: tuple[str, ...]) -> Any:
 
 
 def _range(parameter: Any) -> str:
-    if isinstance(parameter, Float | Int) and parameter.values is None:
+    if isinstance(parameter, Real | Whole) and parameter.values is None:
         return f"it ranges from {parameter.low} to {parameter.high}"
-    if isinstance(parameter, Float | Int):
+    if isinstance(parameter, Real | Whole):
         return f"its values are {short(parameter.values)}"
-    if isinstance(parameter, Categorical | Ordinal):
+    if isinstance(parameter, Listed):
         return f"its choices are {short(list(parameter.listed))}"
     return "it is true or false" if isinstance(parameter, Boolean) else "it is fixed"
 

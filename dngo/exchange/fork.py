@@ -23,7 +23,7 @@ from dngo.exchange.rows import Row
 from dngo.exchange.warm_start import Imported, begin_with
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
-from dngo.space.parameters import Categorical, Fixed, Ordinal, alike, choices
+from dngo.space.parameters import Fixed, Listed, alike, choices
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
@@ -159,7 +159,7 @@ def _check_alike(
 ) -> None:
     """Leave out points with a choice that only looks like one of the new space: '1' and 1, of before."""
     for name, parameter in old.parameters.items():
-        if not alike(choices(parameter) if isinstance(parameter, Categorical | Ordinal) else ()):
+        if not alike(choices(parameter) if isinstance(parameter, Listed) else ()):
             continue
         for i, (proposal, _) in enumerate(found):
             was, now = proposal.parameters.get(name), points[i].get(name)

@@ -12,7 +12,7 @@ from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.outcomes import is_time
-from dngo.space.parameters import Float, Int, Parameter, choices, text
+from dngo.space.parameters import Number, Parameter, choices, text
 from dngo.storage.files import handing_out
 
 _INTEGERS = ("iteration", "slot", "num_pending", "attempts")
@@ -57,10 +57,8 @@ def _kind(name: str, space: Mapping[str, Parameter]) -> str:
 
 
 def _parameter_kind(parameter: Parameter) -> str:
-    if isinstance(parameter, Int):
-        return "int64"
-    if isinstance(parameter, Float):
-        return "float64"
+    if isinstance(parameter, Number):
+        return "int64" if parameter.whole else "float64"
     kinds = {type(choice) for choice in choices(parameter)}
     largest = max((abs(c) for c in choices(parameter) if isinstance(c, int)), default=0)
     # Choices of several types share a column as text, and integers that their type cannot hold.

@@ -32,7 +32,7 @@ from dngo.errors import UserError
 from dngo.exchange import csv_table
 from dngo.exchange.crate import WORKFLOW, Crate
 from dngo.replay import configuration
-from dngo.space.parameters import Float, Int, Parameter, choices
+from dngo.space.parameters import Number, Parameter, choices
 from dngo.storage.files import handing_out
 from dngo.study import best_row
 
@@ -369,8 +369,8 @@ def _version(environment: dict[str, Any]) -> str:
 
 
 def _kind(parameter: Parameter) -> str:
-    if isinstance(parameter, Int | Float):
-        return "Integer" if isinstance(parameter, Int) else "Float"
+    if isinstance(parameter, Number):
+        return "Integer" if parameter.whole else "Float"
     kinds = {type(choice) for choice in choices(parameter)}
     return "Boolean" if kinds == {bool} else "Text" if kinds == {str} else "PropertyValue"
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dngo.space.grids import ROUNDING, Grid
-from dngo.space.parameters import Boolean, Categorical, Float, Int, Ordinal, Parameter
+from dngo.space.parameters import Boolean, Listed, Number, Parameter, Real, Whole
+from dngo.space.scales import LINEAR, LOGARITHMIC, Scale
 
 Kind = Literal["float", "int", "grid", "categorical"]
 
@@ -23,7 +24,7 @@ class Column:
     kind: "float", "int", "grid" (listed values with an order) or "categorical" (no order).
     levels: number of distinct values, None for a continuous one.
     low, high: limits in natural units (of the index, for choices).
-    log: coordinates are logarithmic.
+    scale: how its coordinates are laid out.
     values: (levels,) sorted numbers of a grid, or None.
     choices: the natural values behind the indices of an ordinal, categorical or boolean, or None.
     step: of a stepped float or integer, or None; grid: its values.
@@ -37,7 +38,7 @@ class Column:
     levels: int | None
     low: float
     high: float
-    log: bool
+    scale: Scale
     values: np.ndarray | None
     choices: tuple[Any, ...] | None
     step: float | None
@@ -46,30 +47,38 @@ class Column:
     default: float
     conditions: tuple[tuple[int, tuple[float, ...]], ...]
 
+    @property
+    def log(self) -> bool:
+        """Whether its coordinates are logarithmic."""
+        return self.scale is LOGARITHMIC
+
 
 def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
     kind: Kind
     values = choices = step = grid = None
     levels: int | None
-    log = False
-    if isinstance(p, Float | Int) and p.values is not None:
+    scale, integer = LINEAR, False
+    if isinstance(p, Number):
+        assert isinstance(p, Real | Whole)
+        scale, integer = p.scale, p.whole
+    if isinstance(p, Real | Whole) and p.values is not None:
         values = np.array(sorted(float(x) for x in p.values))
-        kind, low, high, log = "grid", values[0], values[-1], p.log
+        kind, low, high = "grid", values[0], values[-1]
         levels = len(values)
         default = float(p.default) if p.default is not None else values[(len(values) - 1) // 2]
-    elif isinstance(p, Float | Int):
+    elif isinstance(p, Real | Whole):
         assert p.low is not None and p.high is not None  # validated
-        kind = "int" if isinstance(p, Int) else "float"
-        low, high, log = float(p.low), float(p.high), p.log
+        kind = "int" if integer else "float"
+        low, high = float(p.low), float(p.high)
         step = float(p.step) if p.step is not None else (1.0 if kind == "int" else None)
         if step is not None:
             grid = Grid.of(p.low, p.high, 1 if p.step is None else p.step)
         levels = None if grid is None else grid.levels
-        default = float(p.default) if p.default is not None else _middle(low, high, log)
+        default = float(p.default) if p.default is not None else _middle(low, high, scale)
     else:
-        assert isinstance(p, Ordinal | Categorical | Boolean)
+        assert isinstance(p, Listed | Boolean)
         choices = (False, True) if isinstance(p, Boolean) else p.listed
-        kind = "grid" if isinstance(p, Ordinal) else "categorical"
+        kind = "grid" if p.is_ordered else "categorical"
         levels, low, high = len(choices), 0.0, float(len(choices) - 1)
         fallback = (levels - 1) // 2 if kind == "grid" else 0
         default = float(index_of(choices, p.default)) if p.default is not None else float(fallback)
@@ -79,12 +88,12 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
         levels=levels,
         low=low,
         high=high,
-        log=log,
+        scale=scale,
         values=values,
         choices=choices,
         step=step,
         grid=grid,
-        integer=isinstance(p, Int),
+        integer=integer,
         default=default,
         conditions=conditions,
     )
@@ -105,14 +114,17 @@ def index_of(choices: tuple[Any, ...], value: Any) -> int:
     raise ValueError(f"{value!r} is not one of {list(choices)}")
 
 
-def _middle(low: float, high: float, log: bool) -> float:
-    if not log:
-        return (low + high) / 2
-    return float(_between(np.array([low]), np.array([high]))[0])
+def _middle(low: float, high: float, scale: Scale) -> float:
+    return float(_between(np.array([low]), np.array([high]), scale)[0])
 
 
-def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Middles on a logarithmic scale, where a product may be beyond what floats can hold."""
+def _between(low: np.ndarray, high: np.ndarray, scale: Scale) -> np.ndarray:
+    """Middles on a scale; on a logarithmic one a product may be beyond what floats can hold."""
+    if scale is LINEAR:
+        middle: np.ndarray = (low + high) / 2
+        return middle
+    if scale is not LOGARITHMIC:
+        return np.asarray(scale.back((scale.to(low) + scale.to(high)) / 2))
     with np.errstate(over="ignore", under="ignore"):
         product = low * high
     fits = (product > 1e-300) & (product < 1e300)
@@ -155,7 +167,7 @@ def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
     """
     if not values:
         return "names no value: never active"
-    if not isinstance(parameter, Float | Int):
+    if not isinstance(parameter, Real | Whole):
         return ""
     column = make_column(name, parameter, ())
     if column.levels is None:
@@ -242,7 +254,8 @@ def edges(column: Column) -> tuple[float, float]:
         top = column.low + ((column.levels or 1) - 0.5) * column.step
         if column.log and low <= 0:
             low = column.low / 2
-        return low, top
+        if column.scale in (LINEAR, LOGARITHMIC) or not column.scale.fault(low, top):
+            return low, top
     return column.low, column.high
 
 
@@ -251,15 +264,20 @@ class Axes:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         ends = np.array([edges(c) for c in columns]).reshape(-1, 2)
-        self._logs = np.flatnonzero([c.log for c in columns])
-        ends[self._logs] = np.log(ends[self._logs])
+        scales = dict.fromkeys(c.scale for c in columns if c.scale is not LINEAR)
+        self._bent = [
+            (scale, np.flatnonzero([c.scale is scale for c in columns])) for scale in scales
+        ]
+        for scale, at in self._bent:
+            ends[at] = scale.to(ends[at])
         self._low, self._span = ends[:, 0], ends[:, 1] - ends[:, 0]
         self._flat = np.flatnonzero(self._span == 0)
 
     def coordinates(self, v: np.ndarray) -> np.ndarray:
         """Those of values (n, k), .5 in a column of one value."""
         u = np.array(v)
-        u[:, self._logs] = np.log(u[:, self._logs])
+        for scale, at in self._bent:
+            u[:, at] = scale.to(u[:, at])
         u -= self._low
         u[:, self._flat] = 0.5
         u /= np.where(self._span == 0, 1.0, self._span)
@@ -268,13 +286,14 @@ class Axes:
     def between(self, u: np.ndarray) -> np.ndarray:
         """Values at coordinates (n, k) before they are rounded to those that the columns have."""
         v: np.ndarray = self._low + u * self._span
-        v[:, self._logs] = np.exp(v[:, self._logs])
+        for scale, at in self._bent:
+            v[:, at] = scale.back(v[:, at])
         return v
 
 
 def nearest(column: Column, value: np.ndarray) -> np.ndarray:
     if column.values is not None:
-        return _listed(column.values, value, column.log)
+        return _listed(column.values, value, column.scale)
     if column.choices is not None:
         return np.clip(np.floor(value + 0.5), 0, column.high)
     if column.grid is not None and column.step is not None:
@@ -284,10 +303,10 @@ def nearest(column: Column, value: np.ndarray) -> np.ndarray:
     return np.clip(value, column.low, column.high)
 
 
-def _listed(values: np.ndarray, value: np.ndarray, log: bool) -> np.ndarray:
+def _listed(values: np.ndarray, value: np.ndarray, scale: Scale) -> np.ndarray:
     """The nearest of listed values, ascending."""
     low, high = values[:-1], values[1:]
-    middle = _between(low, high) if log else (high + low) / 2
+    middle = _between(low, high, scale)
     at = np.searchsorted(values, value).clip(max=len(values) - 1)
     # Where two floats are neighbours, the middle is one of them.
     return np.where(values[at] == value, value, values[np.searchsorted(middle, value)])

@@ -31,6 +31,7 @@ from dngo.space.conditions import Condition, Linear, all_hold
 from dngo.space.equalities import Equalities
 from dngo.space.programme import by_programme
 from dngo.space.projections import Projections
+from dngo.space.scales import LINEAR
 from dngo.types import Array, Mask
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ class Feasible:
             a = linear.coefficients[named] * np.sign(linear.coefficients[named[0]])
             columns = [self.columns[j] for j in named]
             plain = all(
-                c.kind in ("float", "int") and not c.log and not c.conditions for c in columns
+                c.kind in ("float", "int") and c.scale is LINEAR and not c.conditions
+                for c in columns
             )
             mixed = any(set(named) & set(other.named) for other in found)
             room = linear.bound - linear.coefficients[named] @ [c.low for c in columns]

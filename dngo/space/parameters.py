@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     PlainValidator,
     StrictBool,
-    TypeAdapter,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
@@ -25,6 +24,7 @@ from pydantic import (
 
 from dngo.space.grids import EXACT, ROUNDING, Grid
 from dngo.space.ranges import fault_of_range, fault_of_values
+from dngo.space.scales import LINEAR, LOGARITHMIC, Scale
 from dngo.storage.text import composed, number_in
 
 MAX_CHOICES = 1000
@@ -80,7 +80,9 @@ class Prior(Section):
 
 
 class Parameter(Section):
-    """What every kind of parameter has."""
+    """What every type of parameter has. is_ordered: whether the order of its values means something."""
+
+    is_ordered: ClassVar[bool] = True
 
     prior: Prior | None = Field(
         None,
@@ -105,13 +107,21 @@ class Parameter(Section):
         return data
 
 
-class _Numeric(Parameter):
+class Number(Parameter):
+    """A number: a base of `float` and `int`, and of types of other packages through `Real` and `Whole`."""
+
+    whole: ClassVar[bool]
     log: bool = Field(False, description="Search on a logarithmic scale; needs positive values.")
 
+    @property
+    def scale(self) -> Scale:
+        """How it is laid out for the search; a type of another package may have one of its own."""
+        return LOGARITHMIC if self.log else LINEAR
+
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> _Numeric:
+    def _check(self, info: ValidationInfo) -> Number:
         low, high, values, step = (getattr(self, n) for n in ("low", "high", "values", "step"))
-        whole = isinstance(self, Int)
+        whole = self.whole
         if values is not None:
             if low is not None or high is not None or step is not None:
                 raise ValueError("give either values, or low and high (and step), not both")
@@ -135,9 +145,9 @@ class _Numeric(Parameter):
         if step is not None and step > high - low:
             raise ValueError(f"step ({step}) is wider than the range {low} to {high}")
         if values is not None:
-            fault = fault_of_values(values, log=self.log, whole=whole)
+            fault = fault_of_values(values, scale=self.scale, whole=whole)
         else:
-            fault = fault_of_range(low, high, step, log=self.log, whole=whole)
+            fault = fault_of_range(low, high, step, scale=self.scale, whole=whole)
         if fault and not archived(info):
             raise ValueError(fault)
         self._check_default(low, high, archived(info))
@@ -158,10 +168,11 @@ class _Numeric(Parameter):
                 raise ValueError(f"default {default} is not on the grid; next to it is {near:.15g}")
 
 
-class Float(_Numeric):
+class Real(Number):
     """A real number in [low, high], or one of the listed values."""
 
-    type: Literal["float"]
+    whole: ClassVar[bool] = False
+    type: str
     low: Finite | None = Field(None, description="Lowest value.")
     high: Finite | None = Field(None, description="Highest value.")
     step: Finite | None = Field(None, description="Grid: low, low + step, ...")
@@ -174,10 +185,17 @@ class Float(_Numeric):
     default: Finite | None = Field(None, description="Start value; the middle if left out.")
 
 
-class Int(_Numeric):
+class Float(Real):
+    """A real number in [low, high], or one of the listed values."""
+
+    type: Literal["float"]
+
+
+class Whole(Number):
     """A whole number in [low, high], or one of the listed values."""
 
-    type: Literal["int"]
+    whole: ClassVar[bool] = True
+    type: str
     low: int | None = Field(None, description="Lowest value.")
     high: int | None = Field(None, description="Highest value.")
     step: int | None = Field(None, description="Grid: low, low + step, ...")
@@ -190,7 +208,15 @@ class Int(_Numeric):
     default: int | None = Field(None, description="Start value; the middle if left out.")
 
 
-class _Listed(Parameter):
+class Int(Whole):
+    """A whole number in [low, high], or one of the listed values."""
+
+    type: Literal["int"]
+
+
+class Listed(Parameter):
+    """One of some values: a base of `categorical` and `ordinal`, and of types of other packages."""
+
     default: Value | None = Field(None, description="Start value.")
 
     @property
@@ -198,7 +224,7 @@ class _Listed(Parameter):
         raise NotImplementedError
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> _Listed:
+    def _check(self, info: ValidationInfo) -> Listed:
         shown = [repr(c) for c in self.listed]
         if len(set(shown)) != len(shown):
             raise ValueError("a choice is listed twice; list each one once")
@@ -238,9 +264,10 @@ def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
     return None
 
 
-class Categorical(_Listed):
+class Categorical(Listed):
     """One of several choices without an order."""
 
+    is_ordered: ClassVar[bool] = False
     type: Literal["categorical"]
     choices: list[Value] = Field(min_length=2, max_length=MAX_CHOICES, description="The choices.")
 
@@ -249,7 +276,7 @@ class Categorical(_Listed):
         return tuple(self.choices)
 
 
-class Ordinal(_Listed):
+class Ordinal(Listed):
     """One of several values whose order means something, equally spaced for the model."""
 
     type: Literal["ordinal"]
@@ -265,6 +292,7 @@ class Ordinal(_Listed):
 class Boolean(Parameter):
     """True or false."""
 
+    is_ordered: ClassVar[bool] = False
     type: Literal["boolean"]
     default: StrictBool | None = Field(None, description="Start value.")
 
@@ -276,30 +304,17 @@ class Fixed(Parameter):
     value: Value = Field(description="The constant.")
 
 
-AnyParameter = Annotated[
-    Float | Int | Categorical | Ordinal | Boolean | Fixed, Field(discriminator="type")
-]
-
-
-_SPACE: TypeAdapter[dict[str, AnyParameter]] = TypeAdapter(dict[str, AnyParameter])
-
-
-def parameters_of_archive(space: Any) -> dict[str, AnyParameter]:
-    """The parameters in an archive's space; raises pydantic's ValidationError if they are none."""
-    return _SPACE.validate_python(space, context=ARCHIVED)
-
-
 def admits(parameter: Parameter, value: Any) -> bool:
     """Whether a parameter can ever have this value."""
     if isinstance(parameter, Fixed):
         return repr(parameter.value) == repr(value)
     if isinstance(parameter, Boolean):
         return isinstance(value, bool)
-    if isinstance(parameter, _Listed):
+    if isinstance(parameter, Listed):
         return repr(value) in [repr(c) for c in parameter.listed]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    assert isinstance(parameter, Float | Int)
+    assert isinstance(parameter, Real | Whole)
     if parameter.values is not None:
         return value in parameter.values
     assert parameter.low is not None and parameter.high is not None
@@ -317,5 +332,5 @@ def choices(parameter: Parameter) -> tuple[Any, ...]:
         return False, True
     if isinstance(parameter, Fixed):
         return (parameter.value,)
-    assert isinstance(parameter, Ordinal | Categorical)
+    assert isinstance(parameter, Listed)
     return parameter.listed

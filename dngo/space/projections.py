@@ -9,6 +9,7 @@ import numpy as np
 from dngo.space.columns import edges
 from dngo.space.conditions import RELATIVE, Condition
 from dngo.space.equalities import Equalities
+from dngo.space.scales import LINEAR, LOGARITHMIC
 from dngo.types import Array, Mask
 
 if TYPE_CHECKING:
@@ -89,7 +90,14 @@ class Projections:
         rate = np.zeros(v.shape)
         for j, column in enumerate(self.columns):
             low, high = edges(column)
-            rate[:, j] = v[:, j] * np.log(high / low) if column.log else high - low
+            to = column.scale.to
+            if column.scale in (LINEAR, LOGARITHMIC):
+                rate[:, j] = v[:, j] * np.log(high / low) if column.log else high - low
+                continue
+            width = 1e-6 * (high - low)
+            below, above = np.maximum(v[:, j] - width, low), np.minimum(v[:, j] + width, high)
+            whole = np.diff(to(np.array([low, high])))
+            rate[:, j] = whole * (above - below) / (to(above) - to(below))
         return np.nan_to_num(rate)
 
     def _slope(self, condition: Condition, v: Array, u: Array, width: float = 1e-6) -> Array:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from dngo.space.grids import Grid
+from dngo.space.scales import LINEAR, LOGARITHMIC, Scale
 
 # Floats go on to 1.8e308, but products of such numbers, and widths of such ranges, do not.
 LARGEST, SMALLEST = 1e300, 1e-300
@@ -16,18 +19,21 @@ MOST_LEVELS = 2**49  # of whole numbers: with more, coordinates from 0 to 1 cann
 MEMBERS_APART = 1e-9  # from one listed value to the next, as a share of their range
 
 
-def fault_of_range(low: float, high: float, step: float | None, *, log: bool, whole: bool) -> str:
+def fault_of_range(
+    low: float, high: float, step: float | None, *, scale: Scale, whole: bool
+) -> str:
     """Why the values from low to high cannot be told apart, and what would be right; empty if they can.
 
     whole: they are integers, and step is 1 if it is None.
     """
-    if wrong := _fault_of_ends(low, high, log):
+    if wrong := _fault_of_ends(low, high, scale):
         return wrong
     if high - low < SMALLEST:
         return f"the range {low} to {high} is too narrow to calculate with; use a smaller unit"
-    scales = (float, math.log) if log else (float,)
+    place = _place(scale)
+    places = (float,) if place is float else (float, place)
     if step is None and not whole:
-        number = min((f(high) - f(low)) / _spacing((low, high), f) for f in scales)
+        number = min((f(high) - f(low)) / _spacing((low, high), f) for f in places)
         if number >= NUMBERS:
             return ""
         return (
@@ -42,11 +48,16 @@ def fault_of_range(low: float, high: float, step: float | None, *, log: bool, wh
             f"its {levels} values are more than the model can tell apart, {MOST_LEVELS}; narrow the "
             "range, or widen the step"
         )
-    for scale in scales:
-        gap = float(step) if scale is float else -math.log1p(-min(step / high, 0.5))
-        exact = whole and scale is float
-        if gap < APART * _spacing((low, high), scale) and not exact:
-            on = "" if scale is float else " on a logarithmic scale"
+    for f in places:
+        gap = min(f(high) - f(high - step), f(low + step) - f(low))
+        if f is float:
+            gap = float(step)
+        elif scale is LOGARITHMIC:
+            gap = -math.log1p(-min(step / high, 0.5))
+        exact = whole and f is float
+        if gap < APART * _spacing((low, high), f) and not exact:
+            on = "" if f is float else " on its scale"
+            on = " on a logarithmic scale" if scale is LOGARITHMIC and on else on
             return (
                 f"values near {high} that are {step} apart cannot be told apart{on} in floating "
                 "point; widen the step, or narrow the range"
@@ -54,16 +65,16 @@ def fault_of_range(low: float, high: float, step: float | None, *, log: bool, wh
     return ""
 
 
-def fault_of_values(values: list[float] | list[int], *, log: bool, whole: bool) -> str:
+def fault_of_values(values: list[float] | list[int], *, scale: Scale, whole: bool) -> str:
     """The same of listed values."""
-    if wrong := _fault_of_ends(min(values), max(values), log):
+    if wrong := _fault_of_ends(min(values), max(values), scale):
         return wrong
-    scale = math.log if log else float
+    place = _place(scale)
     values = sorted(values)
-    places = [scale(x) for x in values]
+    places = [place(x) for x in values]
     least = MEMBERS_APART * (places[-1] - places[0])
-    if log or not whole:
-        least = max(least, APART * _spacing(values, scale))
+    if scale is not LINEAR or not whole:
+        least = max(least, APART * _spacing(values, place))
     # Integers are exact; of floats those near to a large one are few.
     near = 0 if whole else APART
     for (a, b), (x, y) in zip(pairwise(values), pairwise(places), strict=True):
@@ -72,14 +83,20 @@ def fault_of_values(values: list[float] | list[int], *, log: bool, whole: bool) 
     return ""
 
 
-def _spacing(values: Sequence[float], scale: Callable[[float], float]) -> float:
+def _place(scale: Scale) -> Callable[[float], float]:
+    if scale is LINEAR:
+        return float
+    return math.log if scale is LOGARITHMIC else lambda value: float(scale.to(np.array(value)))
+
+
+def _spacing(values: Sequence[float], place: Callable[[float], float]) -> float:
     """How far apart floating-point numbers are that stand for values on a scale, at most."""
-    return math.ulp(max(abs(scale(x)) for x in values))
+    return math.ulp(max(abs(place(x)) for x in values))
 
 
-def _fault_of_ends(low: float, high: float, log: bool) -> str:
+def _fault_of_ends(low: float, high: float, scale: Scale) -> str:
     if max(abs(low), abs(high)) > LARGEST:
         return f"numbers beyond {LARGEST:g} cannot be calculated with; use a larger unit"
-    if log and low < SMALLEST:
+    if scale is LOGARITHMIC and low < SMALLEST:
         return f"log: true needs values from {SMALLEST:g} on, and the lowest is {low}"
-    return ""
+    return "" if scale in (LINEAR, LOGARITHMIC) or low == high else scale.fault(low, high)

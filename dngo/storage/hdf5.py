@@ -34,6 +34,7 @@ MOST_BYTES = 2**19  # of an attribute
 TEXT_BYTES = 16  # of a text of any length in an attribute: it says where the text is
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
+MISTAKE = "mistake: "  # begins what a child says that blames the reader, and not the file
 
 _sound: set[tuple[object, ...]] = set()
 
@@ -58,7 +59,7 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
             raise Unsound("it is no regular file")
         signature = (check, known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
         if signature not in _sound:
-            _look_through(descriptor, check, known.st_size)
+            _look_through(path, descriptor, check, known.st_size)
             _sound.add(signature)
         with _file(descriptor) as file:
             yield file
@@ -124,7 +125,7 @@ def reason(error: Exception) -> str:
 # ---- the child ----------------------------------------------------------------------------------
 
 
-def _look_through(descriptor: int, check: Check, size: int) -> None:
+def _look_through(path: Path, descriptor: int, check: Check, size: int) -> None:
     pid, reader, writer = _whatever_happens(_fork)
     if pid == 0:
         _child(descriptor, check, size, writer)
@@ -133,6 +134,8 @@ def _look_through(descriptor: int, check: Check, size: int) -> None:
         verdict = stream.read().decode()
     with contextlib.suppress(ChildProcessError):  # whoever supervises children was faster
         os.waitpid(pid, 0)
+    if verdict.startswith(MISTAKE):
+        raise UserError(f"{path}: {verdict.removeprefix(MISTAKE)}")
     if verdict != "sound":
         raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
 
@@ -175,6 +178,8 @@ def _child(descriptor: int, check: Check, size: int, writer: int) -> None:
         verdict = "sound"
     except MemoryError:
         verdict = "it unpacks to far more than its size"
+    except UserError as error:
+        verdict = MISTAKE + " ".join(str(error).split())[:300]
     except BaseException as error:
         verdict = " ".join(str(error).split())[:300] or type(error).__name__
     finally:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dngo.plugins import Registry
 from dngo.report.data import View
 from dngo.report.figures.course import comparison, planar, progress, spent, timeline
 from dngo.report.figures.front import fronts_compared, parallel_front, trade_off, volume
@@ -18,7 +19,10 @@ from dngo.report.figures.style import Figure, plot
 
 __all__ = ["Figure", "all_figures", "comparison", "fronts_compared"]
 
-FIGURES: tuple[Callable[[View], Figure | None], ...] = (
+Draw = Callable[[View], Figure | None]
+OTHERS = Registry("dngo.figures")
+
+FIGURES: tuple[Draw, ...] = (
     progress,
     spent,
     planar,
@@ -47,18 +51,30 @@ def all_figures(view: View) -> list[Figure]:
     One that cannot be drawn says so in its place, with its traceback on standard error: the others
     are still worth seeing.
     """
+    others = [_of_others(name) for name in OTHERS.names()]
     if not view.has_several:
-        return _drawn(FIGURES, view)
+        return _drawn([*FIGURES, *others], view)
     found = _drawn(OF_FRONTS, view)
     for name in view.directions:
         found += [
             replace(each, key=f"{each.key}-{name}", title=f"{name}: {each.title}")
             for each in _drawn(OF_EACH, view.of_objective(name))
         ]
-    return found + _drawn(OF_ALL, view.of_objective(next(iter(view.directions))))
+    return found + _drawn([*OF_ALL, *others], view.of_objective(next(iter(view.directions))))
 
 
-def _drawn(figures: Sequence[Callable[[View], Figure | None]], view: View) -> list[Figure]:
+def _of_others(name: str) -> Draw:
+    """A figure of another package, which is imported when it is drawn."""
+
+    def draw(view: View) -> Figure | None:
+        found: Figure | None = OTHERS.find(name)(view)
+        return found
+
+    draw.__name__ = name
+    return draw
+
+
+def _drawn(figures: Sequence[Draw], view: View) -> list[Figure]:
     found: list[Figure | None] = []
     for draw in figures:
         try:

@@ -7,6 +7,7 @@ ones that were written. The checks run in a process of their own (`dngo.storage.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ from dngo.batch import STATUSES
 from dngo.fronts import MOST
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
-from dngo.storage.hdf5 import Unsound, check_tree
+from dngo.storage.hdf5 import SLICE, Unsound, check_tree
 
 _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
 
@@ -59,9 +60,30 @@ def check_archive(file: h5py.File, size: int) -> None:
 
     A file of another kind or of a newer format passes: whoever reads it tells so.
     """
-    if not _is_ours(file):
-        return
-    check_tree(file, size)
+    if _is_ours(file):
+        _check_parts(file, size)
+
+
+def check_appended(file: h5py.File, size: int, rows: int, iterations: int) -> None:
+    """The same of an archive whose first rows and iterations are a copy of a sound one's.
+
+    What it takes depends on what was appended, and not on what there was.
+    """
+    _check_parts(file, size, rows, iterations)
+
+
+def _check_parts(
+    file: h5py.File, size: int, known_rows: int = 0, known_iterations: int = 0
+) -> None:
+    columns = ("/proposals/", "/outcomes/")
+
+    def known(name: str) -> float:
+        if name.startswith(columns):
+            return known_rows
+        number = name.removeprefix("/iterations/")
+        return math.inf if number.isdecimal() and int(number) < known_iterations else 0
+
+    check_tree(file, size, known)
     root = _attributes(file, ROOT_ATTRIBUTES)
     rows, space = root["rows"], space_of(root["identity"])
     proposals, outcomes = _member(file, "proposals"), _member(file, "outcomes")
@@ -77,13 +99,14 @@ def check_archive(file: h5py.File, size: int) -> None:
     for table, inside in groups:
         for name in inside:
             _columns(_member(table, name), several, rows)
-    _points(_array(proposals, "v", (rows, space.k)), space)
+    _points(_array(proposals, "v", (rows, space.k)), space, known_rows)
     _array(proposals, "x", (rows, space.d))
     for column in [*columns_of(proposals), *columns_of(outcomes)]:  # those of nobody included
         if column.shape[:1] != (rows,):
             raise Unsound(f"{column.name}: has shape {column.shape}, and {rows} rows are expected")
-    _outcomes(outcomes)
-    _iterations(_member(file, "iterations"), root["iterations"], rows, proposals)
+    _outcomes(outcomes, known_rows)
+    known_so_far = known_rows, known_iterations
+    _iterations(_member(file, "iterations"), root["iterations"], rows, proposals, known_so_far)
     if "transfer" in file:
         check_transfer(file["transfer"], space)
 
@@ -129,7 +152,7 @@ def _value(name: str, value: Any, kind: type) -> Any:
     return _json(name, value) if kind is dict else value
 
 
-def _json(name: str, text: str) -> dict[str, Any]:
+def _json(name: str, text: str | bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -176,8 +199,8 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             _array(group, name, (rows,), "fO" if kind is None else _KINDS.get(str(kind), "O"))
 
 
-def _points(v: h5py.Dataset, space: Space) -> None:
-    values = v[()]
+def _points(v: h5py.Dataset, space: Space, first: int) -> None:
+    values = v[first:]
     for j, column in enumerate(space.columns):
         known = values[:, j][~np.isnan(values[:, j])]
         if column.choices is not None:
@@ -188,12 +211,14 @@ def _points(v: h5py.Dataset, space: Space) -> None:
             raise Unsound(f"{v.name}: has a value of {column.name} that is not in the space")
 
 
-def _outcomes(outcomes: h5py.Group) -> None:
-    if np.any(outcomes["status"][()] >= len(STATUSES)):
+def _outcomes(outcomes: h5py.Group, first: int) -> None:
+    if np.any(outcomes["status"][first:] >= len(STATUSES)):
         raise Unsound(f"{outcomes.name}/status: has a status that does not exist")
     metadata = outcomes["metadata"]
-    for text in metadata.asstr()[()]:
-        _json(metadata.name, text)
+    name = metadata.name
+    for start in range(first, len(metadata), SLICE):
+        for text in set(metadata[start : start + SLICE].tolist()):
+            _json(name, text)
 
 
 def space_of(identity: dict[str, Any]) -> Space:
@@ -219,20 +244,29 @@ def space_of(identity: dict[str, Any]) -> Space:
 # ---- iterations ---------------------------------------------------------------------------------
 
 
-def _iterations(group: h5py.Group, iterations: int, rows: int, proposals: h5py.Group) -> None:
-    numbers, slots = proposals["iteration"][()], proposals["slot"][()]
-    row = 0
+def _iterations(
+    group: h5py.Group,
+    iterations: int,
+    rows: int,
+    proposals: h5py.Group,
+    known: tuple[int, int],
+) -> None:
+    """known: how many rows and iterations need not be looked at."""
+    before, first_iteration = known
+    numbers, slots = proposals["iteration"][before:], proposals["slot"][before:]
+    row = before
     # Counted before they are named: the attribute may say a thousand million.
     if iterations > len(group):
         raise Unsound(f"it counts {iterations} iterations, and has {len(group)}")
-    for t in range(iterations):
+    for t in range(first_iteration, iterations):
         record = _member(group, str(t))
         found = _attributes(record, ITERATION_ATTRIBUTES, OPTIONAL_ATTRIBUTES)
         first, size = found["first_row"], found["rows"]
         if first != row or first + size > rows:
             raise Unsound(f"{record.name}: starts at row {first}, and row {row} was expected")
         row = first + size
-        if np.any(numbers[first:row] != t) or not np.array_equal(slots[first:row], range(size)):
+        own = slice(first - before, row - before)
+        if np.any(numbers[own] != t) or not np.array_equal(slots[own], np.arange(size)):
             raise Unsound(f"{record.name}: rows {first} to {row - 1} are not its own")
         if found["training_iterations"] > t or not _below(found["pending"], t):
             raise Unsound(f"{record.name}: learnt from iterations that came after it")

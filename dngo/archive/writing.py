@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +33,21 @@ from dngo.archive.layout import (
     TEXT,
 )
 from dngo.archive.reading import Header, read_header, reading, receipt
-from dngo.archive.structure import check_archive, space_of
+from dngo.archive.structure import check_appended, check_archive, space_of
 from dngo.batch import STATUSES, Batch, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.claim import Claim
 from dngo.storage.files import replacing
-from dngo.storage.hdf5 import Unsound, opened, our_own
+from dngo.storage.hdf5 import Check, Unsound, opened, our_own, vouch
 from dngo.storage.text import storable, storable_tree
 
 PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 LEAST_PACKED = 8192  # bytes of an array of a surrogate: below, a chunk costs more than it saves
 # HDF5 of 2016 and later: a seventh less for an archive's many small objects than in the oldest layout.
 LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
-# Appends from one to the next that closes the gaps where models were, which grow by a few per cent of
-# one each time. That takes longer than a plain copy, but not in an archive of fewer iterations.
+# Gaps where models were grow by a few per cent of one with each append. Closing them takes longer than a
+# plain copy, but not in an archive of fewer iterations; beyond, it is done at each power of two.
 SQUEEZED = 32
 DEPTH = 200  # of metadata; an evaluation keeps far less
 
@@ -85,13 +86,13 @@ def append(
                     f"follow; type the same command again"
                 )
             with replacing(path) as temporary:
-                if header:
-                    _copy_archive(path, temporary, batch.iteration, surrogate is not None)
+                same = header and _copy_archive(path, temporary, header, surrogate is not None)
                 with h5py.File(temporary, "r+" if header else "w", **LAYOUT) as file:
                     if not header:
                         _create(file, identity, space, transfer)
                     _append(file, space, batch, outcomes, surrogate, environment or {})
-                _read_back(path, temporary)
+                written = _read_back(path, temporary, header if same else None)
+            vouch(path, written, check_archive)
     except TimeoutError as error:
         raise UserError(f"{error}; a study has one writer at a time") from None
     return receipt(path, batch.iteration)
@@ -105,15 +106,21 @@ def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
         return read_header(path, identity)
 
 
-def _copy_archive(path: Path, to: Path, t: int, replaced: bool) -> None:
-    """Copy an archive of t iterations; now and then without the model that a next one replaces."""
-    if replaced and (t < SQUEEZED or t % SQUEEZED == 0):
-        with reading(path) as file:
-            if outdated := _outdated(file, t):
-                with h5py.File(to, "w", **LAYOUT) as target:
-                    _copy_without(file, target, outdated)
-                return
+def _copy_archive(path: Path, to: Path, header: Header, replaced: bool) -> bool:
+    """Copy an archive; now and then without the model that a next one replaces.
+
+    Whether it is copied as it is, and nothing in it will be written anew.
+    """
+    t = header.iterations
+    with reading(path) as file:
+        if replaced and (t < SQUEEZED or t & (t - 1) == 0) and (outdated := _outdated(file, t)):
+            with h5py.File(to, "w", **LAYOUT) as target:
+                _copy_without(file, target, outdated)
+            return False
+        has_columns = all(name in file["proposals"] for name in OPTIONAL_COLUMNS)
+        of_today = has_columns and _is_of_today(file["outcomes/status"])
     shutil.copyfile(path, to)
+    return of_today
 
 
 def _outdated(file: h5py.File, t: int) -> str:
@@ -137,11 +144,17 @@ def _copy_without(source: h5py.Group, target: h5py.Group, left_out: str) -> None
             source.copy(name, target)
 
 
-def _read_back(path: Path, written: Path) -> None:
-    """Raise UserError unless what was written is an archive, before it takes the old one's place."""
+def _read_back(path: Path, written: Path, copied: Header | None) -> os.stat_result:
+    """Raise UserError unless what was written is an archive, before it takes the old one's place.
+
+    copied: of the archive that it is a copy of, which is sound: then what was appended is looked at.
+    """
+    check: Check = check_archive
+    if copied:
+        check = partial(check_appended, rows=copied.rows, iterations=copied.iterations)
     try:
-        with opened(written, check_archive):
-            pass
+        with opened(written, check):
+            return written.stat()
     except Unsound as error:
         raise UserError(
             f"{path}: what was to take its place cannot be read back ({error}); nothing was changed, "
@@ -293,7 +306,7 @@ def _append_rows(
         if name not in p:
             _column(p, name, PROPOSAL_COLUMNS[name])
             _extend(p[name], 0, [before] * first)
-    if h5py.check_enum_dtype(o["status"].dtype) != h5py.check_enum_dtype(STATUS):
+    if not _is_of_today(o["status"]):
         before = o["status"][:first]
         del o["status"]
         _column(o, "status", STATUS)
@@ -329,6 +342,11 @@ def _append_rows(
         for name in table.get(group, ()):
             values = [getattr(q, group).get(name, np.nan) for q in records]
             _extend(table[group][name], first, values)
+
+
+def _is_of_today(status: h5py.Dataset) -> bool:
+    """Whether a column of statuses knows all that there are."""
+    return bool(h5py.check_enum_dtype(status.dtype) == h5py.check_enum_dtype(STATUS))
 
 
 def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:

@@ -23,6 +23,7 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 
+from dngo import __version__
 from dngo.errors import UserError
 from dngo.storage.files import replacing
 from dngo.storage.patience import has_no_disk, has_no_room, in_words, patiently
@@ -35,6 +36,10 @@ TEXT_BYTES = 16  # of a text of any length in an attribute: it says where the te
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
 MISTAKE = "mistake: "  # begins what a child says that blames the reader, and not the file
+LEAST_MARKED = 4 * MEGABYTE  # of a file: below, looking it through takes no time
+
+# Which rows of a dataset, by its name, have been looked through: so many of the first; all of a group.
+Known = Callable[[str], float]
 
 _sound: set[tuple[object, ...]] = set()
 
@@ -57,14 +62,50 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
         known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode):
             raise Unsound("it is no regular file")
-        signature = (check, known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
+        signature = (check, *_signature(known))
         if signature not in _sound:
-            _look_through(path, descriptor, check, known.st_size)
+            if not _is_marked(path, known):
+                _look_through(path, descriptor, check, known.st_size)
             _sound.add(signature)
         with _file(descriptor) as file:
             yield file
     finally:
         os.close(descriptor)
+
+
+def vouch(path: Path, written: os.stat_result, check: Check) -> None:
+    """Have a file that was looked through, and has a place now, not be looked through again.
+
+    By this process, and, if it is large, by others: until it changes, or is copied, a mark beside it
+    says that it is sound.  written: what the file was when it was looked through.
+    """
+    known = path.stat()
+    if _signature(known) != _signature(written):
+        return
+    _sound.add((check, *_signature(known)))
+    with contextlib.suppress(OSError):
+        if known.st_size >= LEAST_MARKED:
+            _mark(path).write_text(_told_by_mark(known))
+
+
+def _signature(known: os.stat_result) -> tuple[int, ...]:
+    return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f".{path.name}.sound")
+
+
+def _told_by_mark(known: os.stat_result) -> str:
+    """What a mark says: the file as it is, by a time, too, that nobody can set."""
+    return " ".join(map(str, (__version__, *_signature(known), known.st_ctime_ns))) + "\n"
+
+
+def _is_marked(path: Path, known: os.stat_result) -> bool:
+    try:
+        return known.st_size >= LEAST_MARKED and _mark(path).read_text() == _told_by_mark(known)
+    except (OSError, ValueError):
+        return False
 
 
 @contextlib.contextmanager
@@ -201,18 +242,19 @@ def _limit(size: int) -> None:
 # ---- what any file of ours is made of -----------------------------------------------------------
 
 
-def check_tree(file: h5py.File, size: int) -> None:
-    """Look everything in a file through.
+def check_tree(file: h5py.File, size: int, known: Known = lambda name: 0) -> None:
+    """Look everything in a file through, but for what is known to be sound.
 
     Raises Unsound unless it consists of groups, and of datasets and attributes of numbers and text:
     in this file, each in one place, none larger than the file can hold.
     """
-    _Walk(size).group(file["/"].id, "", 0)
+    _Walk(size, known).group(file["/"].id, "", 0)
 
 
 class _Walk:
-    def __init__(self, size: int):
+    def __init__(self, size: int, known: Known):
         self.size = size
+        self.known = known
         self.room = 16 * MEGABYTE + 8 * size  # bytes that all that is packed may unpack to
         self.seen: set[int] = set()
 
@@ -227,7 +269,8 @@ class _Walk:
                 raise Unsound(f"{name}: is no name that an archive uses")
             if links.get_info(raw).type != h5py.h5l.TYPE_HARD:
                 raise Unsound(f"{name}: is a link, and an archive holds none")
-            self.item(h5o.open(group, raw), name, depth)
+            if self.known(name) < math.inf:
+                self.item(h5o.open(group, raw), name, depth)
 
     def item(self, item: h5o.ObjectID, name: str, depth: int) -> None:
         address = h5o.get_info(item).addr
@@ -276,14 +319,15 @@ class _Walk:
         self.room -= size if filters else 0
         if self.room < 0 or math.prod(chunk) * kind.get_size() > 16 * MEGABYTE + 8 * self.size:
             raise Unsound(f"{name}: unpacks to far more than the size of the file")
-        high_level = h5py.Dataset(dataset)
+        high_level, first = h5py.Dataset(dataset), int(self.known(name))
         if not text:
-            high_level[()]
+            high_level[first:] if first else high_level[()]
             return
         read = 0
-        for start in range(0, shape[0] if shape else 0, SLICE):
-            for value in high_level[start : start + SLICE].ravel():
-                read += len(_decoded(value, name))
+        for start in range(first, shape[0] if shape else 0, SLICE):
+            values = high_level[start : start + SLICE].ravel().tolist()
+            # No character of several bytes has that of a line's end in it.
+            read += len(_decoded(b"\n".join(values), name))
             if read > 4 * self.size:
                 raise Unsound(f"{name}: holds more text than the file has room for")
 

@@ -1,0 +1,99 @@
+"""Archives of many rows: what was looked through is not again, and nothing holds them row by row."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+from test_archive import append, config, surrogate  # noqa: F401
+
+from dngo import archive
+from dngo.archive import writing
+from dngo.config import Config
+from dngo.errors import UserError
+from dngo.storage import hdf5
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was looked through from the start to the end; small files are marked, too."""
+    found: list[object] = []
+    look = hdf5._look_through
+
+    def count(path: Path, descriptor: int, check: hdf5.Check, size: int) -> None:
+        found.append(check)
+        look(path, descriptor, check, size)
+
+    monkeypatch.setattr(hdf5, "LEAST_MARKED", 0)
+    monkeypatch.setattr(hdf5, "_look_through", count)
+    return found
+
+
+def anew(path: Path, looked: list[object]) -> int:
+    """How often a process that knows of no file looks an archive through to read it."""
+    hdf5._sound.clear()
+    looked.clear()
+    with archive.reading(path):
+        return len(looked)
+
+
+def test_what_merge_wrote_is_not_looked_through_again(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    looked: list[object],
+) -> None:
+    path = tmp_path / "archive.h5"
+    append(path, config, 0)
+    assert anew(path, looked) == 0
+    hdf5._sound.clear()
+    append(path, config, 1)
+    assert len(looked) == 1, "what was appended, and nothing else"
+    assert anew(path, looked) == 0 and archive.verify(path) == []
+
+
+def test_a_mark_is_of_one_file_as_it_is(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    looked: list[object],
+) -> None:
+    path, other = tmp_path / "a" / "archive.h5", tmp_path / "b"
+    append(path, config, 0)
+    shutil.copytree(path.parent, other)  # with its mark, and its times
+    assert anew(other / "archive.h5", looked) == 1
+    os.link(path, tmp_path / "second.h5")  # another time of its last change
+    assert anew(path, looked) == 1
+    append(path, config, 1)
+    known = path.stat()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+    with pytest.raises(UserError, match="cannot be read as an archive"):
+        anew(path, looked)
+
+
+@pytest.mark.parametrize("place", ["proposals/v", "outcomes/metadata", "iterations/1"])
+def test_what_is_appended_is_looked_through_before_it_takes_the_place(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    surrogate: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    path = tmp_path / "archive.h5"
+    append(path, config, 0)
+    before, write = path.read_bytes(), writing._append
+
+    def spoil(file: h5py.File, *more: object) -> None:
+        write(file, *more)  # type: ignore[arg-type]
+        if place.startswith("iterations"):
+            file[place].attrs["first_row"] = 3
+        else:
+            file[place][-1] = "[" if place.endswith("metadata") else 1e300
+
+    monkeypatch.setattr(writing, "_append", spoil)
+    with pytest.raises(UserError, match="cannot be read back"):
+        append(path, config, 1)
+    assert path.read_bytes() == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,8 @@ def design(config: Config, beside: Beside = Beside()) -> list[Proposal]:
     from dngo.acquisition import believed_design
     from dngo.acquisition import design as sobol
 
-    space, given = config.search_space, list(beside.given)
+    ladder, given = config.ladder, list(beside.given)
+    space = config.search_space if ladder is None else ladder.points
     known = _points(space, [*given, *(p for p, _ in beside.told)])
     first = space.defaults() if config.design.include_default else space.defaults()[:0]
     taken = set(space.keys(known))
@@ -134,7 +136,10 @@ def design(config: Config, beside: Beside = Beside()) -> list[Proposal]:
     own = np.random.default_rng(seed_sequence(config, 0, DESIGN, 1))
     more = believed_design(space, size // 2, rng=own, exclude=known)
     v = sobol(space, size - len(more), rng=rng, exclude=np.concatenate([known, more]))
-    points = space.to_parameters(np.concatenate([first, more, v]))
+    chosen = np.concatenate([first, more, v])
+    if ladder is not None:
+        space, chosen = ladder.space, ladder.at(chosen, 0)
+    points = space.to_parameters(chosen)
     sources = ["default"] * len(first) + ["design:prior"] * len(more) + ["design:sobol"] * len(v)
     return given + [
         Proposal(iteration=0, slot=i, parameters=p, source=s, stage="design")
@@ -241,12 +246,13 @@ def propose(
     beside: the proposals under evaluation meanwhile, in order; what the surrogate was told; and the
     points that the batch begins with, which come back with what the surrogate expects of them.
     """
-    from dngo.acquisition import propose_batch
+    from dngo.acquisition import propose_batch, propose_on_ladder
 
-    space, given = config.search_space, list(beside.given)
-    found = propose_batch(
-        model,
-        space,
+    ladder, space, given = config.ladder, config.search_space, list(beside.given)
+    choose = partial(propose_batch, model, space)
+    if ladder is not None:
+        choose = partial(propose_on_ladder, model, ladder)
+    found = choose(
         _history(path, config, iterations, beside),
         size=max(config.batch_size - len(given), 0),
         settings=config.acquisition,
@@ -305,14 +311,19 @@ def outlook(
     """What was still to be gained when iteration t was proposed (`dngo.acquisition.outlook`), by a
     stream of its own: plain data, empty where no surrogate was asked."""
     from dngo.acquisition.outlook import look_ahead
+    from dngo.acquisition.standing import Standing
 
     if config.has_several:
         return _outlook_of_several(path, config, t, iterations, model, proposals, beside)
+    ladder, space = config.ladder, config.search_space
+    history = _history(path, config, iterations, beside)
+    if ladder is not None:  # of the highest fidelity
+        history, space = Standing.of(ladder, history).at_top(model), ladder.points
     found = look_ahead(
         model,
-        config.search_space,
-        _history(path, config, iterations, beside),
-        _points(config.search_space, proposals),
+        space,
+        history,
+        _points(space, proposals),
         rng=np.random.default_rng(seed_sequence(config, t, PROPOSE, 1)),
     )
     return {} if found is None else asdict(found)
@@ -402,7 +413,8 @@ def _history(path: Path, config: Config, iterations: int, beside: Beside) -> His
     space = config.search_space
     table = _known(path, config, iterations, beside.told)
     # The samplers of a baseline are told themselves which points are infeasible.
-    known = ran(table) if config.acquisition.is_baseline else table.status == "ok"
+    told_all = config.acquisition.is_baseline and config.fidelity is None
+    known = ran(table) if told_all else table.status == "ok"
     y, several = np.where(known, sign(config) * table.objective, np.nan), minimised(table, config)
     if several:
         values = np.column_stack(list(several.values()))

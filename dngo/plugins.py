@@ -42,6 +42,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "thompson": _ACQUISITION + "Thompson",
         "random": _ACQUISITION + "Random",
         "sobol": _ACQUISITION + "Sobol",
+        "successive_halving": _ACQUISITION + "SuccessiveHalving",
         "optuna": _RIVALS + "Optuna",
     },
     "dngo.presets": {

@@ -208,11 +208,19 @@ def test_every_key_of_an_acquisition_is_read_when_it_proposes(kind: str, monkeyp
 def test_a_key_of_other_kinds_is_refused_and_they_are_named(
     section: str, kind: str, classes: dict[str, type[BaseModel]]
 ) -> None:
+    head = HEAD
+    if getattr(classes[kind], "needs_fidelity", False):
+        epochs = {"type": "int", "low": 1, "high": 9}
+        head = {
+            **HEAD,
+            "space": {**HEAD["space"], "epochs": epochs},
+            "fidelity": {"parameter": "epochs"},
+        }
     for key in {k for c in classes.values() for k in c.model_fields}:
         having = {k for k, c in classes.items() if key in c.model_fields}
         if kind in having:
             default = json.loads(classes[kind]().model_dump_json())[key]
-            assert getattr(validate({**HEAD, section: {"kind": kind, key: default}}), section)
+            assert getattr(validate({**head, section: {"kind": kind, key: default}}), section)
             continue
         with pytest.raises(UserError) as error:
             validate({**HEAD, section: {"kind": kind, key: 1}})

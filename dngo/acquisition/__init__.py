@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dngo.acquisition.candidates import believed_design, design
     from dngo.acquisition.history import History
     from dngo.acquisition.picks import Pick, Picks
-    from dngo.acquisition.pipeline import propose_batch
+    from dngo.acquisition.pipeline import propose_batch, propose_on_ladder
     from dngo.acquisition.state import BatchState, Stage
 
 # Raised by the first release in which the same model, history, settings and random stream give other
@@ -31,6 +31,7 @@ _HOMES = {
     "believed_design": "candidates",
     "design": "candidates",
     "propose_batch": "pipeline",
+    "propose_on_ladder": "pipeline",
 }
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "believed_design",
     "design",
     "propose_batch",
+    "propose_on_ladder",
 ]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Picks
 from dngo.acquisition.settings import Acquisition
+from dngo.acquisition.standing import Standing
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
+from dngo.space.ladder import Ladder
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
 from dngo.types import Progress
@@ -35,9 +39,54 @@ def propose_batch(
     than `size` points come back only when a discrete space has no more. Raises ValueError if
     `size` is negative.
     """
+    _check_size(size)
+    return _picked(BatchState(model, space, history, size, settings, rng, root, progress))
+
+
+def propose_on_ladder(
+    model: Model,
+    ladder: Ladder,
+    history: History,
+    *,
+    size: int,
+    settings: Acquisition,
+    rng: np.random.Generator,
+    root: np.random.SeedSequence | None = None,
+    progress: Progress | None = None,
+) -> Picks:
+    """The same in a space with a fidelity: promotions of points, and new ones at the lowest level.
+
+    history, and what comes back, are of the whole space. New points are picked by what is expected of them
+    at the highest level; `mean` and `std` are of the level that each pick is evaluated at.
+    """
+    _check_size(size)
+    standing = Standing.of(ladder, history)
+    state = BatchState(
+        model,
+        ladder.points,
+        standing.at_top(model),
+        size,
+        settings.without_replicates(),
+        rng,
+        root,
+        progress,
+        standing=standing,
+    )
+    picks = _picked(state)
+    v = ladder.at(picks.v, standing.levels_of(picks.source))
+    mean, std = picks.mean, picks.std
+    if len(v) and not settings.is_baseline:
+        mean, std = model.predict(ladder.space.encode(v))
+    return replace(picks, v=v, mean=mean, std=std)
+
+
+def _check_size(size: int) -> None:
     if size < 0:
         raise ValueError(f"size must not be negative, and is {size}")
-    state = BatchState(model, space, history, size, settings, rng, root, progress)
+
+
+def _picked(state: BatchState) -> Picks:
+    """What the stages pick, each in turn."""
     with one_thread():
         for stage in state.new_stages():
             if state.left:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,6 +30,12 @@ RANDOM = _AT + "baselines:Random"
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
+def promotions() -> Stage:
+    """A new object of the stage that comes before all others in a study with a fidelity."""
+    stage: Stage = resolve_name(_AT + "promotion:Promotions")()
+    return stage
+
+
 class Acquisition(BaseModel):
     """What every kind has: the stages of a batch, each "module:class", in order.
 
@@ -45,6 +51,7 @@ class Acquisition(BaseModel):
     takes_several: ClassVar[bool] = (
         False  # whether it can be asked where there are several objectives
     )
+    needs_fidelity: ClassVar[bool] = False  # whether it is for studies with `fidelity` alone
     kind: str
 
     @property
@@ -56,6 +63,12 @@ class Acquisition(BaseModel):
     def repeats(self) -> Repeats:
         """Which finished points may be evaluated once more."""
         return "never"
+
+    def without_replicates(self) -> Self:
+        """The same, with which no finished point is evaluated once more."""
+        if "replicates" not in type(self).model_fields:
+            return self
+        return self.model_copy(update={"replicates": "never"})
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -309,6 +322,18 @@ class Sobol(Acquisition, json_schema_extra=NAMED):
     @property
     def stage_names(self) -> tuple[str, ...]:
         return (_AT + "baselines:Sobol",)
+
+
+class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
+    """A baseline for studies with `fidelity`: uniform points, the best of each level promoted (asynchronous
+    successive halving, Li et al. 2020)."""
+
+    is_baseline, needs_fidelity = True, True
+    kind: Literal["successive_halving"] = "successive_halving"
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        return (RANDOM,)
 
 
 # How a kind of acquisition is built: `AcquisitionSettings(kind="lcb", kappa=1.0)`.

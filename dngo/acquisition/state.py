@@ -22,8 +22,10 @@ from dngo.acquisition.candidates import (
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick, Picks
+from dngo.acquisition.settings import promotions
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
+from dngo.acquisition.standing import Standing
 from dngo.rules import current
 from dngo.space import Space, priors
 from dngo.surrogates.model import Model
@@ -70,6 +72,7 @@ class BatchState:
     picks: list[Pick] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     shortlist: Shortlist | None = None  # of the stage of improvement, for those after it
+    standing: Standing | None = None  # of a study with a fidelity
 
     @property
     def has_outcome(self) -> bool:
@@ -78,6 +81,8 @@ class BatchState:
 
     def new_stages(self) -> Sequence[Stage]:
         """New objects of the stages that pick, in their order."""
+        if self.standing is not None:
+            return [promotions(), *self.settings.stages()]
         if not self.history.objectives:
             return self.settings.stages()
         return self.settings.stages(several=True)

@@ -22,8 +22,11 @@ from pydantic import (
 )
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.config.fidelity import Fidelity
+from dngo.config.fidelity import check as check_fidelity
+from dngo.config.held import Held, by_name
 from dngo.config.labels import check as check_labels
-from dngo.config.messages import Located, as_yaml, nearest, short, shown, threshold_form
+from dngo.config.messages import Located, as_yaml, nearest, short
 from dngo.config.objective import Objective
 from dngo.config.objectives import Aim, direction_of, directions_of
 from dngo.config.objectives import check as check_objectives
@@ -34,6 +37,7 @@ from dngo.presets import PresetName
 from dngo.redaction import redacted_config
 from dngo.space import ExpressionError, Space
 from dngo.space.columns import contradicted, never
+from dngo.space.ladder import Ladder, ladder_of
 from dngo.space.names import marked_number
 from dngo.space.parameters import (
     Boolean,
@@ -81,35 +85,6 @@ class Archive(Section):
     )
 
 
-def _held(given: Any) -> Any:
-    if isinstance(given, str):
-        return str(Threshold.parse(given))
-    if given is not True:
-        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {shown(given)}")
-    return given
-
-
-def _by_name(given: Any) -> Any:
-    """Constraints as a mapping, of one or of a list of names and mappings."""
-    if isinstance(given, str):
-        right = threshold_form(given) or f"[{short(given)}]"
-        raise ValueError(f"must be a list of names, or a mapping of names to bounds; write {right}")
-    if not isinstance(given, list):
-        return given
-    found: dict[str, Any] = {}
-    for item in given:
-        if not isinstance(item, str | dict):
-            raise ValueError(f"each is a name, or a name with a bound, and not {shown(item)}")
-        for name, held in ({item: True} if isinstance(item, str) else item).items():
-            if name in found:
-                raise ValueError(f"{short(name)} is listed twice; list each constraint once")
-            found[name] = held
-    return found
-
-
-# What is to hold of what is reported: true of a flag, a bound of a number.
-Held = Annotated[bool | str, BeforeValidator(_held, json_schema_input_type=Literal[True] | str)]
-
 if TYPE_CHECKING:
     SurrogateSection = SurrogateKind
     AcquisitionSection = Acquisition
@@ -155,13 +130,19 @@ class Config(Section):
     constraints: Annotated[
         dict[Name, Held],
         BeforeValidator(
-            _by_name, json_schema_input_type=list[Name | dict[Name, Held]] | dict[Name, Held]
+            by_name, json_schema_input_type=list[Name | dict[Name, Held]] | dict[Name, Held]
         ),
     ] = Field(
         default_factory=dict,
         description="What the objective reports beside its value, by name, and what is to hold: "
         "{temperature: '<= 350'} of a number, which is modelled as an objective is; "
         "{converged: true}, or the bare name in a list, of a flag.",
+    )
+    fidelity: Fidelity | None = Field(
+        None,
+        description="One parameter that says how much an evaluation is worth and costs, as epochs or a "
+        "share of the data: {parameter: epochs, low: 3, high: 81}. New points have little of it, and the "
+        "ones that deserve more are promoted. The best is the best at the highest.",
     )
     design: Design = Design()
     iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
@@ -255,8 +236,9 @@ class Config(Section):
         if not self.objectives:
             found.pop("objectives", None)
             found.get("stop", {}).pop("hypervolume_gain", None)
-        if not self.labels:
-            found.pop("labels", None)
+        for name in ("labels", "fidelity"):
+            if not getattr(self, name):
+                found.pop(name, None)
         return found
 
     @model_validator(mode="after")
@@ -279,6 +261,7 @@ class Config(Section):
         self._check_known(is_new=not archived(info))
         check_objectives(self)
         check_labels(self)
+        check_fidelity(self)
         if not archived(info):
             self._check_reached()
         if COMPLETED in self.constraints:
@@ -371,6 +354,13 @@ class Config(Section):
     @property
     def search_space(self) -> Space:
         return Space(dict(self.space), self.space_constraints)
+
+    @property
+    def ladder(self) -> Ladder | None:
+        """The levels of the fidelity; None in a study without one."""
+        if self.fidelity is None:
+            return None
+        return ladder_of(self.search_space, self.fidelity.model_dump())
 
     @property
     def reported(self) -> Reported:

@@ -341,6 +341,7 @@ class _Description:
         row = best_row(
             archives.read_table(self.archive, thresholds=self.config.thresholds),
             self.config.direction,
+            self.config.ladder,
         )
         best = self.rows[row] if row is not None else {}
         tool = self.crate.tool("evaluate")

@@ -21,6 +21,7 @@ from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
+from dngo.space.ladder import Ladder, ladder_of
 from dngo.study import best_row
 from dngo.thresholds import Threshold
 
@@ -167,7 +168,17 @@ class View:
     @cached_property
     def best(self) -> int | None:
         """The row of the best ok evaluation; of several objectives there is none."""
-        return None if self.has_several else best_row(self.table, self.direction)
+        return None if self.has_several else best_row(self.table, self.direction, self.ladder)
+
+    @cached_property
+    def ladder(self) -> Ladder | None:
+        """The levels of the fidelity, if there is one."""
+        return ladder_of(self.space, self.config.get("fidelity"))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(n,) bool: the ok rows, of a fidelity those at the highest level that there is."""
+        return self.ok if self.ladder is None else self.ladder.counts(self.table.v, self.ok)
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -192,7 +203,7 @@ class View:
         """Rows near the best one, and their objective's mean and deviation, minimised."""
         from dngo.surrogates.nearby import around_the_best
 
-        ok, table = np.flatnonzero(self.ok), self.table
+        ok, table = np.flatnonzero(self.counts), self.table
         rows, mean, std = around_the_best(
             self.space.unit(table.v[ok]),
             table.x[ok],
@@ -217,7 +228,7 @@ class View:
         are feasible with a probability of at least one half, and first those near the best one, where
         the model sees most.
         """
-        rows = np.flatnonzero(self.ok)
+        rows = np.flatnonzero(self.counts)
         rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
         _, first = np.unique(self.point[rows], return_index=True)
         rows = rows[np.sort(first)]
@@ -240,7 +251,7 @@ class View:
     @cached_property
     def best_so_far(self) -> np.ndarray:
         """(n,) objective of the best ok evaluation up to each row; NaN before the first."""
-        values = self.sign * np.where(self.ok, self.table.objective, np.nan)
+        values = self.sign * np.where(self.counts, self.table.objective, np.nan)
         return self.sign * np.fmin.accumulate(values)
 
     @cached_property

@@ -241,7 +241,7 @@ def expected(view: View) -> Iterator[Check]:
     first = np.flatnonzero(view.table.iteration < iterations[-3])
     if view.best_so_far[first[-1]] != view.best_so_far[-1]:
         return  # it still improves
-    good = view.table.objective[view.ok]
+    good = view.table.objective[view.counts]
     gained = abs(float(np.median(good)) - float(view.best_so_far[-1]))
     best = view.sign * float(view.best_so_far[-1])
     most = promised(best, view.sign * mean[rows], std[rows], p[rows])

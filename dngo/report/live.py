@@ -339,15 +339,18 @@ def _best(
     study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
 ) -> dict[str, Any] | None:
     """The best ok outcome, archived or not."""
-    sign = derive.sign(study.config)
+    sign, ladder = derive.sign(study.config), study.config.ladder
     found = [(sign * o.objective, p.id, p.parameters) for p, o in fresh if o.status == "ok"]
-    row = None if table is None else best_row(table, study.config.direction)
+    row = None if table is None else best_row(table, study.config.direction, ladder)
     if table is not None and row is not None:
         (parameters,) = study.space.to_parameters(table.v[row : row + 1])
         name = f"{table.iteration[row]}-{table.slot[row]}"
         found.insert(0, (sign * float(table.objective[row]), name, parameters))
     if not found:
         return None
+    if ladder is not None:
+        level = ladder.level(study.space.from_parameters([one[2] for one in found]))
+        found = [one for one, its in zip(found, level, strict=True) if its == level.max()]
     value, name, parameters = min(found, key=lambda one: one[0])
     return {"id": name, "objective": sign * value, "parameters": parameters}
 
@@ -358,7 +361,8 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
     minimum: of the best evaluation, Q_n; cumulative: the sum over all, R_n; average: R_n / n. Only
     ok evaluations count, as the others have no value.
     """
-    values = table.objective[table.status == "ok"]
+    ok, ladder = table.status == "ok", study.config.ladder
+    values = table.objective[ok if ladder is None else ladder.counts(table.v, ok)]
     if study.config.optimum is None or len(values) == 0:
         return {}
     lost = derive.sign(study.config) * (values - study.config.optimum)

@@ -32,7 +32,7 @@ def headline(study: Study) -> str:
     if study.config.has_several:
         front = Front.of(table, study.config)
         found = said_of_front(len(front.rows), front.hypervolume) if len(front.rows) else found
-    elif (best := best_row(table, study.config.direction)) is not None:
+    elif (best := best_row(table, study.config.direction, study.config.ladder)) is not None:
         found = f"best {table.objective[best]:.6g} (proposal {_id(table, best)})"
     last = header.iterations - 1  # beyond those configured where points were retried
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
@@ -43,7 +43,7 @@ def summary(study: Study) -> str:
     table = study.table()
     folder = study.folder.absolute()  # Snakemake may work in another folder than the user
     several = study.config.has_several
-    best = None if several else best_row(table, study.config.direction)
+    best = None if several else best_row(table, study.config.direction, study.config.ladder)
     lines = [f"Study {study.config.study}: {headline(study)}", ""]
     if not (table.status == "ok").any():
         lines.append("No evaluation ended well yet: every one failed or broke a constraint.")
@@ -161,7 +161,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     if is_default.any():
         rows.append(("the default parameters", int(np.flatnonzero(is_default)[0])))
     others = np.where(design & ~is_default, table.status, "not design")
-    first = best_row(replace(table, status=others), study.config.direction)
+    first = best_row(replace(table, status=others), study.config.direction, study.config.ladder)
     if first is not None:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])

@@ -214,6 +214,15 @@ class Space:
         return x
 
     @property
+    def plain(self) -> Space:
+        """The space for models that see nothing beside it: itself."""
+        return self
+
+    def input_of(self, j: int) -> int:
+        """The model input of column j, the first one of a category's."""
+        return self._x_slices[j].start
+
+    @property
     def continuous_inputs(self) -> list[int]:
         """Model inputs that are the coordinates of the continuous parameters, in their order."""
         pairs = zip(self.columns, self._x_slices, strict=True)

@@ -29,8 +29,9 @@ def reached(records: Records, header: archive.Header | None) -> str:
         return f"{header.rows} evaluations are in the archive, and stop.evaluations is reached"
     if stop.target is not None:
         table = records.table()
-        best = best_row(table, records.config.direction)
-        if best is not None:
+        ladder = records.config.ladder
+        best = best_row(table, records.config.direction, ladder)
+        if best is not None and (ladder is None or ladder.is_top(table.v[[best]])[0]):
             value, sign = table.objective[best], derive.sign(records.config)
             if sign * value <= sign * stop.target:
                 return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"

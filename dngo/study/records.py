@@ -17,6 +17,7 @@ from dngo.config import Config
 from dngo.errors import UserError
 from dngo.outcomes import clashes
 from dngo.space import Space
+from dngo.space.ladder import Ladder
 from dngo.storage.digest import digest_parameters
 from dngo.study.paths import Paths
 
@@ -135,9 +136,15 @@ def refuse_secrets(records: Records) -> None:
         raise UserError("\n".join(records.config.exposed))
 
 
-def best_row(table: Table, direction: str) -> int | None:
-    """Index of the best ok row, the earliest of equals; None if there is none."""
-    objective = np.where(table.status == "ok", table.objective, np.nan)
+def best_row(table: Table, direction: str, ladder: Ladder | None = None) -> int | None:
+    """Index of the best ok row, the earliest of equals; None if there is none.
+
+    ladder: of a study with a fidelity, whose best is the best at the highest that there is.
+    """
+    ok = (table.status == "ok") & np.isfinite(table.objective)
+    if ladder is not None:
+        ok = ladder.counts(table.v, ok)
+    objective = np.where(ok, table.objective, np.nan)
     if np.isnan(objective).all():
         return None
     return int(np.nanargmin(objective) if direction == "minimize" else np.nanargmax(objective))

@@ -59,7 +59,7 @@ class TrustRegions:
 
         The points are added to `spacing`.
         """
-        space, search, y = spacing.space, current().search, history.y
+        space, search, y = spacing.space.plain, current().search, history.y
         block = max(size // 2, least_block(space))
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []

@@ -87,7 +87,7 @@ def spent(view: View) -> Figure | None:
     start = np.nanmin(view.numbers["started"][view.timed])
     # In the order in which they ended: only then was the value known.
     order = np.argsort(np.where(np.isfinite(finished), finished, np.inf), kind="stable")
-    values = view.sign * np.where(view.ok, view.table.objective, np.nan)[order]
+    values = view.sign * np.where(view.counts, view.table.objective, np.nan)[order]
     best = view.sign * np.fmin.accumulate(values)
     corners = np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
     known = np.flatnonzero(np.isfinite(finished[order]))

@@ -1,0 +1,29 @@
+"""Points that have been evaluated with little of the fidelity, and deserve more of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.standing import PROMOTED
+from dngo.acquisition.state import BatchState
+
+
+class Promotions:
+    """The promotions of a batch; what is left of it are new points."""
+
+    name = "promotion"
+    draws_numbers = False
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        standing = state.standing
+        if standing is None:
+            return
+        chosen = standing.halved(standing.y, number)
+        v = standing.v[[one.point for one in chosen]]
+        asks = state.has_outcome and not state.settings.is_baseline
+        values = state.make_pending(v) if asks else [np.nan] * len(v)
+        for point, one, value in zip(v, chosen, values, strict=True):
+            yield Pick(point, value, f"{PROMOTED}:{one.level}")

@@ -1,0 +1,129 @@
+"""How far each point has come on the ladder of a fidelity, and which points deserve the next level.
+
+A point is what its other parameters are. What a surrogate, a region or a stage sees of it is one row: its
+outcome at the highest level where it has one, and else what the model expects of it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dngo.acquisition.history import History
+from dngo.space.ladder import Ladder
+from dngo.surrogates.model import Model
+from dngo.types import Array, Mask, Rows
+
+PROMOTED = "promoted"  # the source of a promotion, with the number of its level behind a colon
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A point, by its row in `Standing.v`, that is to be evaluated at a level."""
+
+    point: int
+    level: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The points of a history, in the order of their last rows.
+
+    history: all rows, of the whole space. v: (p, k - 1) the points. last: (p,) the row of each one's
+    highest level. y: (p, levels) the best outcome at each level, minimised, NaN without; finished: where
+    there is an outcome of any kind; highest: (p,) the highest level that is finished or under way.
+    """
+
+    ladder: Ladder
+    history: History
+    v: Array
+    last: Rows
+    y: Array
+    finished: Mask
+    highest: Rows
+
+    @classmethod
+    def of(cls, ladder: Ladder, history: History) -> Standing:
+        """history: of the whole space, finished and pending."""
+        keys, level = _keys(ladder, history.v), _levels(ladder, history.v)
+        numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        point = np.array([numbers[key] for key in keys], dtype=int)
+        shape = len(numbers), len(ladder.levels)
+        y, finished = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+        last, best = np.zeros(shape[0], dtype=int), np.full(shape[0], -1)
+        for row, (i, at) in enumerate(zip(point, level, strict=True)):
+            finished[i, at] = True
+            y[i, at] = np.fmin(y[i, at], history.y[row])
+            # The row that says most of a point: with an outcome, then of the highest level.
+            rank = at + len(ladder.levels) * bool(np.isfinite(history.y[row]))
+            if rank >= best[i]:
+                last[i], best[i] = row, rank
+        highest = np.where(finished, np.arange(shape[1]), -1).max(axis=1, initial=-1)
+        for key, at in zip(
+            _keys(ladder, history.pending), _levels(ladder, history.pending), strict=True
+        ):
+            if key in numbers:
+                highest[numbers[key]] = max(highest[numbers[key]], at)
+        order = np.argsort(last, kind="stable")
+        v = ladder.points.of_full(history.v[last[order]]) if len(last) else history.v[:, 1:]
+        return cls(ladder, history, v, last[order], y[order], finished[order], highest[order])
+
+    def expected(self, model: Model) -> Array:
+        """The objective at the highest level: as it was, or as the model expects it; NaN unknown: (p,)."""
+        found: Array = self.y[:, -1].copy()
+        rows = np.isnan(found) & np.isfinite(self.y).any(axis=1)
+        if rows.any() and model.knows_objective:
+            found[rows] = model.predict(self.ladder.points.encode(self.v[rows]))[0]
+        return found
+
+    def at_top(self, model: Model) -> History:
+        """The points as a history of their own, in the space of points: each with what is expected."""
+        old, last = self.history, self.last
+        return History(
+            v=self.v,
+            y=self.expected(model),
+            pending=self.pending,
+            iteration=old.iteration[last],
+            constraints={name: flags[last] for name, flags in old.constraints.items()},
+            noise=np.where(np.isfinite(self.y[:, -1]), old.noise[last], np.nan),
+            stage=old.stage[last],
+        )
+
+    @cached_property
+    def pending(self) -> Array:
+        """The points under way, at whatever level: (m, k - 1)."""
+        points, v = self.ladder.points, self.history.pending
+        return points.of_full(v) if len(v) else np.empty((0, points.k))
+
+    def levels_of(self, sources: Sequence[str]) -> Rows:
+        """The level that each pick is evaluated at, by its source: a new point at the lowest: (q,)."""
+        promoted = f"{PROMOTED}:"
+        found = [int(s.removeprefix(promoted)) if s.startswith(promoted) else 0 for s in sources]
+        return np.array(found, dtype=int)
+
+    def halved(self, worth: Array, number: int) -> list[Promotion]:
+        """At most `number` promotions by asynchronous successive halving, those to the highest level first.
+
+        worth: (p, levels) by what points at a level are compared, low ones first; NaN: never. Of all
+        that are finished at a level the best ones go on, one in so many as the ladder's factor says,
+        unless they have been or are being evaluated further up.
+        """
+        found: list[Promotion] = []
+        for level in reversed(range(self.ladder.top)):
+            count = int(self.finished[:, level].sum() / self.ladder.factor + 1e-9)
+            order = np.argsort(worth[:, level], kind="stable")[:count]
+            known = order[np.isfinite(worth[order, level]) & (self.highest[order] == level)]
+            found += [Promotion(int(i), level + 1) for i in known]
+        return found[:number]
+
+
+def _keys(ladder: Ladder, v: Array) -> list[bytes]:
+    return ladder.points.keys(ladder.points.of_full(v)) if len(v) else []
+
+
+def _levels(ladder: Ladder, v: Array) -> Rows:
+    found: Rows = np.clip(ladder.level(v), 0, None) if len(v) else np.empty(0, dtype=int)
+    return found

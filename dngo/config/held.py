@@ -1,0 +1,40 @@
+"""The section `constraints` of a study's configuration: what is reported, and what is to hold of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from dngo.config.messages import short, shown, threshold_form
+from dngo.thresholds import Threshold
+
+
+def _held(given: Any) -> Any:
+    if isinstance(given, str):
+        return str(Threshold.parse(given))
+    if given is not True:
+        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {shown(given)}")
+    return given
+
+
+def by_name(given: Any) -> Any:
+    """Constraints as a mapping, of one or of a list of names and mappings."""
+    if isinstance(given, str):
+        right = threshold_form(given) or f"[{short(given)}]"
+        raise ValueError(f"must be a list of names, or a mapping of names to bounds; write {right}")
+    if not isinstance(given, list):
+        return given
+    found: dict[str, Any] = {}
+    for item in given:
+        if not isinstance(item, str | dict):
+            raise ValueError(f"each is a name, or a name with a bound, and not {shown(item)}")
+        for name, held in ({item: True} if isinstance(item, str) else item).items():
+            if name in found:
+                raise ValueError(f"{short(name)} is listed twice; list each constraint once")
+            found[name] = held
+    return found
+
+
+# What is to hold of what is reported: true of a flag, a bound of a number.
+Held = Annotated[bool | str, BeforeValidator(_held, json_schema_input_type=Literal[True] | str)]

@@ -1,0 +1,244 @@
+"""Studies with a fidelity: what is refused, what a batch holds, and what the best is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dngo
+from dngo import archive
+from dngo.acquisition import History
+from dngo.acquisition.standing import Standing
+from dngo.config import validate
+from dngo.errors import UserError
+from dngo.replay import replay
+from dngo.space import Space
+from dngo.space.ladder import Ladder
+from dngo.space.parameters import Float, Int, Parameter
+
+SPACE: dict[str, Any] = {
+    "x": {"type": "float", "low": 0, "high": 1},
+    "epochs": {"type": "int", "low": 1, "high": 100},
+    "kind": {"type": "categorical", "choices": ["a", "b"]},
+    "rate": {"type": "float", "low": 0, "high": 1, "active_if": {"kind": ["a"]}},
+}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    found = {
+        "study": "s",
+        "objective": {"command": "true"},
+        "space": SPACE,
+        "fidelity": {"parameter": "epochs", "low": 3, "high": 81},
+    }
+    return {**found, **more}
+
+
+def refused(**more: Any) -> str:
+    with pytest.raises(UserError) as error:
+        validate(document(**more))
+    return str(error.value)
+
+
+def toy_space() -> Space:
+    parameters: dict[str, Parameter] = {
+        "x": Float(type="float", low=0, high=1),
+        "a": Float(type="float", low=0, high=1),
+        "epochs": Int(type="int", low=1, high=100),
+    }
+    return Space(parameters)
+
+
+@pytest.fixture
+def ladder() -> Ladder:
+    return Ladder.of(toy_space(), "epochs", 3, 81, 3)
+
+
+# ---- the section -----------------------------------------------------------------------------------
+
+
+def test_levels_end_at_the_highest() -> None:
+    assert validate(document()).ladder.levels == (3, 9, 27, 81)  # type: ignore[union-attr]
+    whole = validate(document(fidelity={"parameter": "epochs"})).ladder
+    assert whole is not None and whole.levels[0] == 1 and whole.levels[-1] == 100
+    near = Ladder.of(toy_space(), "epochs", 2, 52, 3)
+    assert near.levels == (2, 6, 18, 52)
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"parameter": "epoch"}, "there is no parameter 'epoch'"),
+        ({"parameter": "kind"}, "kind is categorical"),
+        ({"parameter": "rate"}, "rate is conditional"),
+        ({"parameter": "x"}, "must be above 0, and x begins at 0"),
+        ({"parameter": "epochs", "low": 81, "high": 3}, "81 must be below high, 3"),
+        ({"parameter": "epochs", "low": 3, "high": 3}, "3 must be below high, 3"),
+        ({"parameter": "epochs", "high": 200}, "200 is outside the range of epochs, 1 to 100"),
+        ({"parameter": "epochs", "low": 3.2, "high": 3.4}, "epochs has one value from 3.2 to 3.4"),
+    ],
+)
+def test_a_section_that_cannot_be_is_refused_in_one_line(
+    section: dict[str, Any], words: str
+) -> None:
+    said = refused(fidelity=section)
+    assert words in said and "fidelity" in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"acquisition": {"kind": "random"}}, "random promotes no points"),
+        ({"acquisition": {"replicates": "always"}}, "twice at the same level"),
+        (
+            {"acquisition": {"kind": "successive_halving"}, "fidelity": None},
+            "needs the section `fidelity`",
+        ),
+        ({"objectives": {"a": {}, "b": {}}}, "is for one objective so far"),
+        ({"transfer": ["other.h5"]}, "without `fidelity` so far"),
+        ({"space_constraints": ["x <= epochs"]}, "names epochs, the fidelity"),
+        (
+            {"space": {**SPACE, "epochs": {**SPACE["epochs"], "prior": {"value": 9}}}},
+            "no best value to believe in",
+        ),
+        (
+            {"space": {**SPACE, "x": {**SPACE["x"], "active_if": {"epochs": [3]}}}},
+            "x depends on epochs",
+        ),
+    ],
+)
+def test_what_is_not_supported_beside_it_is_refused_in_one_line(
+    more: dict[str, Any], words: str
+) -> None:
+    said = refused(**more)
+    assert words in said and "\n" not in said
+
+
+def test_a_study_without_the_section_is_archived_as_ever() -> None:
+    assert "fidelity" not in validate(document(fidelity=None)).model_dump(mode="json")
+
+
+# ---- promotions ------------------------------------------------------------------------------------
+
+
+def at(ladder: Ladder, points: list[float], level: int) -> np.ndarray:
+    return ladder.at(np.column_stack([points, points]), level)
+
+
+def test_points_of_a_ladder_are_the_space_at_the_highest_level(ladder: Ladder) -> None:
+    v = np.random.default_rng(0).random((5, 2))
+    np.testing.assert_array_equal(
+        ladder.points.encode(v), ladder.space.encode(ladder.at(v, ladder.top))
+    )
+    np.testing.assert_array_equal(ladder.points.of_full(ladder.at(v, 1)), v)
+
+
+def test_a_third_of_each_level_is_promoted_and_only_of_what_is_ok(ladder: Ladder) -> None:
+    first, second = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], [0.1, 0.2, 0.3]
+    history = History(
+        v=np.concatenate([at(ladder, first, 0), at(ladder, second, 1)]),
+        y=np.array([1, 2, 3, 4, 5, 6, 7, 8, np.nan, 3, np.nan, 2]),
+    )
+    standing = Standing.of(ladder, history)
+    found = standing.halved(standing.y, 10)
+    # One in three at the second level; the three best of the first are all there already.
+    assert [(standing.v[one.point, 0], one.level) for one in found] == [(0.3, 2)]
+
+
+def test_what_is_under_way_is_not_promoted_again(ladder: Ladder) -> None:
+    history = History(
+        v=at(ladder, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 0),
+        y=np.arange(6.0),
+        pending=at(ladder, [0.1], 1),
+    )
+    standing = Standing.of(ladder, history)
+    assert [standing.v[one.point, 0] for one in standing.halved(standing.y, 10)] == [0.2]
+
+
+def test_a_point_counts_once_as_what_it_was_at_its_highest_level(ladder: Ladder) -> None:
+    history = History(
+        v=np.concatenate([at(ladder, [0.1, 0.2], 0), at(ladder, [0.1], 3)]),
+        y=np.array([5.0, 4.0, 1.0]),
+    )
+    standing = Standing.of(ladder, history)
+    assert sorted(standing.v[:, 0]) == [0.1, 0.2]
+    assert standing.y[standing.v[:, 0] == 0.1][0].tolist()[::3] == [5.0, 1.0]
+
+
+# ---- studies ---------------------------------------------------------------------------------------
+
+
+def objective(x: float, a: float, epochs: int) -> float:
+    if x > 0.95:
+        raise ValueError("this corner does not work")
+    return float((x - 0.3) ** 2 + (a - 0.6) ** 2 + 0.3 * (1 + x) / epochs)
+
+
+@pytest.fixture(scope="module", params=["successive_halving", "mcei"])
+def session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dngo.Session:
+    session = dngo.create(
+        "s",
+        {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
+        folder=tmp_path_factory.mktemp(request.param),
+        fidelity={"parameter": "epochs", "low": 3, "high": 27},
+        acquisition={"kind": request.param},
+        surrogate="gp",
+        design={"size": 9},
+        batch_size=6,
+    )
+    return session.optimize(objective, 9 + 4 * 6, workers=0, progress=False)
+
+
+def table_of(session: dngo.Session) -> tuple[archive.Table, Ladder]:
+    ladder = session.config.ladder
+    assert ladder is not None
+    return session.study.table(), ladder
+
+
+def test_a_design_is_at_the_lowest_level_and_no_point_is_twice_at_the_same(
+    session: dngo.Session,
+) -> None:
+    table, ladder = table_of(session)
+    assert set(ladder.values(table.v[table.iteration == 0])) == {3.0}
+    assert len(set(ladder.space.keys(table.v))) == len(table)
+    assert set(ladder.values(table.v)) == set(ladder.levels)
+
+
+def test_what_is_promoted_was_evaluated_at_the_level_before(session: dngo.Session) -> None:
+    table, ladder = table_of(session)
+    keys, level = ladder.points.keys(ladder.points.of_full(table.v)), ladder.level(table.v)
+    ended: Counter[tuple[bytes, int]] = Counter()
+    for t in np.unique(table.iteration):
+        rows = np.flatnonzero(table.iteration == t)
+        for row in rows:
+            assert level[row] == 0 or ended[keys[row], level[row] - 1] == 1
+            assert (table.stage[row] == "promotion") == (level[row] > 0)
+        ended.update((keys[row], level[row]) for row in rows if table.status[row] == "ok")
+
+
+def test_the_best_is_the_best_at_the_highest_fidelity(session: dngo.Session) -> None:
+    table, _ = table_of(session)
+    top = (table.v[:, 1] == 27) & (table.status == "ok")
+    assert top.any() and session.best().parameters["epochs"] == 27
+    assert session.best().objective == table.objective[top].min()
+    if session.has_model:
+        assert session.best("model").parameters["epochs"] == 27
+
+
+def test_before_anything_is_at_the_highest_the_best_is_of_the_highest_that_there_is(
+    ladder: Ladder,
+) -> None:
+    v = np.concatenate([at(ladder, [0.1, 0.2], 0), at(ladder, [0.3, 0.4], 1)])
+    ok = np.array([True, True, True, False])
+    assert ladder.counts(v, ok).tolist() == [False, False, True, False]
+    assert not ladder.counts(v, np.zeros(4, dtype=bool)).any()
+
+
+def test_replay_gives_the_same_bits(session: dngo.Session) -> None:
+    for t in range(session.study.merged()):
+        assert replay(session.path, t).verdict == "identical"

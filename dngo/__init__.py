@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from dngo.api import Choice, Float, Int, Session, create, maximize, minimize
     from dngo.api import open_study as open
     from dngo.errors import UserError
+    from dngo.evaluation.journal import Halted
 
 __version__ = "0.3.0"
 __all__ = [
     "Choice",
     "Float",
+    "Halted",
     "Int",
     "Session",
     "UserError",
@@ -32,6 +34,7 @@ __all__ = [
 _HOMES = {
     "Choice": ("api.parameters", "Choice"),
     "Float": ("api.parameters", "Float"),
+    "Halted": ("evaluation.journal", "Halted"),
     "Int": ("api.parameters", "Int"),
     "Session": ("api.session", "Session"),
     "UserError": ("errors", "UserError"),

@@ -49,9 +49,10 @@ def judge(
     may be said here.
 
     Where there are several objectives (`dngo.thresholds.Reported`) they are a mapping `objectives`, and
-    so is their noise.
+    so is their noise. An objective of several and a constraint may also be said by their names alone.
     """
     several = objectives_of(constraints)
+    said = gathered(said, constraints)
     _check_names(said, constraints, names)
     values = _values(said, several)
     status = _status(said.get("status"))
@@ -95,6 +96,25 @@ def judge(
         **times,
     }
     return Verdict(status, message, fields)
+
+
+def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any]:
+    """What was said, with what stands outside of `objectives` and `constraints` put inside.
+
+    {"error": 4.1, "speed": 8200, "small": true} says the same as with these two. Raises ValueError where a
+    name is in both places.
+    """
+    found = dict(said)
+    for section, names in ((SEVERAL, objectives_of(constraints)), ("constraints", constraints)):
+        bare = [name for name in names if name in found and name not in (*NAMES, SEVERAL)]
+        within = scalar(found.get(section))
+        if not bare or not (within is None or isinstance(within, Mapping)):
+            continue
+        within = dict(within or {})
+        if twice := next((name for name in bare if name in within), None):
+            raise ValueError(f"{shown(twice)} is said twice, within `{section}` and beside it")
+        found[section] = within | {name: found.pop(name) for name in bare}
+    return found
 
 
 def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]:
@@ -247,8 +267,6 @@ def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Seque
     unknown = [str(name) for name in said if name not in names]
     if unknown:
         hint = ""
-        if unknown[0] in several:
-            hint = f"; it is an objective, and stands inside `{SEVERAL}`"
         if unknown[0] == SEVERAL:
             hint = '; the study has one: report {"objective": a number}'
         if unknown[0] in constraints:

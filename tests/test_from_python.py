@@ -188,7 +188,7 @@ def test_a_function_with_a_mistake_stops_the_run_at_once() -> None:
         began.open("a").write("one\n")
         return x + z  # type: ignore[name-defined] # noqa: F821
 
-    with pytest.raises(UserError, match=r"name 'z' is not defined.*has a mistake"):
+    with pytest.raises(dngo.Halted, match=r"name 'z' is not defined.*has a mistake"):
         dngo.minimize(f, SPACE, 50, design={"size": 20}, progress=False, **CHEAP)
     assert len(lines("began")) == 1
 
@@ -241,11 +241,32 @@ def test_what_the_process_holds_is_no_memory_of_its_evaluations() -> None:
 
 def test_a_function_may_have_several_objectives() -> None:
     def f(x: float, y: float) -> dict[str, Any]:
-        return {"objectives": {"a": x + y, "b": y - x}}
+        return {"objectives": {"a": x + y, "b": y - x}, "constraints": {"t": x}}
 
-    aims = {"a": {}, "b": {"direction": "maximize"}}
-    study = dngo.minimize(f, SPACE, 4, workers=2, progress=False, objectives=aims, **CHEAP)
-    assert len(study.front()) >= 1 and set(study.table().status) == {"ok"}
+    def by_name(x: float, y: float) -> dict[str, Any]:
+        return {"a": x + y, "b": y - x, "t": x}
+
+    space = {"x": (0, 0.9), "y": (0, 1)}
+    aims: list[Any] = [
+        {"a": {}, "b": {"direction": "maximize"}},
+        {"a": "minimize", "b": "maximize"},
+    ]
+    how: dict[str, Any] = {"constraints": {"t": "<= 0.9"}, **CHEAP}
+    tables = []
+    for function, objectives in zip((f, by_name), aims, strict=True):
+        study = dngo.minimize(
+            function, space, 4, workers=2, objectives=objectives, progress=False, **how
+        )
+        assert len(study.front()) >= 1 and set(study.table().status) == {"ok"}
+        tables.append(study.table()[["objective_a", "objective_b", "number_t"]])
+    study = dngo.create("told", space, objectives=aims[1], **how)
+    points = study.ask(4)
+    study.tell(points, [by_name(**p.parameters) for p in points])
+    tables.append(study.table()[["objective_a", "objective_b", "number_t"]])
+    assert tables[0].equals(tables[1])
+    assert tables[2].objective_b.tolist() == [by_name(**p.parameters)["b"] for p in points]
+    with pytest.raises(UserError, match="b: is said of a point, and beside it as well"):
+        study.tell({"x": 0.5, "y": 0.5}, {"a": 1, "b": 2}, b=2)
 
 
 def test_evaluations_of_noise_have_seeds_of_their_own() -> None:

@@ -142,7 +142,10 @@ def test_parameters_constraints_and_objectives_share_one_set_of_names(
         ({"objectives": {"cost": 1, "yield": "2"}}, "invalid", "objective yield must be a number"),
         ({"objectives": 3}, "invalid", 'report {"objectives": {cost: a number, yield: a number}}'),
         ({"objective": 3}, "invalid", "there are several objectives, and one number"),
-        ({"cost": 1, "yield": 2}, "invalid", "stands inside `objectives`"),
+        ({"cost": 1, "yield": 2}, "ok", ""),
+        ({"cost": 1, "yield": math.nan}, "invalid", "the objective yield is nan"),
+        ({"cost": 1}, "invalid", "yield is missing"),
+        ({"cost": 1, "objectives": {"cost": 1, "yield": 2}}, "invalid", "'cost' is said twice"),
         ({}, "invalid", "there is no objective"),
     ],
 )

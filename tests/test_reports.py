@@ -96,7 +96,12 @@ def test_what_else_lies_in_the_file_is_named() -> None:
         ("-inf", FLAG, "the objective is -inf"),
         ('{"noise": 1}', NONE, "there is no objective"),
         ('{"objektive": 1}', NONE, "'objektive'; did you mean 'objective'?"),
-        ('{"objective": 1, "small": true}', FLAG, "stands inside `constraints`"),
+        (
+            '{"objective": 1, "small": true, "constraints": {"small": true}}',
+            FLAG,
+            "'small' is said twice, within `constraints` and beside it",
+        ),
+        ('{"objective": 1, "small": 0.5}', FLAG, "must be true or false, and is 0.5"),
         ("1", FLAG, "constraints must be {small: true or false}: small is missing"),
         (
             '{"objective": 1, "constraints": {"smal": true}}',

@@ -40,8 +40,8 @@ def create(
     constraints: what is reported beside the objective, and what is to hold:
     {"temperature": "<= 350", "converged": True}.
     settings: other keys of a configuration (docs/configuration.md), as seed=1, batch_size=8,
-    surrogate="gp", stop={"target": 0.1}; objectives={"error": {}, "speed": {"direction": "maximize"}} of
-    several, in place of the direction.
+    surrogate="gp", stop={"target": 0.1}; objectives={"error": "minimize", "speed": "maximize"} of several,
+    in place of the direction.
     Nothing is written yet. Raises UserError for a mistake, and where the study of that name is another
     one: its space, direction and constraints cannot change.
     """
@@ -129,11 +129,12 @@ def minimize(
     """Minimise a Python function, and hand back the study: `best()` has `.objective` and `.parameters`.
 
     function: is given the parameters by name, or all of them as one mapping. It returns a number, or
-    {"objective": 0.1, "constraints": {...}}; an exception is a failed outcome.
+    {"objective": 0.1, "constraints": {...}}, or several objectives by their names; an exception is a
+    failed outcome.
     evaluations: of the study in all: the same call goes on with what is missing, after Ctrl-C too.
     name: of the study, `dngo-studies/NAME`; the function's by default, None for a temporary one.
     workers, progress: as in `Session.optimize`. settings: as in `create`, and its other arguments.
-    Raises UserError, KeyboardInterrupt.
+    Raises UserError, Halted (a UserError) where the function looks mistaken, KeyboardInterrupt.
     """
     return _best(function, space, evaluations, "minimize", name, workers, progress, settings)
 

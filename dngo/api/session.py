@@ -441,7 +441,8 @@ class Session:
         another in this process, which has no limits then. batch_size: points in a batch; as many as
         the study was given, or as workers. progress: whether there is a bar; None: where somebody looks.
         What has ended is kept whatever ends this process, and the same call goes on.
-        Raises UserError for a mistake, KeyboardInterrupt at Ctrl-C.
+        Raises UserError for a mistake, KeyboardInterrupt at Ctrl-C, and Halted, a UserError, where failures
+        look like a mistake of the function (`stop.failures`).
         """
         self._study = optimize(
             self.study,

@@ -28,7 +28,7 @@ from dngo.config.held import Held, by_name
 from dngo.config.labels import check as check_labels
 from dngo.config.messages import Located, as_yaml, nearest, short
 from dngo.config.objective import Objective
-from dngo.config.objectives import Aim, direction_of, directions_of
+from dngo.config.objectives import AnAim, direction_of, directions_of
 from dngo.config.objectives import check as check_objectives
 from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
@@ -105,10 +105,10 @@ class Config(Section):
         "paths `~` is the home folder, and no variable is known.",
     )
     objective: Objective
-    objectives: dict[Name, Aim] = Field(
+    objectives: dict[Name, AnAim] = Field(
         default_factory=dict,
         description="Several objectives by name, each with its direction, in place of "
-        "`objective.direction`: {error: {direction: minimize}, speed: {direction: maximize}}. What is "
+        "`objective.direction`: {error: minimize, speed: {direction: maximize, reference: 10}}. What is "
         'reported is then {"objectives": {"error": 4.1, "speed": 8200}}, and what is looked for is the '
         "front: the points that nothing betters in all of them. At most six.",
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dngo.config.messages import Located
 from dngo.fronts import MOST
@@ -18,7 +18,7 @@ Direction = Literal["minimize", "maximize"]
 
 
 class Aim(Section):
-    """One of several objectives."""
+    """One of several objectives. Its direction alone will do, `speed: maximize`."""
 
     direction: Direction = Field(
         "minimize", description="Whether small or large values of it are good."
@@ -29,6 +29,14 @@ class Aim(Section):
         description="The worst value of interest: what is worse in it adds nothing to the front, and is "
         "not looked for. If left out, hypervolumes reach to the worst value of the first batch.",
     )
+
+
+def _of_direction(given: Any) -> Any:
+    return {"direction": given} if isinstance(given, str) else given
+
+
+# An aim, or its direction alone.
+AnAim = Annotated[Aim, BeforeValidator(_of_direction, json_schema_input_type=Aim | Direction)]
 
 
 def directions_of(resolved: Mapping[str, Any]) -> dict[str, str]:

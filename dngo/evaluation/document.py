@@ -2,8 +2,9 @@
 
 The document is `{"objective": 0.1, "constraints": {"name": true, "other": 341.5}, "noise": 0.01,
 "metadata": {...}}` in the file `{outcome}` or as the last line of standard output, where a bare number will
-do too. Several objectives are `"objectives": {"name": 0.1, "other": 3}`. What it says is judged as
-everything that is said of an outcome (`dngo.outcomes`).
+do too. Several objectives are `"objectives": {"name": 0.1, "other": 3}`; their names, and those of
+constraints, may also stand alone. What it says is judged as everything that is said of an outcome
+(`dngo.outcomes`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | Non
     there is no report, or none that can be read.
     """
     try:
-        said = _parse(read_report(path), "", ())
+        said = outcomes.gathered(_parse(read_report(path), "", ()), constraints)
         known: dict[str, Any] = {
             name: said[name] for name in ("constraints", "metadata") if name in said
         }

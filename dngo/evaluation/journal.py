@@ -86,7 +86,10 @@ _BY_STATUS = {
 
 
 class Halted(CannotStart):
-    """Nothing more is to be started in this run."""
+    """Nothing more is to be started in this run: what failed looks like a mistake of the set-up.
+
+    What has ended is kept. Once the mistake is mended, the next run goes on.
+    """
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ def with_outcomes(
 ) -> list[dict[str, Any]]:
     """Rows with what is said beside them: an objective or one for each, and the same of them all.
 
+    objective: a number, or a mapping of all that was reported.
+
     Raises UserError where a row says it already, and where there are not as many objectives as rows.
     """
     values = _values(objective) if objective is not None else [None] * len(rows)
@@ -108,8 +110,14 @@ def with_outcomes(
         raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
     found = []
     for row, value in zip(rows, values, strict=True):
-        beside = {**({} if objective is None else {"objective": value}), **outcome}
-        twice = next((name for name in beside if name in row), None)
+        said = scalar(value)
+        if isinstance(said, Mapping):  # all that a function returned
+            given = {str(name): of for name, of in said.items()}
+        else:
+            given = {} if objective is None else {"objective": value}
+        twice = next((name for name in given if name in outcome), None)
+        beside = {**given, **outcome}
+        twice = twice or next((name for name in beside if name in row), None)
         if twice is not None:
             raise UserError(f"{twice}: is said of a point, and beside it as well; say it once")
         found.append({**row, **beside})

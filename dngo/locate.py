@@ -19,6 +19,7 @@ from dngo.errors import UserError
 from dngo.storage.files import at_home, is_hdf5
 from dngo.storage.text import visible
 from dngo.study import Study
+from dngo.study.settling import settle_at
 
 
 def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None) -> Study:
@@ -66,6 +67,7 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
     if is_archive(path):
         return path
     study = find_study([path], {"results": str(results)} if results else {})
+    study.settle()
     if study.header() is None:  # which says whose archive it is, too
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     return study.archive
@@ -74,6 +76,8 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
 def file_at(place: str | Path, results: str | Path | None = None) -> Path:
     """The archive or the configuration that is meant: in a folder the archive first.
 
+    What was told of the study of an archive is merged into it first.
+
     results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
     where a folder holds neither.
     """
@@ -81,11 +85,14 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
         raise UserError(f"{visible(str(place))}: no file can have NUL in its name")
     path = Path(at_home(str(place)))
     if path.is_dir():
+        settle_at(path)
         found = (path / name for name in ("archive.h5", "config.yaml"))
         file = next((file for file in found if file.is_file()), None)
         if file is None:
             raise UserError(f"{path}: holds neither an archive.h5 nor a config.yaml")
         path = file
+    elif is_archive(path):
+        settle_at(path.parent)
     if results and is_archive(path):
         raise UserError(f"{path} is an archive: leave out --results, or name the configuration")
     return path

@@ -18,6 +18,7 @@ from toy import ROOT, Toy, advance
 import dngo
 from dngo import archive
 from dngo.archive import verify
+from dngo.cli import main
 from dngo.errors import UserError
 
 DOCUMENTED = """
@@ -150,10 +151,54 @@ def test_what_is_told_is_on_disk_at_once_and_merged_by_whoever_looks(
     path = tmp_path / "results/my/archive.h5"
     assert path.exists() == (end == "sys.exit()")
     study = dngo.open(tmp_path / "my.yaml")
-    assert study.pending() == []
-    if not path.exists():  # whoever asks merges first
-        assert len(study.ask(1)) == 1
+    assert study.pending() == [] and path.exists()  # whoever looks merges first
     assert list(study.table().objective[:2]) == [0, 1] and verify(path) == []
+
+
+@pytest.mark.parametrize("place", ["my.yaml", "results/my/archive.h5", "results/my"])
+def test_what_a_session_was_told_is_read_by_every_command_while_it_goes_on(
+    place: str, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.yaml").write_text(DOCUMENTED + "acquisition: random\n")
+    commands = {
+        "status": ["status", place, "--json"],
+        "report": ["report", place],
+        "best": ["best", place, "--json"],
+        "verify": ["verify", place],
+        "audit": ["audit", place, "--all"],
+        "compare": ["compare", place, "--json"],
+        "export": ["export", place, "--format", "csv", "--output", "table.csv"],
+        "replay": ["replay", place],
+    }
+    session = dngo.open("my.yaml")
+    for number, (name, words) in enumerate(commands.items(), start=1):
+        session.tell(session.ask(1), [float(number)])
+        assert not session.path.exists() or archive.read_header(session.path).rows == number - 1
+        assert main(words) == 0, name
+        assert archive.read_header(session.path).rows == number, name
+    assert "3.0" in Path("table.csv").read_text() and session.pending() == []
+    capsys.readouterr()
+
+
+def test_who_may_not_write_or_looks_beside_another_reads_what_is_there(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.yaml").write_text(DOCUMENTED + "acquisition: random\n")
+    session = dngo.open("my.yaml")
+    session.tell(session.ask(1), [1.0])
+    assert len(session.table()) == 1
+    session.tell(session.ask(1), [2.0])
+    with session.study.run_claim.held(wait=1.0, what="the study"):
+        assert main(["verify", "my.yaml"]) == 0 and len(session.table()) == 1
+    with monkeypatch.context() as context:
+        context.setattr("dngo.study.settling.os.access", lambda path, mode: False)
+        assert main(["verify", "my.yaml"]) == 0 and len(session.table()) == 1
+    with monkeypatch.context() as context:
+        context.setattr("dngo.study.settling.SPACE", 2**70)  # more than any disk has
+        assert main(["verify", "my.yaml"]) == 0 and len(session.table()) == 1
+    assert main(["verify", "my.yaml"]) == 0 and len(session.table()) == 2
 
 
 def test_the_table_has_a_column_for_each_constraint_and_name_of_the_metadata(both) -> None:

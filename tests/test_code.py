@@ -35,6 +35,7 @@ LAYERS = [
 # The same within the room of the study.
 STUDY_LAYERS = [
     "study",
+    "settling",
     "evaluating fitting merging planning proposing",
     "beginning ending",
     "batches entries note",

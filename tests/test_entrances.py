@@ -818,7 +818,6 @@ def test_a_file_that_is_no_table_is_refused_in_words(
 def test_what_an_export_holds_is_read_again_however_long(tmp_path: Path) -> None:
     session = dngo.open(config_in(tmp_path, design={"size": 1}))
     session.tell(session.ask(), [0.5], **HELD, metadata={"log": "x" * 200_000})
-    session.table()  # what is told is merged when somebody looks
     table = tmp_path / "table.csv"
     assert main(["export", str(session.path), "--format", "csv", "--output", str(table)]) == 0
     other = config_in(tmp_path / "other")
@@ -834,7 +833,6 @@ def test_an_export_is_where_it_was_asked_for_and_is_read_again(
     folder = tmp_path / name
     session = dngo.open(config_in(folder, design={"size": 1}))
     session.tell(session.ask(), [0.5], **HELD)
-    session.table()  # what is told is merged when somebody looks
     there, table = sorted(tmp_path.iterdir()), folder / f"{name}.{form}"
     path = str(session.path)
     assert main(["export", path, "--format", form, "--output", str(table)]) == 0

@@ -29,7 +29,6 @@ import numpy as np
 
 import dngo
 from dngo import archive
-from dngo.api import merge
 from dngo.audit import audit_all
 from dngo.cli import main as command
 from dngo.config import load
@@ -441,7 +440,7 @@ def told_back(case: Case) -> Path:
     case.points = [p.parameters for p in session.ask(len(case.points))]
     run("tell", str(case.table(case.folder / "back.csv")), "--config", str(config))
     assert session.pending() == []
-    merge(session.study)
+    session.study.settle()
     return config
 
 

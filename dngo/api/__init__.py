@@ -6,8 +6,9 @@ Snakemake at any batch.
 """
 
 from dngo.api.beginning import create, maximize, minimize
+from dngo.api.looking import Best, Fitted, Result
 from dngo.api.parameters import Choice, Float, Int
-from dngo.api.session import Best, Fitted, Result, Session, merge, open_study
+from dngo.api.session import Session, open_study
 
 __all__ = [
     "Best",
@@ -19,7 +20,6 @@ __all__ = [
     "Session",
     "create",
     "maximize",
-    "merge",
     "minimize",
     "open_study",
 ]

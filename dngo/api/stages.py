@@ -13,7 +13,6 @@ from dngo import provenance
 from dngo.batch import Batch, Proposal, find_outcome
 from dngo.entering import skip
 from dngo.errors import UserError
-from dngo.evaluation.journal import Halted
 from dngo.storage.text import shown
 from dngo.study import Study
 
@@ -21,13 +20,12 @@ from dngo.study import Study
 @contextlib.contextmanager
 def claimed(study: Study) -> Iterator[Study]:
     """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
-    study.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
-            study.adopt()
-            yield study
-    except TimeoutError as error:
-        raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(study.held(wait=5.0))
+        except TimeoutError as error:
+            raise UserError(f"{error}; `tell` works meanwhile, `ask` when it has ended") from None
+        yield study
 
 
 def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
@@ -37,7 +35,7 @@ def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
     first one is given up.
     """
     with claimed(study):
-        merge(study)
+        study.merge_complete()
         merged = study.merged()
         flying = study.in_flight(merged)
         if len(flying) >= most:
@@ -58,16 +56,7 @@ def give_up(study: Study, batch: Batch) -> None:
     for proposal in batch.evaluated:
         if find_outcome(study.outcome_file(proposal), proposal) is None:
             skip(study, proposal.id, "nobody tells its outcome")
-    merge(study)
-
-
-def settle(study: Study) -> None:
-    """Merge what is told, unless somebody else holds the study, who does it then."""
-    first = next(iter(study.in_flight(study.merged())), None)
-    if first is None or not _is_told(study, first) or study.run_claim.owner() is not None:
-        return
-    with claimed(study):
-        merge(study)
+    study.merge_complete()
 
 
 def settle_at_the_end(owner: object, study: Study) -> weakref.finalize[..., Any]:
@@ -82,21 +71,7 @@ def settle_at_the_end(owner: object, study: Study) -> weakref.finalize[..., Any]
 def _settle_quietly(study: Study) -> None:
     """What cannot be merged at the end is merged by the next one who asks."""
     with contextlib.suppress(UserError, OSError):
-        settle(study)
-
-
-def _is_told(study: Study, batch: Batch) -> bool:
-    """Whether each of its points has an outcome."""
-    return all(find_outcome(study.outcome_file(p), p) is not None for p in batch.evaluated)
-
-
-def merge(study: Study) -> None:
-    """Merge the batches in flight whose outcomes are all there, in order."""
-    for batch in study.in_flight(study.merged()):
-        if not _is_told(study, batch):
-            return
-        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
-            study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
+        study.settle()
 
 
 def next_batch(study: Study, t: int, n: int | None) -> Batch:

@@ -23,6 +23,7 @@ from dngo.report.text import lasting
 from dngo.storage.claim import SILENCE
 from dngo.storage.text import storable
 from dngo.study import Study
+from dngo.study.settling import settle_at
 
 DEPTH, MOST = 6, 1000  # folders below each other, and studies, that are looked at
 WIDTH, HEIGHT = 120, 28  # of a small course
@@ -96,6 +97,7 @@ class Many:
         """What is said of a study; of one that cannot be read, why."""
         number = self._numbers.index(place)
         try:
+            settle_at(place.parent)
             modified, beats = _modified(place), _is_at_work(place)
             known = self._lines.get(place)
             if known is None or known[0] != (modified, beats):

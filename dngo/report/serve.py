@@ -66,6 +66,7 @@ class Shown:
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
         """Kind and text, None if there is no such page; raises UserError."""
+        self.study.settle()
         if path == "":
             return "text/html", self._document()
         if path == "status.json":

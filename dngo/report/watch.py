@@ -26,6 +26,7 @@ def watch(study: Study, *, interval: float, console: Console) -> None:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             over = ended(study)
+            study.settle()
             live.update(screen(study, status(study)), refresh=True)
             if over:
                 return None
@@ -36,6 +37,7 @@ def _lines(study: Study, interval: float, console: Console) -> None:
     last = ""
     while True:
         over = ended(study)
+        study.settle()
         line = one_line(status(study))
         if line != last:
             console.print(line, markup=False, highlight=False, soft_wrap=True)

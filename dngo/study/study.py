@@ -27,6 +27,7 @@ from dngo.study import (
     merging,
     planning,
     proposing,
+    settling,
 )
 from dngo.study.note import Ending
 from dngo.study.planning import Plan
@@ -225,6 +226,20 @@ class Study:
         Raises Halted, once that is done, if the run is to go no further.
         """
         merging.merge(self.records, t, output)
+
+    # ---- what was told (settling) ---------------------------------------------------------------
+
+    def held(self, wait: float) -> AbstractContextManager[None]:
+        """Hold the study as a run of Snakemake does; raises TimeoutError if somebody else does."""
+        return settling.held(self.records, wait)
+
+    def merge_complete(self) -> None:
+        """Merge the batches in flight whose outcomes are all there, in order; the study is held."""
+        settling.merge_complete(self.records)
+
+    def settle(self) -> None:
+        """Merge what is complete, before somebody looks, unless somebody else holds the study."""
+        settling.settle(self.records)
 
 
 def load_study(document: dict[str, Any]) -> Study:

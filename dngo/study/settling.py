@@ -1,0 +1,89 @@
+"""Merging a batch as soon as each of its points has an outcome, by whoever asks or looks.
+
+`tell` only writes down what it is given. So a study is settled wherever it is looked at: from Python, by a
+command, or in a browser. What cannot be merged now is merged by the next who looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from dngo.batch import Batch, find_outcome
+from dngo.config import validate
+from dngo.errors import UserError
+from dngo.evaluation.journal import Halted
+from dngo.study.beginning import adopt
+from dngo.study.merging import merge
+from dngo.study.paths import Paths
+from dngo.study.records import Records
+
+SPACE = 64 * 2**20  # bytes beside those of the archive's copy that are to be free
+
+
+@contextlib.contextmanager
+def held(records: Records, wait: float) -> Iterator[None]:
+    """Hold the study as a run of Snakemake does; raises TimeoutError, that names who else does."""
+    paths = records.paths
+    paths.folder.mkdir(parents=True, exist_ok=True)
+    with paths.run_claim.held(wait=wait, what=f"the study in {paths.folder}"):
+        adopt(records)
+        yield
+
+
+def is_complete(records: Records, batch: Batch) -> bool:
+    """Whether each of its points has an outcome."""
+    outcomes = (find_outcome(records.paths.outcome_file(p), p) for p in batch.evaluated)
+    return all(outcome is not None for outcome in outcomes)
+
+
+def merge_complete(records: Records) -> None:
+    """Merge the batches in flight whose outcomes are all there, in order; the study is held."""
+    for batch in records.in_flight(records.merged()):
+        if not is_complete(records, batch):
+            return
+        output = records.paths.iteration(batch.iteration) / "receipt.json"
+        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
+            merge(records, batch.iteration, output)
+
+
+def settle(records: Records) -> None:
+    """Merge what is complete, before somebody looks.
+
+    Nothing is done where somebody else holds the study, who does it then; where it cannot be written to;
+    and where the disk has no room: whoever only looks does not wait for any.
+    """
+    first = next(iter(records.in_flight(records.merged())), None)
+    if first is None or not is_complete(records, first) or not _has_room(records):
+        return
+    with contextlib.suppress(OSError, TimeoutError), held(records, wait=0.0):
+        merge_complete(records)
+
+
+def settle_at(folder: Path) -> None:
+    """Settle the study whose folder this is, if it is one: what is in flight has its configuration."""
+    paths = Paths(folder)
+    kept = [path for path in map(paths.kept_batch, paths.iterations()) if path.exists()]
+    if not kept or not os.access(folder, os.W_OK):
+        return
+    try:
+        config = validate(Batch.read(kept[-1]).config, is_archived=True)
+    except (UserError, OSError):
+        return  # of another release, which merges it
+    if config.study == folder.absolute().name:
+        results = os.path.relpath(folder.absolute().parent)
+        settle(Records(config.model_copy(update={"results": results})))
+
+
+def _has_room(records: Records) -> bool:
+    """Whether a copy of the archive can be written."""
+    paths = records.paths
+    if not os.access(paths.folder, os.W_OK):
+        return False
+    size = paths.archive.stat().st_size if paths.archive.exists() else 0
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(paths.folder).free > size + SPACE
+    return True

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dngo.api import open_study as open
     from dngo.errors import UserError
     from dngo.evaluation.journal import Halted
+    from dngo.reporting import progress, should_stop
 
 __version__ = "0.3.0"
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "maximize",
     "minimize",
     "open",
+    "progress",
+    "should_stop",
 ]
 
 _HOMES = {
@@ -42,6 +45,8 @@ _HOMES = {
     "maximize": ("api.beginning", "maximize"),
     "minimize": ("api.beginning", "minimize"),
     "open": ("api.session", "open_study"),
+    "progress": ("reporting", "progress"),
+    "should_stop": ("reporting", "should_stop"),
 }
 
 

@@ -29,10 +29,13 @@ STATUSES = (
     "out_of_memory",
     "lost",
     "withdrawn",
+    "stopped",
 )
+STOPPED = "stopped"  # early, for what it had reported: no failure, and no objective
 UNTOLD = ("lost", "withdrawn")  # outcomes that say nothing about their point
 TOLD = ("imported", "api")  # sources of points whose outcomes were measured elsewhere
 RAN = ("ok", "infeasible")  # outcomes with which an objective came to its end
+WORKED = (*RAN, STOPPED)  # those that show that it works
 BATCH_FORMAT = 1
 # JSON has no NaN: null stands for "does not apply".
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -101,6 +104,9 @@ class Outcome:
     duration: seconds.  started, finished: seconds since 1970.  attempts: starts, this one included.
     message: why it is not ok.  metadata: whatever the objective reported.
     objectives: of a study with several, each by name, all or none; noises: as noise, of some of them.
+    curve: what it reported as it ran (`dngo.stopping.curves.Curve.plain`).  stop: of one that was stopped
+    early, why (`dngo.stopping.settings.Decision.plain`); it has no objective, and its curve ends with the
+    value of then.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -123,6 +129,8 @@ class Outcome:
     metadata: dict[str, Any] = field(default_factory=dict)
     objectives: dict[str, float] = field(default_factory=dict)
     noises: dict[str, float] = field(default_factory=dict)
+    curve: list[list[float | None]] = field(default_factory=list)
+    stop: dict[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

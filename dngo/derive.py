@@ -17,10 +17,12 @@ import numpy as np
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
-from dngo.batch import RAN, UNTOLD, Beside, Outcome, Proposal
+from dngo.batch import RAN, STOPPED, UNTOLD, Beside, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
 from dngo.fronts import derived_reference, hypervolume, ranks
+from dngo.stopping.curves import Curve
+from dngo.stopping.ends import predicted
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
 
@@ -84,20 +86,25 @@ def training_data(
     config: Config,
     cost: np.ndarray | None = None,
     earlier: Sequence[transfer.Earlier] = (),
+    ends: np.ndarray | None = None,
 ) -> TrainingData:
     """What an archive's rows teach: those with an objective the objective, all but those of which nothing
     is known the constraints.
 
     cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
     earlier: evaluations of earlier studies, already of the sign that is minimised.
+    ends: (n,) where those that were stopped early would have ended, minimised, NaN of all others.
     """
     from dngo.surrogates import EarlierTask, TrainingData
 
-    # A lost evaluation says nothing about its point, and a withdrawn point has none.
-    completed = np.where(np.isin(table.status, UNTOLD), np.nan, ran(table).astype(float))
+    # A lost evaluation says nothing about its point, and a withdrawn point has none; of one that was
+    # stopped nobody knows whether it would have come to its end.
+    silent = np.isin(table.status, (*UNTOLD, STOPPED))
+    completed = np.where(silent, np.nan, ran(table).astype(float))
+    y = np.where(ran(table), sign(config) * table.objective, np.nan)
     return TrainingData(
         x=table.x,
-        y=np.where(ran(table), sign(config) * table.objective, np.nan),
+        y=y if ends is None else np.where(np.isnan(ends), y, ends),
         feasible=table.status == "ok",
         constraints={COMPLETED: completed, **table.constraints},
         numbers=table.numbers,
@@ -178,7 +185,9 @@ def fit(
     per = getattr(config.acquisition, "per", None)  # a kind of another package may know none
     cost = costs(path, table, per, iterations, [outcome.metadata for _, outcome in told])
     return fit_model(
-        training_data(table, config, cost, transfer.recorded(path)),
+        training_data(
+            table, config, cost, transfer.recorded(path), _ends(path, table, config, iterations)
+        ),
         config.surrogate,
         config.classifier,
         rng=np.random.default_rng(seed_sequence(config, t, FIT)),
@@ -189,6 +198,17 @@ def fit(
             stream=lambda s: np.random.default_rng(seed_sequence(config, s, FIT, 1)),
         ),
     )
+
+
+def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
+    """Where those that were stopped early would have ended; None where none was."""
+    stopped = table.status == STOPPED
+    if not stopped.any() or config.has_several:
+        return None
+    curves = archive.read_curves(path, iterations)
+    curves += [Curve()] * (len(table) - len(curves))  # of what was told beside
+    y = np.where(ran(table), sign(config) * table.objective, np.nan)
+    return predicted(curves, y, stopped, sign(config))
 
 
 def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[float]:

@@ -16,6 +16,7 @@ from typing import Any
 
 _SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
 _EXCHANGE, _PARAMETERS = "dngo.exchange.", "dngo.space.parameters:"
+_STOPPING = "dngo.stopping.settings:"
 _ACQUISITION, _RIVALS = "dngo.acquisition.settings:", "dngo.rivals.settings:"
 
 # group -> name -> module:object, of each group in the order in which a person should meet them.
@@ -44,6 +45,11 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "sobol": _ACQUISITION + "Sobol",
         "successive_halving": _ACQUISITION + "SuccessiveHalving",
         "optuna": _RIVALS + "Optuna",
+    },
+    "dngo.stoppings": {
+        "median": _STOPPING + "Median",
+        "quantile": _STOPPING + "Quantile",
+        "asha": _STOPPING + "Asha",
     },
     "dngo.presets": {
         "dngo-2015": _PAPERS + "presets:DNGO_2015",

@@ -29,8 +29,8 @@ LAYERS = [
     "papers rivals",
     "acquisition",
     "surrogates",
-    "space",
-    "errors fronts kinds plugins presets provenance redaction rules storage streams thresholds types",
+    "space stopping",
+    "errors fronts kinds plugins presets provenance redaction reporting rules storage streams thresholds types",
 ]
 # The same within the room of the study.
 STUDY_LAYERS = [

@@ -152,7 +152,7 @@ def test_the_program_is_started_as_any_other(tmp_path: Path) -> None:
     found = outcome_of(python(code.replace("signals", "_")), tmp_path).metadata
     assert found["files"] == [0, 1, 2]
     assert found["mine"] == [
-        f"DNGO_{n}" for n in ("ID", "OUTCOME", "PARAMETERS", "SEED", "WORKDIR")
+        f"DNGO_{n}" for n in ("ID", "OUTCOME", "PARAMETERS", "PROGRESS", "SEED", "STOP", "WORKDIR")
     ]
     # Python ignores SIGPIPE for itself, and what is ignored is inherited: a program must not.
     masks = outcome_of(

@@ -19,7 +19,7 @@ from typing import Any
 
 from dngo import derive
 from dngo.api.stages import claimed, next_batch, whole
-from dngo.batch import Outcome, Proposal, find_outcome
+from dngo.batch import Batch, Outcome, Proposal, find_outcome
 from dngo.errors import UserError
 from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.function import Forking, Function, Inline
@@ -133,25 +133,26 @@ class _Run:
             flying = [batch]
         batch = flying[0]
         self.bar.says("evaluate")
-        self._evaluate(batch.iteration)
+        self._evaluate(batch)
         study.merge(batch.iteration, study.iteration(batch.iteration) / "receipt.json")
         return True
 
-    def _evaluate(self, t: int) -> None:
+    def _evaluate(self, batch: Batch) -> None:
         """Raises KeyboardInterrupt at Ctrl-C; SIGTERM does what it did before."""
         with StopSignal.for_a_while():
             try:
-                return self.study.evaluate_here(t, self._evaluators())
+                return self.study.evaluate_here(batch.iteration, self._evaluators(batch))
             except Interrupted:
                 number = StopSignal.number
         if number == signal.SIGTERM:
             signal.raise_signal(signal.SIGTERM)
         raise KeyboardInterrupt(GOES_ON)
 
-    def _evaluators(self) -> list[Evaluator]:
+    def _evaluators(self, batch: Batch) -> list[Evaluator]:
+        judge = self.study.judge(batch)
         limit, found = self.study.config.stop.failures, []
         for slot in self._slots():
-            runner = self.study.runner(slot)
+            runner = self.study.runner(slot, judge)
             evaluator: Evaluator = Inline(runner, self.function.call)
             if self.forks is not None:
                 evaluator = replace(runner, starter=self.forks)

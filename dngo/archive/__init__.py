@@ -1,5 +1,6 @@
 """The archive: one HDF5 file per study, append-only, the system of record."""
 
+from dngo.archive.curves import read_curves
 from dngo.archive.digests import chain_problems, contents, model_digest
 from dngo.archive.foresight import Foreseen, foreseen
 from dngo.archive.layout import FORMAT_VERSION
@@ -39,6 +40,7 @@ __all__ = [
     "model_digest",
     "prefix_digest",
     "read_batch",
+    "read_curves",
     "read_entered",
     "read_header",
     "read_metadata",

@@ -31,7 +31,9 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
     if is_replaceable(group):  # then the digest of its model stands for it
         surrogate = {k: v for k, v in surrogate.items() if not k.startswith(("/model/", "/model@"))}
-    return digest(tables, attributes, surrogate)
+    # What no evaluation reported, the digests of earlier releases do not name.
+    progress = [contents(group["progress"])] if "progress" in group else []
+    return digest(tables, attributes, surrogate, *progress)
 
 
 def is_replaceable(group: h5py.Group) -> bool:

@@ -23,6 +23,8 @@ Layout (format 1), readable by plain h5py::
                            model_digest;  model/ the fitted model, where `kept` is "last" of the newest
                            surrogate alone;  foreseen what it said of its batch
                            (`dngo.archive.foresight`);  told outcomes that it knew beside the prefix
+    /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
+                           (`dngo.archive.progress`)
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
                            numbers/NAME/ those of a constraint that has a threshold in both studies
 """
@@ -39,9 +41,15 @@ from dngo.batch import STATUSES
 
 FORMAT_VERSION = 1
 TEXT = h5py.string_dtype("utf-8")
-STATUS = h5py.enum_dtype({s: i for i, s in enumerate(STATUSES)}, basetype="u1")
-# Archives of before version 0.2 know no status `withdrawn`; the next iteration teaches them.
-EARLIER_STATUS = h5py.enum_dtype({s: i for i, s in enumerate(STATUSES[:-1])}, basetype="u1")
+
+
+def _statuses(number: int) -> Any:
+    return h5py.enum_dtype({s: i for i, s in enumerate(STATUSES[:number])}, basetype="u1")
+
+
+# The names of statuses in an archive: those of a study that stops nothing early are without `stopped`, and
+# those of before version 0.2 without `withdrawn`; the next iteration that needs one teaches them.
+STATUS, EARLIER_STATUS, ALL_STATUS = _statuses(-1), _statuses(-2), _statuses(len(STATUSES))
 PROPOSAL_COLUMNS: dict[str, Any] = {
     "iteration": "i8",
     "slot": "i8",

@@ -23,6 +23,7 @@ from dngo.archive.layout import (
     PROPOSAL_GROUPS,
     plain,
 )
+from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, space_of
 from dngo.batch import STATUSES, TOLD, Batch, Beside, Outcome, Proposal
 from dngo.errors import UserError
@@ -383,6 +384,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
         flags = {n: o["constraints"][n][part] for n in o["constraints"]}
         numbers = {n: o["numbers"][n][part] for n in o.get("numbers", ())}
         several: dict[str, Any] = {g: _group(o, g, part) for g in OUTCOME_GROUPS}
+        progress = reported(file[f"iterations/{batch.iteration}"])
     outcomes = []
     for i, proposal in enumerate(batch.proposals):
         fields = {n: c[i] for n, c in columns.items()}
@@ -398,6 +400,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
                 numbers={n: float(z[i]) for n, z in numbers.items() if not np.isnan(z[i])},
                 **fields,
                 **{g: found[i] for g, found in several.items() if found},
+                **progress.get(i, {}),
             )
         )
     return outcomes

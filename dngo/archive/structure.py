@@ -15,7 +15,9 @@ import h5py
 import numpy as np
 from pydantic import TypeAdapter
 
+from dngo.archive import progress
 from dngo.archive.layout import (
+    ALL_STATUS,
     EARLIER_STATUS,
     FORMAT_VERSION,
     ITERATION_ATTRIBUTES,
@@ -191,7 +193,7 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             continue
         if kind is STATUS:
             dataset = _array(group, name, (rows,), "u")
-            names = [h5py.check_enum_dtype(known) for known in (STATUS, EARLIER_STATUS)]
+            names = [h5py.check_enum_dtype(known) for known in (STATUS, EARLIER_STATUS, ALL_STATUS)]
             if h5py.check_enum_dtype(dataset.dtype) not in names:
                 raise Unsound(f"{dataset.name}: has other names than {', '.join(STATUSES)}")
         else:
@@ -270,6 +272,7 @@ def _iterations(
             raise Unsound(f"{record.name}: rows {first} to {row - 1} are not its own")
         if found["training_iterations"] > t or not _below(found["pending"], t):
             raise Unsound(f"{record.name}: learnt from iterations that came after it")
+        progress.check(record, size)
         if "surrogate" in record:
             _surrogate(_member(record, "surrogate"), size)
     if row != rows:

@@ -62,7 +62,9 @@ def additions(file: h5py.File) -> list[str]:
     ]
     for t in iterations:
         record = file["iterations"][t]
-        found += _beside(record, ["surrogate"], ITERATION_ATTRIBUTES)
+        found += _beside(record, ["surrogate", "progress"], ITERATION_ATTRIBUTES)
+        if "progress" in record:
+            found += _beside(record["progress"], ["points", "stops"])
         found += _before_their_time(file["proposals"], record)
         known = {f"{model.name}/{name}" for model in _models(record) for name in OF_EVERY_MODEL}
         found += _empty_groups(record, known)

@@ -20,9 +20,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from dngo.archive import foresight
+from dngo.archive import foresight, progress
 from dngo.archive.digests import genesis_digest, iteration_digest, model_digest
 from dngo.archive.layout import (
+    ALL_STATUS,
     FORMAT_VERSION,
     OPTIONAL_COLUMNS,
     OUTCOME_COLUMNS,
@@ -34,7 +35,7 @@ from dngo.archive.layout import (
 )
 from dngo.archive.reading import Header, read_header, reading, receipt
 from dngo.archive.structure import check_appended, check_archive, space_of
-from dngo.batch import STATUSES, Batch, Outcome, Proposal
+from dngo.batch import STATUSES, STOPPED, Batch, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.storage.claim import Claim
@@ -86,7 +87,10 @@ def append(
                     f"follow; type the same command again"
                 )
             with replacing(path) as temporary:
-                same = header and _copy_archive(path, temporary, header, surrogate is not None)
+                statuses = _statuses(outcomes)
+                same = header and _copy_archive(
+                    path, temporary, header, surrogate is not None, statuses
+                )
                 with h5py.File(temporary, "r+" if header else "w", **LAYOUT) as file:
                     if not header:
                         _create(file, identity, space, transfer)
@@ -106,8 +110,10 @@ def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
         return read_header(path, identity)
 
 
-def _copy_archive(path: Path, to: Path, header: Header, replaced: bool) -> bool:
+def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses: Any) -> bool:
     """Copy an archive; now and then without the model that a next one replaces.
+
+    statuses: the type of a column that knows those which are to be written.
 
     Whether it is copied as it is, and nothing in it will be written anew.
     """
@@ -118,7 +124,7 @@ def _copy_archive(path: Path, to: Path, header: Header, replaced: bool) -> bool:
                 _copy_without(file, target, outdated)
             return False
         has_columns = all(name in file["proposals"] for name in OPTIONAL_COLUMNS)
-        of_today = has_columns and _is_of_today(file["outcomes/status"])
+        of_today = has_columns and _knows(file["outcomes/status"], statuses)
     shutil.copyfile(path, to)
     return of_today
 
@@ -244,6 +250,7 @@ def _append(
     if surrogate is not None:
         with our_own(surrogate) as source:
             _append_surrogate(file, batch.iteration, source)
+    progress.write(group, outcomes, PACKING)
     group.attrs["digest"] = iteration_digest(file, group)
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1
@@ -306,10 +313,11 @@ def _append_rows(
         if name not in p:
             _column(p, name, PROPOSAL_COLUMNS[name])
             _extend(p[name], 0, [before] * first)
-    if not _is_of_today(o["status"]):
+    needed = _statuses(outcomes)
+    if not _knows(o["status"], needed):
         before = o["status"][:first]
         del o["status"]
-        _column(o, "status", STATUS)
+        _column(o, "status", needed)
         _extend(o["status"], 0, before)
     for name in PROPOSAL_COLUMNS:
         values = [getattr(q, name) for q in proposals]
@@ -344,9 +352,14 @@ def _append_rows(
             _extend(table[group][name], first, values)
 
 
-def _is_of_today(status: h5py.Dataset) -> bool:
-    """Whether a column of statuses knows all that there are."""
-    return bool(h5py.check_enum_dtype(status.dtype) == h5py.check_enum_dtype(STATUS))
+def _statuses(outcomes: list[Outcome]) -> Any:
+    """The type of a column of statuses that these can stand in."""
+    return ALL_STATUS if any(q.status == STOPPED for q in outcomes) else STATUS
+
+
+def _knows(status: h5py.Dataset, needed: Any) -> bool:
+    """Whether a column of statuses knows all names of such a type."""
+    return len(h5py.check_enum_dtype(status.dtype)) >= len(h5py.check_enum_dtype(needed))
 
 
 def _extend(dataset: h5py.Dataset, first: int, values: Any) -> None:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.config.early_stopping import EarlyStopping
 from dngo.config.fidelity import Fidelity
 from dngo.config.fidelity import check as check_fidelity
 from dngo.config.held import Held, by_name
@@ -200,6 +201,7 @@ class Config(Section):
         "the same names, whose successful evaluations are copied into this study's archive when it "
         "is created. Cannot change afterwards; the files are then not needed any more.",
     )
+    early_stopping: EarlyStopping = None
     labels: dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(
         default_factory=dict,
         description="What stands at the axes of figures, with its unit: {objective: 'Ignition delay "
@@ -236,7 +238,7 @@ class Config(Section):
         if not self.objectives:
             found.pop("objectives", None)
             found.get("stop", {}).pop("hypervolume_gain", None)
-        for name in ("labels", "fidelity"):
+        for name in ("labels", "fidelity", "early_stopping"):
             if not getattr(self, name):
                 found.pop(name, None)
         return found

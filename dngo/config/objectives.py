@@ -82,8 +82,11 @@ def _check_several(config: Config) -> None:
         ("stop", "expected_improvement"): config.stop.expected_improvement,
         ("stop", "distance"): config.stop.distance,
         ("optimum",): config.optimum,
+        ("early_stopping",): config.early_stopping,
     }
     for key, value in where.items():
+        if value is not None and key == ("early_stopping",):
+            raise Located(key, "is for one objective so far; remove it")
         if value is not None:
             raise Located(key, "is for one objective; of several there is `stop.hypervolume_gain`")
     if config.transfer:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 # Beside the names of the parameters.
 RESERVED = {"parameters", "outcome", "workdir", "seed", "id", "python"}
+# A later one: in a study whose parameter is called so it is the parameter.
+KNOWN = RESERVED | {"progress"}
 Command = str | list[str]
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")

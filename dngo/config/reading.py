@@ -13,7 +13,7 @@ from dngo.config.exposure import exposures
 from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import Config
 from dngo.config.paths import from_folder
-from dngo.config.placeholders import RESERVED, names, shell_variables, words_of
+from dngo.config.placeholders import KNOWN, names, shell_variables, words_of
 from dngo.config.presets import merge, missing, spread
 from dngo.errors import UserError
 from dngo.space.parameters import ARCHIVED
@@ -137,7 +137,7 @@ def check_placeholders(config: Config, lines: Lines, source: str) -> None:
         raise UserError(
             f"{place}: a quote is opened and not closed; give a list of words"
         ) from None
-    known = [*config.space, *sorted(RESERVED)]
+    known = [*config.space, *sorted(KNOWN)]
     for word in words:
         for name in names(word):
             if name not in known:

@@ -50,6 +50,16 @@ class Places:
         return self.workdir / "outcome.json"
 
     @property
+    def progress(self) -> Path:
+        """What it reports while it runs, by line."""
+        return self.workdir / "progress.jsonl"
+
+    @property
+    def stop(self) -> Path:
+        """That it is to stop, and why."""
+        return self.workdir / "stop.json"
+
+    @property
     def started(self) -> Path:
         """Which process runs it."""
         return self.workdir / ".started.json"
@@ -76,11 +86,13 @@ def call_of(
         "seed": str(seed),
     }
     check_environment(objective)
-    values = {**dict.fromkeys(names, ""), **proposal.parameters, **known, "python": sys.executable}
+    also = {"progress": str(places.progress)}  # unless a parameter is called so, as one may be
+    values = {**also, **dict.fromkeys(names, ""), **proposal.parameters, **known}
+    values["python"] = sys.executable
     environment = {
         **os.environ,
         **objective.environment,
-        **{f"DNGO_{k.upper()}": v for k, v in known.items()},
+        **{f"DNGO_{k.upper()}": v for k, v in {**known, **also, "stop": str(places.stop)}.items()},
     }
     if objective.callable:
         return Call([objective.callable], environment, json.dumps(proposal.parameters))

@@ -33,7 +33,7 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dngo.batch import Outcome, Proposal
+from dngo.batch import STOPPED, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.evaluation import start
 from dngo.evaluation.call import document_of, takes_a_mapping, write_report
@@ -272,8 +272,10 @@ class Inline:
         before = signal.getsignal(signal.SIGINT)
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        course = self.runner.course(proposal, began=clock)
         try:
-            result = self.call(dict(proposal.parameters))
+            with course.heard():
+                result = self.call(dict(proposal.parameters))
         except KeyboardInterrupt:
             raise Interrupted from None
         except (Exception, SystemExit) as error:
@@ -284,6 +286,9 @@ class Inline:
             with contextlib.suppress(ValueError):
                 signal.signal(signal.SIGINT, before)
         ended = time.monotonic() - clock
+        if course.heeded:
+            verdict = Verdict(STOPPED, str(course.decision), verdict.fields)
+        verdict = course.said(verdict)
         return self.runner.outcome(proposal, verdict, attempts, began, time.time(), ended)
 
     def tidy(self, proposal: Proposal) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dngo.batch import RAN, Outcome, Proposal, way
+from dngo.batch import WORKED, Outcome, Proposal, way
 from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.command import CannotStart
 
@@ -134,7 +134,7 @@ class Journal:
     @property
     def ran(self) -> bool:
         """Whether any evaluation of the study has run to its end, in this run or before."""
-        return any(d.get("ran") or d.get("status") in RAN for d in _documents(self._lines()))
+        return any(d.get("ran") or d.get("status") in WORKED for d in _documents(self._lines()))
 
     @property
     def objective(self) -> dict[str, Any]:
@@ -162,20 +162,25 @@ class Journal:
         if head is None or not ends or limit == 0:
             return
         last = ends[-1]
-        if whole and not head["ran"] and not any(e["status"] in RAN for e in ends):
+        if whole and not head["ran"] and not any(e["status"] in WORKED for e in ends):
             mistake = next((end for end in ends if _is_mistake(end["message"])), None)
             if mistake:
                 raise Halted(
                     self._words("no evaluation has worked yet, and one ended like this", mistake)
                 )
         ways = {way(e["status"], e["message"]) for e in ends[-limit:]}
-        if len(ends) >= limit and len(ways) == 1 and last["status"] not in RAN:
+        if len(ends) >= limit and len(ways) == 1 and last["status"] not in WORKED:
             raise Halted(self._words(f"the last {limit} evaluations all ended alike", last))
 
     def heed_design(self, outcomes: list[Outcome], limit: int) -> None:
         """Raise Halted if all of a design has failed."""
         outcomes = [o for o in outcomes if o.status != "withdrawn"]
-        if limit == 0 or not outcomes or not self.path.exists() or any(o.ran for o in outcomes):
+        if (
+            limit == 0
+            or not outcomes
+            or not self.path.exists()
+            or any(o.status in WORKED for o in outcomes)
+        ):
             return
         ways = [way(o.status, o.message) for o in outcomes]
         most = max(ways, key=ways.count)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
+from dngo.batch import STOPPED, Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
 from dngo.errors import UserError
 from dngo.evaluation import leftovers
@@ -29,6 +29,7 @@ from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.document import judge_file, known_of
 from dngo.evaluation.limits import Bounds, End, Limits
 from dngo.evaluation.starter import Starter
+from dngo.evaluation.stopping import Course, Judge
 from dngo.evaluation.streams import Kept
 from dngo.evaluation.supervision import INTERRUPTED, Interrupted, StopSignal, supervise
 from dngo.outcomes import MAX_MESSAGE, Verdict
@@ -75,7 +76,8 @@ class Runner:
     files_of, seed_of: where a point's files are, and the seed that its evaluation is given.
     limits: those of the job; the objective's own are in its section of the configuration.
     cpus: those that an evaluation is bound to, by number; none: all that the job has.
-    starter: what starts it; the evaluators of a job share one.
+    starter: what starts it; the evaluators of a job share one.  judge: says which of those that report
+    as they run are to be stopped; None: none is.
     """
 
     objective: Objective
@@ -86,6 +88,7 @@ class Runner:
     limits: Limits = field(default_factory=Limits)
     cpus: frozenset[int] = frozenset()
     starter: Starter = field(default_factory=Starter)
+    judge: Judge | None = None
 
     @cached_property
     def mask(self) -> Mask:
@@ -111,6 +114,7 @@ class Runner:
             heed=StopSignal.heed,
         )
         began, clock = time.time(), time.monotonic()
+        course = self.course(proposal, began=clock)
         made: list[Outcome] = []
 
         def ended(end: End) -> None:
@@ -123,6 +127,7 @@ class Runner:
                 verdict = replace(known, message=end.message)
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
+            verdict = course.said(verdict)
             duration = time.monotonic() - clock
             made.append(self.outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
@@ -133,7 +138,7 @@ class Runner:
             started = self.starter.start(call, self.objective, places, self.cpus)
             try:
                 bounds = Bounds.of(self.objective, self.limits)
-                supervise(started, call.document, places, streams, bounds, ended)
+                supervise(started, call.document, places, streams, bounds, ended, course)
             finally:
                 started.close()
         finally:
@@ -159,12 +164,21 @@ class Runner:
                 leftovers.kill(leftovers.find(places))
                 return noted
 
+        course = self.course(proposal)
+        course.decision = course.noted.read()
+        if course.decision is not None:  # it is a fact, whoever died then
+            leftovers.kill(leftovers.find(places))
         left = leftovers.wait(
             places, self.objective, self.limits, self.constraints, StopSignal.heed
         )
-        if left.end is None and left.verdict is None:
+        if course.decision is not None and (left.verdict is None or course.noted.heeded):
+            verdict = Verdict(STOPPED, str(course.decision))
+            left = replace(left, finished=course.noted.time or left.finished)
+        elif left.end is None and left.verdict is None:
             return None
-        verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]
+        else:
+            verdict = left.verdict or Verdict(left.end.status, left.end.message)  # type: ignore[union-attr]
+        verdict = course.said(verdict)
         message = "; ".join(filter(None, (verdict.message, "" if left.end else ADOPTED)))
         outcome = self.outcome(
             proposal,
@@ -177,6 +191,11 @@ class Runner:
         if left.end is not None and left.end.by_job:
             raise JobLimit(outcome)
         return outcome
+
+    def course(self, proposal: Proposal, began: float | None = None) -> Course:
+        """What a point reports while it runs; began: by the monotonic clock, None where it is not known."""
+        places, asks = self.files_of(proposal).places, bool(self.objective.callable)
+        return Course(proposal.id, places, self.constraints, self.judge, asks=asks, began=began)
 
     def outcome(
         self,

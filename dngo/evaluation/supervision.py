@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from dngo.batch import STOPPED
 from dngo.evaluation.command import Places
 from dngo.evaluation.leftovers import find, kill
 from dngo.evaluation.limits import Bounds, End, kernel_kills, memory_below
+from dngo.evaluation.progress import of_printed
 from dngo.evaluation.starter import Started, StarterDied
+from dngo.evaluation.stopping import Course
 from dngo.evaluation.streams import Kept
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
@@ -86,15 +89,17 @@ def supervise(
     streams: tuple[Kept, Kept],
     bounds: Bounds,
     ended: Callable[[End], None],
+    course: Course,
 ) -> None:
     """See an objective that was started to its end, and hand that to `ended` before anything else.
 
     document: for its standard input.  streams: for standard output and standard error.
+    course: of what it reports meanwhile, which may say that it is to be stopped.
     Raises Interrupted if this process was told to stop meanwhile, StarterDied if nobody knows how it
     ended; `ended` is not called then, nor if nothing could be started at all.
     """
     kills_before = kernel_kills()
-    watch = _Watch(started, document, bounds, streams)
+    watch = _Watch(started, document, bounds, streams, course)
     left_alone = False
     try:
         stopped = watch.until_end()
@@ -104,7 +109,8 @@ def supervise(
             ended(_judge(watch, kills_before))
             return
         _end(started, places)
-        if started.code == 0:  # within the grace: if it reported, that was paid for
+        # Within the grace: if it reported, that was paid for, unless it is of a run cut short.
+        if started.code == 0 and not course.noted.heeded:
             ended(replace(_reported(watch), late=stopped))
         elif stopped is INTERRUPTED:
             raise Interrupted
@@ -126,8 +132,15 @@ def supervise(
 class _Watch:
     """The streams, the limits and the end of one process."""
 
-    def __init__(self, started: Started, document: str, bounds: Bounds, streams: tuple[Kept, Kept]):
-        self.started, self.bounds = started, bounds
+    def __init__(
+        self,
+        started: Started,
+        document: str,
+        bounds: Bounds,
+        streams: tuple[Kept, Kept],
+        course: Course,
+    ):
+        self.started, self.bounds, self.course = started, bounds, course
         self.out, self.err = streams
         self.to_send = document.encode()
         self.open_streams = 2
@@ -165,14 +178,18 @@ class _Watch:
             if now >= self.bounds.deadline:
                 return self.bounds.out_of_time()
             if now >= look:
+                if decision := self.course.look():
+                    return End(STOPPED, str(decision))
                 if self.bounds.exceeded(memory_below(self.started.pid) - self.started.base):
                     return self.bounds.out_of_memory()
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
 
     def _grant_grace(self, selector: selectors.BaseSelector) -> None:
         """Tell it to stop, and hear what it still has to say."""
-        self.started.send(signal.SIGTERM)
-        end = time.monotonic() + GRACE
+        decided = self.course.decision is not None and self.course.judge
+        if not (decided and self.course.asks):
+            self.started.send(signal.SIGTERM)
+        end = time.monotonic() + (decided.grace if decided else GRACE)
         while self.started.code is None and time.monotonic() < end:
             self._attend(selector, end - time.monotonic())
 
@@ -202,6 +219,8 @@ class _Watch:
             data = os.read(descriptor, 1 << 16)
             if data:
                 kept.feed(data)
+                if kept is self.out:
+                    self.course.printed.feed(data)
             else:
                 selector.unregister(descriptor)
                 self.open_streams -= 1
@@ -216,7 +235,8 @@ class _Watch:
 
 def _reported(watch: _Watch) -> End:
     """An end with the exit status 0: what was printed may count."""
-    *before, last = watch.out.last_lines(LOOKED_AT) or [""]
+    lines = watch.out.last_lines(LOOKED_AT)
+    *before, last = [line for line in lines if of_printed(line.encode()) is None] or [""]
     return End("ok", "", last, tuple(before))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dngo import archive, derive
-from dngo.batch import Outcome, Proposal, write_outcomes
+from dngo.batch import Batch, Outcome, Proposal, write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation import chunk as chunks
 from dngo.evaluation.journal import Watched
@@ -17,6 +17,7 @@ from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Runner
 from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.starter import Starter
+from dngo.evaluation.stopping import Judge, read_snapshot
 from dngo.storage.claim import Claim
 from dngo.storage.patience import patiently
 from dngo.study.batches import keep
@@ -44,7 +45,7 @@ def evaluate(
         proposals,
         records.paths.outcome_file,
         records.paths.claim_file,
-        _evaluators(records, len(proposals), limits),
+        _evaluators(records, batch, len(proposals), limits),
         archived=_archived(records, t),
         attempts=chunks.Attempts(
             run=str(run.get("token", "")),
@@ -78,14 +79,14 @@ def evaluate_here(
     )
 
 
-def _evaluators(records: Records, points: int, limits: Limits) -> list[Watched]:
+def _evaluators(records: Records, batch: Batch, points: int, limits: Limits) -> list[Watched]:
     """One for each point that the job evaluates at a time, no more than there are points."""
-    config, starter = records.config, Starter()
+    config, starter, stops = records.config, Starter(), judge(records, batch)
     threads = int(config.resources.evaluate.get("threads", 1))
     shares = slots(config.points_at_once, threads, limits)[: max(1, points)]
     return [
         Watched(
-            replace(runner(records, share), starter=starter),
+            replace(runner(records, share, stops), starter=starter),
             records.paths.journal,
             config.stop.failures,
         )
@@ -93,7 +94,17 @@ def _evaluators(records: Records, points: int, limits: Limits) -> list[Watched]:
     ]
 
 
-def runner(records: Records, slot: Slot) -> Runner:
+def judge(records: Records, batch: Batch) -> Judge | None:
+    """What stops evaluations of a batch early; None where nothing does."""
+    rule, paths = records.config.early_stopping, records.paths
+    if rule is None:
+        return None
+    flying = [paths.flying(t) for t in sorted({*batch.pending, batch.iteration})]
+    earlier = read_snapshot(paths.curves(batch.iteration))
+    return Judge(rule, earlier, flying, derive.sign(records.config))
+
+
+def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
     """What evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
@@ -110,6 +121,7 @@ def runner(records: Records, slot: Slot) -> Runner:
         seed_of=seed_of,
         limits=slot.limits,
         cpus=slot.cpus,
+        judge=judge,
     )
 
 

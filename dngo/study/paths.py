@@ -9,6 +9,7 @@ from pathlib import Path
 from dngo.batch import Proposal
 from dngo.evaluation.journal import Journal
 from dngo.evaluation.run import Files
+from dngo.evaluation.stopping import Flying
 from dngo.storage.claim import Claim
 from dngo.storage.logs import PointLogs
 from dngo.waiting import Waiting
@@ -47,6 +48,14 @@ class Paths:
 
     def kept_surrogate(self, t: int) -> Path:
         return self.pending(t) / "surrogate.h5"
+
+    def curves(self, t: int) -> Path:
+        """The archive's curves as iteration t was proposed, for its jobs."""
+        return self.pending(t) / "curves.json"
+
+    def flying(self, t: int) -> Flying:
+        """Where the evaluations of iteration t leave what others may know of them."""
+        return Flying(t, self.pending(t) / "outcomes", self.folder / "work" / str(t))
 
     def model_claim(self, t: int) -> Path:
         """Held by the job that fits or proposes iteration t."""

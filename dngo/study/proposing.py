@@ -7,7 +7,9 @@ from pathlib import Path
 
 from dngo import archive, derive
 from dngo.batch import Batch, Beside
+from dngo.evaluation.stopping import write_snapshot
 from dngo.storage import hdf5
+from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.batches import alone, keep, record
 from dngo.study.ending import ends, nothing_left, write_end
 from dngo.study.entries import given, told
@@ -34,10 +36,20 @@ def propose(
         )
         if batch.evaluated and not batch.told and (reason := nothing_left(records, batch)):
             return write_end(records, t, reason, output, batch.outlook)
+        _keep_curves(records, t)
         keep(records, batch, surrogate)
         records.paths.waiting.drop({p.origin["entry"] for p in batch.proposals if p.origin})
         batch.write(output)
     return batch
+
+
+def _keep_curves(records: Records, t: int) -> None:
+    """Leave the archive's curves where the jobs of iteration t look, if these may be stopped early."""
+    path = records.paths.curves(t)
+    if records.config.early_stopping is None or path.exists() or not records.archive.exists():
+        return
+    known = [curve for curve in archive.read_curves(records.archive) if curve.points]
+    patiently(lambda: write_snapshot(path, known), what=f"writing {path}", refusal=has_no_disk)
 
 
 def _design(records: Records) -> Batch:

@@ -15,6 +15,7 @@ from dngo.evaluation.journal import Journal
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Files, Runner
 from dngo.evaluation.slots import Slot
+from dngo.evaluation.stopping import Judge
 from dngo.space import Space
 from dngo.storage.claim import Claim
 from dngo.study import (
@@ -212,9 +213,13 @@ class Study:
         """Evaluate what has no outcome yet of batch t, in flight, by evaluators of the caller's own."""
         evaluating.evaluate_here(self.records, t, evaluators, progress)
 
-    def runner(self, slot: Slot) -> Runner:
+    def judge(self, batch: Batch) -> Judge | None:
+        """What stops evaluations of a batch early; None where nothing does."""
+        return evaluating.judge(self.records, batch)
+
+    def runner(self, slot: Slot, judge: Judge | None = None) -> Runner:
         """What evaluates points in one share of a job."""
-        return evaluating.runner(self.records, slot)
+        return evaluating.runner(self.records, slot, judge)
 
     def at_rest(self, proposal: Proposal) -> AbstractContextManager[None]:
         """Hold a point in flight that nobody evaluates, and that has no outcome; raises UserError."""

@@ -1,0 +1,97 @@
+"""What evaluations reported as they ran, as the archive keeps it: a group of an iteration, if any did.
+
+``points``
+    a row for each point of a curve, by slot and by step: slot, step, value, seconds since the start; NaN
+    where it was no number, or is not known. Curves are thinned already (`dngo.stopping.curves`).
+``stops``
+    text, a JSON object by slot: why an evaluation was stopped (`dngo.stopping.settings.Decision`)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+
+from dngo.batch import Outcome
+from dngo.stopping.curves import Curve
+from dngo.storage.hdf5 import Unsound
+
+NAME = "progress"
+COLUMNS = ("slot", "step", "value", "seconds")
+
+
+def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
+    """Into the group of an iteration; nothing where nobody reported anything."""
+    rows = [(i, *point) for i, o in enumerate(outcomes) for point in o.curve]
+    stops = {str(i): o.stop for i, o in enumerate(outcomes) if o.stop}
+    if not rows and not stops:
+        return
+    target = group.create_group(NAME)
+    values = [[math.nan if v is None else v for v in row] for row in rows]
+    points = np.array(values, dtype="f8").reshape(len(rows), len(COLUMNS))
+    target.create_dataset("points", data=points, **(packing if rows else {}))
+    text = json.dumps(stops, sort_keys=True)
+    target.create_dataset("stops", data=text, dtype=h5py.string_dtype("utf-8"))
+
+
+def read(record: h5py.Group) -> tuple[dict[int, Curve], dict[int, dict[str, Any]]]:
+    """The curves of an iteration by slot, and why those were stopped that were."""
+    group = record.get(NAME)
+    if group is None:
+        return {}, {}
+    points = group["points"][()]
+    slots, starts = np.unique(points[:, 0], return_index=True)
+    curves = {
+        int(slot): Curve(tuple(map(tuple, rows[:, 1:].tolist())))
+        for slot, rows in zip(slots, np.split(points, starts[1:]), strict=True)
+    }
+    stops = json.loads(group["stops"].asstr()[()])
+    return curves, {int(slot): stop for slot, stop in stops.items()}
+
+
+def fields(record: h5py.Group) -> dict[int, dict[str, Any]]:
+    """The same as fields of `dngo.batch.Outcome`, by slot."""
+    curves, stops = read(record)
+    found: dict[int, dict[str, Any]] = {i: {"curve": c.plain()} for i, c in curves.items()}
+    for slot, stop in stops.items():
+        found.setdefault(slot, {})["stop"] = stop
+    return found
+
+
+def check(record: h5py.Group, rows: int) -> None:
+    """Raise Unsound unless the group of an iteration of so many rows can be used."""
+    group = record.get(NAME)
+    if group is None:
+        return
+    if not isinstance(group, h5py.Group) or set(group) != {"points", "stops"}:
+        raise Unsound(f"{record.name}/{NAME}: has not the members points and stops")
+    points, stops = group["points"], group["stops"]
+    if not isinstance(points, h5py.Dataset) or points.dtype.kind != "f":
+        raise Unsound(f"{points.name}: holds values of another type")
+    if points.ndim != 2 or points.shape[1] != len(COLUMNS):
+        raise Unsound(
+            f"{points.name}: has shape {points.shape}, and (n, {len(COLUMNS)}) is expected"
+        )
+    slots = points[:, 0]
+    if not np.isin(slots, np.arange(rows)).all() or np.any(np.diff(slots) < 0):
+        raise Unsound(f"{points.name}: has points of rows that are not its own")
+    same = np.diff(slots) == 0
+    steps = points[:, 1]
+    if not np.isfinite(steps).all() or np.any(np.diff(steps)[same] <= 0):
+        raise Unsound(f"{points.name}: has steps that do not rise")
+    if not isinstance(stops, h5py.Dataset) or stops.shape != () or stops.dtype.kind != "O":
+        raise Unsound(f"{stops.name}: is not text")
+    try:
+        found = json.loads(stops.asstr()[()])
+    except (ValueError, RecursionError):
+        raise Unsound(f"{stops.name}: is not JSON") from None
+    known = {str(i) for i in range(rows)}
+    if not isinstance(found, dict) or not found.keys() <= known:
+        raise Unsound(f"{stops.name}: is not of its rows")
+    if not all(isinstance(stop, dict) for stop in found.values()):
+        raise Unsound(f"{stops.name}: is not of its rows")

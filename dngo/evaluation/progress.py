@@ -1,0 +1,203 @@
+"""What a running objective reports: lines of JSON in its file `{progress}`, read as they come.
+
+A line is `{"step": 12, "objective": 0.31}`, with `constraints` as in a report if it likes; other names are
+left alone. What a program prints as `{"progress": {...}}` and what a function says by `dngo.progress` are
+lines of the same file, so that there is one reader, and one judge of a line. Steps and thinning are
+those of `dngo.stopping.curves`. A bad line is left out, and one message says so: it never fails an
+evaluation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dngo import outcomes
+from dngo.batch import STOPPED
+from dngo.stopping.curves import Curve, Growing
+from dngo.storage.text import shown
+from dngo.thresholds import Constraints, objectives_of
+
+MOST_BYTES = 2**18  # that are read at a time; of more than that, only the last ones
+LONGEST = 2**16  # bytes of a line
+SIGN = b'"progress"'
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line says; fields: `constraints` and `numbers` of `dngo.batch.Outcome`."""
+
+    step: float
+    value: float
+    fields: dict[str, Any]
+
+
+def judged(text: str, constraints: Constraints | None) -> Line:
+    """What a line says; raises ValueError, one line, for what is none.
+
+    constraints: those of the study; None: what is said of them is of no interest.
+    """
+    if constraints is not None and len(objectives_of(constraints)) > 1:
+        raise ValueError("the study has several objectives, and progress is that of one")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{shown(text, 60)} is no line of JSON") from None
+    if not isinstance(said, dict) or "step" not in said or "objective" not in said:
+        raise ValueError(f'{shown(text, 60)} is not {{"step": 12, "objective": 0.31}}')
+    step = outcomes.number("step", said["step"])
+    if not 0 <= step < math.inf:
+        raise ValueError(f"step must be 0 or more, and is {step:g}")
+    given = said["objective"]  # JSON has no NaN: many write null for it
+    value = math.nan if given is None else outcomes.number("objective", given)
+    fields: dict[str, Any] = {}
+    if said.get("constraints") and constraints is not None:
+        known = {"status": STOPPED, "constraints": said["constraints"]}
+        judgement = outcomes.judge(known, constraints).fields
+        fields = {name: judgement[name] for name in ("constraints", "numbers")}
+    return Line(step, value if math.isfinite(value) else math.nan, fields)
+
+
+class Lines:
+    """The lines of a file that somebody else appends to, each handed out once, when it is whole.
+
+    skipped: whether some were not read, because too much was appended at a time.
+    """
+
+    def __init__(self, path: Path):
+        self.path, self.skipped = path, False
+        self._at, self._held, self._within = 0, b"", False
+        self._file: tuple[int, int] | None = None
+
+    def new(self, *, ended: bool = False) -> list[bytes]:
+        """The lines since the last call. ended: nobody writes any more, and a last line is whole."""
+        data = self._read()
+        if data:
+            if self._within:  # the rest of a line whose beginning was not read
+                _, found, data = data.partition(b"\n")
+                self._within = not found
+            *lines, self._held = (self._held + data).split(b"\n")
+        else:
+            lines = []
+        if ended and self._held:
+            lines, self._held = [*lines, self._held], b""
+        if len(self._held) > LONGEST:
+            lines, self._held, self._within = [*lines, self._held[:LONGEST]], b"", True
+        return [line for line in lines if line.strip()]
+
+    def _read(self) -> bytes:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return b""
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        if (found.st_dev, found.st_ino) != self._file or found.st_size < self._at:
+            # Another file, or one that was begun anew.
+            self._file, self._at = (found.st_dev, found.st_ino), 0
+            self._held, self._within = b"", False
+        if found.st_size == self._at:
+            return b""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                if found.st_size - self._at > MOST_BYTES:
+                    self._at = found.st_size - MOST_BYTES
+                    self._held, self._within, self.skipped = b"", True, True
+                data = os.pread(descriptor, found.st_size - self._at, self._at)
+            finally:
+                os.close(descriptor)
+            self._at += len(data)
+            return data
+        return b""
+
+
+class Progress:
+    """What one evaluation has reported so far.
+
+    constraints: as of `judged`.  began: when it was started, by the monotonic clock; None: not known.
+    fields: what the last line that had any said of constraints.  fault: of the first bad line, "" so far.
+    """
+
+    def __init__(self, path: Path, constraints: Constraints | None, began: float | None = None):
+        self.lines, self._constraints, self._began = Lines(path), constraints, began
+        self._growing = Growing()
+        self.fields: dict[str, Any] = {}
+        self.bad, self.fault = 0, ""
+
+    def look(self, *, ended: bool = False) -> bool:
+        """Take what is new; says whether a point came."""
+        came = False
+        lines = self.lines.new(ended=ended)
+        seconds = math.nan if self._began is None else time.monotonic() - self._began
+        for text in lines:
+            try:
+                line = judged(text.decode("utf-8", "replace"), self._constraints)
+            except ValueError as error:
+                self.bad += 1
+                self.fault = self.fault or str(error)
+                continue
+            came = True
+            self._growing.add(line.step, line.value, round(seconds, 3))
+            self.fields = line.fields or self.fields
+        return came
+
+    @property
+    def curve(self) -> Curve:
+        """The points that are kept."""
+        return self._growing.curve()
+
+    @property
+    def message(self) -> str:
+        """What was wrong with the lines, in one sentence; empty if nothing was."""
+        if not self.bad:
+            return ""
+        lines = "a line" if self.bad == 1 else f"{self.bad} lines"
+        return f"{lines} of its progress could not be read: {self.fault}"
+
+
+class Printed:
+    """Finds the lines `{"progress": {...}}` in what is printed, and appends what they say to the file."""
+
+    def __init__(self, path: Path):
+        self.path, self._held = path, b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed next."""
+        text, sign, rest = (self._held + data).rpartition(b"\n")
+        if not sign:
+            text = b""
+        self._held = rest if len(rest) <= LONGEST else b""
+        if SIGN in text:
+            self._append(text.split(b"\n"))
+
+    def close(self) -> None:
+        """Take a last line that nothing ended."""
+        self.feed(b"\n")
+
+    def _append(self, lines: list[bytes]) -> None:
+        found = [said for line in lines if (said := of_printed(line)) is not None]
+        if found:
+            with contextlib.suppress(OSError), open(self.path, "ab") as stream:
+                stream.write(b"".join(said + b"\n" for said in found))
+
+
+def of_printed(line: bytes) -> bytes | None:
+    """What stands in a printed line of progress, as a line of the file; None where it is another one."""
+    line = line.strip()
+    if not (line.startswith(b"{") and SIGN in line and len(line) <= LONGEST):
+        return None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return line if line.startswith(b"{" + SIGN) else None
+    if not isinstance(said, dict) or said.keys() != {"progress"}:
+        return None
+    return json.dumps(said["progress"]).encode()

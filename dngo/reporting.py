@@ -1,0 +1,63 @@
+"""What a Python objective says and asks while it runs; both do nothing where no study evaluates it.
+
+It needs nothing but Python's own library, so that a program in any environment may have a copy of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+# Of a function that is called in the process of its study: what takes a line, and what is asked.
+_here: tuple[Callable[[dict[str, Any]], None], Callable[[], bool]] | None = None
+
+
+def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = None) -> None:
+    """Report how far the evaluation has come, and its objective there.
+
+    step: a number that rises, as of epochs. value: in the objective's units; NaN of one that diverged.
+    constraints: those of the study that are known by now, by name: numbers, true or false.
+    Raises TypeError, ValueError for a step or a value that is no number.
+    """
+    line: dict[str, Any] = {"step": float(step), "objective": float(value)}
+    if constraints:
+        line["constraints"] = {
+            name: held if isinstance(held, bool) else float(held)
+            for name, held in constraints.items()
+        }
+    if _here is not None:
+        _here[0](line)
+    elif path := os.environ.get("DNGO_PROGRESS"):
+        # A full disk costs this line, and not the evaluation.
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def should_stop() -> bool:
+    """Whether the study wants this evaluation to end now: write a checkpoint, and return or raise.
+
+    What a function returns after it heard True does not count as the objective: it is of a run that was
+    stopped.
+    """
+    if _here is not None:
+        return _here[1]()
+    path = os.environ.get("DNGO_STOP")
+    if not path or not os.path.exists(path):
+        return False
+    with contextlib.suppress(OSError), open(f"{path}.heeded", "w"):
+        pass
+    return True
+
+
+@contextlib.contextmanager
+def heard(say: Callable[[dict[str, Any]], None], ask: Callable[[], bool]) -> Iterator[None]:
+    """Have these take a line of progress and the question, in this process, during a block."""
+    global _here
+    before, _here = _here, (say, ask)
+    try:
+        yield
+    finally:
+        _here = before

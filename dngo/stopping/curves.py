@@ -1,0 +1,118 @@
+"""What an evaluation reported as it ran: a curve of values by step, thinned so that it stays small.
+
+The rule: every point is kept while there are few; then every second one, every fourth and so on, counted
+from the first. The first, the last, the lowest and the highest point are always kept, and no more than
+`MOST` points are. A step that is not beyond the last one says that the run went back, as one does that
+restarts from a checkpoint: it takes the place of what was reported of that step and of later ones.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+MOST = 200  # points of a curve
+Point = tuple[float, float, float]  # step, value, seconds since the start (NaN: unknown)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The points of one evaluation, by rising step; values in natural units, NaN where it was none."""
+
+    points: tuple[Point, ...] = ()
+
+    @cached_property
+    def steps(self) -> list[float]:
+        return [step for step, _, _ in self.points]
+
+    @cached_property
+    def _best(self) -> dict[float, list[float]]:
+        return {}
+
+    @property
+    def last(self) -> Point:
+        """The last point; raises IndexError where there is none."""
+        return self.points[-1]
+
+    def best_until(self, step: float, sign: float) -> float | None:
+        """The best value up to a step, times `sign` so that less is better; None if it did not get there.
+
+        Infinite where no value was a number.
+        """
+        if not self.points or self.steps[-1] < step:
+            return None
+        if sign not in self._best:
+            values = (math.inf if math.isnan(v) else sign * v for _, v, _ in self.points)
+            self._best[sign] = list(accumulate(values, min))
+        i = bisect_right(self.steps, step)
+        return self._best[sign][i - 1] if i else None
+
+    def plain(self) -> list[list[float | None]]:
+        """As JSON has it: null for what is no number."""
+        return [[v if math.isfinite(v) else None for v in point] for point in self.points]
+
+    @classmethod
+    def of(cls, points: Iterable[Sequence[Any]]) -> Curve:
+        """The curve of points as `plain` gives them."""
+        found = (tuple(math.nan if v is None else float(v) for v in point) for point in points)
+        return cls(tuple((step, value, seconds) for step, value, seconds in found))
+
+
+class Growing:
+    """A curve to which points are added, one after another."""
+
+    def __init__(self) -> None:
+        self._grid: list[Point] = []
+        self._stride, self._count = 1, 0
+        self._last = self._low = self._high = None
+
+    _last: Point | None
+    _low: Point | None
+    _high: Point | None
+
+    def add(self, step: float, value: float, seconds: float) -> None:
+        """Add what was reported of a step."""
+        if self._last is not None and step <= self._last[0]:
+            self._go_back(step)
+        point = (step, value, seconds)
+        if self._count % self._stride == 0:
+            self._grid.append(point)
+            if len(self._grid) > MOST - 3:
+                self._grid = self._grid[::2]
+                self._stride *= 2
+        self._count += 1
+        self._take(point)
+
+    def curve(self) -> Curve:
+        """The points that are kept so far."""
+        ends = (self._last, self._low, self._high)
+        # NaN is another one than NaN: a point is known by its step.
+        points = {p[0]: p for p in (*self._grid, *ends) if p is not None}
+        return Curve(tuple(points[step] for step in sorted(points)))
+
+    def _take(self, point: Point) -> None:
+        self._last = point
+        if not math.isnan(point[1]):
+            self._low = point if self._low is None or point[1] < self._low[1] else self._low
+            self._high = point if self._high is None or point[1] > self._high[1] else self._high
+
+    def _go_back(self, step: float) -> None:
+        kept = [p for p in self.curve().points if p[0] < step]
+        self._grid = [p for p in self._grid if p[0] < step]
+        self._count = len(self._grid) * self._stride
+        self._last = self._low = self._high = None
+        for point in kept:
+            self._take(point)
+
+
+def thinned(points: Iterable[Point]) -> Curve:
+    """The curve of these points, as it is kept."""
+    growing = Growing()
+    for point in points:
+        growing.add(*point)
+    return growing.curve()

@@ -1,0 +1,207 @@
+"""The section `early_stopping`: a kind for each rule, which says of a curve whether it is to end.
+
+A rule is a pure function of curves. Another package adds one by an entry point of the group
+`dngo.stoppings`, of the kind's name, that leads to a subclass of `Stopping`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dngo.kinds import Kinds
+from dngo.stopping.curves import Curve
+
+NAMED = {"required": ["kind"]}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Why an evaluation is stopped: at a step it was worse than so many of those that got there.
+
+    step: its last one.  at: the one at which it was compared with the others.  value: the last one that
+    it had reported, in natural units, NaN where that was no number.  target: the last step of the longest
+    curve so far.
+    """
+
+    kind: str
+    step: float
+    value: float
+    at: float
+    worse_than: int
+    of: int
+    target: float
+
+    def __str__(self) -> str:
+        target = f" of {self.target:.6g}" if self.target > self.step else ""
+        where = "that step" if self.at == self.step else f"step {self.at:.6g}"
+        return (
+            f"stopped at step {self.step:.6g}{target}, {self.value:.6g}, worse than "
+            f"{self.worse_than} of {self.of} at {where} ({self.kind})"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found = dict(vars(self))
+        return {**found, "value": self.value if math.isfinite(self.value) else None}
+
+    @classmethod
+    def of_plain(cls, document: dict[str, Any]) -> Decision:
+        """What `plain` gave; raises TypeError, ValueError, KeyError."""
+        value = document["value"]
+        return cls(**{**document, "value": math.nan if value is None else float(value)})
+
+
+class Stopping(BaseModel):
+    """What every rule has. `grace` is of the supervisor, all else of the rule."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    min_steps: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="No evaluation is stopped before this step. Left out: a tenth of the longest curve "
+        "so far.",
+    )
+    min_curves: int = Field(
+        10,
+        ge=1,
+        le=100_000,
+        description="No evaluation is stopped before so many others have reported of its step.",
+    )
+    grace: float = Field(
+        5.0,
+        ge=0,
+        le=3600,
+        description="Seconds between the request to stop (SIGTERM, or `dngo.should_stop()`) and the "
+        "kill: time to write a checkpoint.",
+    )
+
+    def decide(self, curve: Curve, others: Sequence[Curve], sign: float) -> Decision | None:
+        """Whether an evaluation is to be stopped now, and why; None: it goes on.
+
+        others: the curves of other evaluations, as far as they have come. sign: 1 where small values are
+        good, -1 where large ones are.
+        """
+        if not curve.points:
+            return None
+        target = max((o.last[0] for o in others if o.points), default=0.0)
+        step, value, _ = curve.last
+        first = self.min_steps if self.min_steps is not None else 0.1 * target
+        if step < first or step >= target:
+            return None
+        found = self.counted(curve, others, sign, first)
+        if found is None:
+            return None
+        return Decision(self.kind, step, value, *found, target)
+
+    @abstractmethod
+    def counted(
+        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+    ) -> tuple[float, int, int] | None:
+        """At which step a curve is worse than how many of how many others, if it is stopped for that."""
+
+
+class Shared(Stopping):
+    """Rules by the share of the others that an evaluation is worse than."""
+
+    patience: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="Reports in a row of which that must hold before an evaluation is stopped.",
+    )
+
+    def counted(
+        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+    ) -> tuple[float, int, int] | None:
+        steps = [step for step in curve.steps if step >= first][-self.patience :]
+        if len(steps) < self.patience:
+            return None
+        worse = number = 0
+        for step in steps:
+            worse, number = rank(curve, others, step, sign)
+            if number < self.min_curves or worse <= self.most * number:
+                return None
+        return steps[-1], worse, number
+
+    @property
+    @abstractmethod
+    def most(self) -> float:
+        """An evaluation that is worse than more than this share is stopped."""
+
+
+class Median(Shared, json_schema_extra=NAMED):
+    """Stops what is worse than half of the others at the same step: each by its best value so far."""
+
+    kind: Literal["median"] = "median"
+
+    @property
+    def most(self) -> float:
+        return 0.5
+
+
+class Quantile(Shared, json_schema_extra=NAMED):
+    """Stops what is worse than a share of the others at the same step: each by its best value so far."""
+
+    kind: Literal["quantile"] = "quantile"
+    share: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        description="An evaluation that is worse than more than this share of the others is stopped.",
+    )
+
+    @property
+    def most(self) -> float:
+        return self.share
+
+
+class Asha(Stopping, json_schema_extra=NAMED):
+    """Asynchronous successive halving, the variant that stops (Li et al. 2020).
+
+    At each rung, a step `eta` times that of the rung before, the best 1/eta of those that got there go on.
+    """
+
+    kind: Literal["asha"] = "asha"
+    min_curves: int = Field(
+        3,
+        ge=1,
+        le=100_000,
+        description="No evaluation is stopped before so many others have reported of its step.",
+    )
+    eta: float = Field(
+        3.0, ge=1.5, le=100, description="Of those at a rung, one in so many goes on to the next."
+    )
+
+    def counted(
+        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+    ) -> tuple[float, int, int] | None:
+        step = curve.last[0]
+        if first <= 0:
+            return None
+        rung = first * self.eta ** math.floor(math.log(step / first, self.eta) + 1e-9)
+        worse, number = rank(curve, others, rung, sign)
+        if number < self.min_curves or worse < max(1, math.floor((number + 1) / self.eta)):
+            return None
+        return rung, worse, number
+
+
+def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
+    """Than how many others a curve is worse at a step, and how many got there."""
+    own = curve.best_until(step, sign)
+    reached = [best for o in others if (best := o.best_until(step, sign)) is not None]
+    if own is None:
+        return 0, len(reached)
+    return sum(best < own for best in reached), len(reached)
+
+
+# How a kind of rule is built: `StoppingSettings(kind="quantile", share=0.7)`.
+StoppingSettings = Kinds(group="dngo.stoppings", default="median")

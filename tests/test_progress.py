@@ -1,0 +1,237 @@
+"""What an objective reports as it runs: read line by line, kept thinned, and never a reason to fail."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluating import outcome_of, python
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dngo.config import Objective
+from dngo.evaluation.progress import LONGEST, MOST_BYTES, Lines, Printed, Progress, judged
+from dngo.stopping.curves import MOST, Curve, Growing, thinned
+from dngo.thresholds import Reported, Threshold
+
+FILE = "import json, os; f = open(os.environ['DNGO_PROGRESS'], 'a');"
+LINES = "[f.write(json.dumps({'step': s, 'objective': 1 / (s + 1)}) + chr(10)) for s in range(5)];"
+
+
+def curve(outcome: Any) -> list[tuple[float, float]]:
+    return [(step, value) for step, value, _ in Curve.of(outcome.curve).points]
+
+
+# ---- an evaluation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"{FILE} {LINES} f.close(); print(0.1)",
+        "import json; [print(json.dumps({'progress': {'step': s, 'objective': 1 / (s + 1)}})) "
+        "for s in range(5)]; print(0.1)",
+        "import dngo; [dngo.progress(s, 1 / (s + 1)) for s in range(5)]; print(dngo.should_stop() or 0.1)",
+    ],
+)
+def test_ways_to_report_progress(code: str, tmp_path: Path) -> None:
+    outcome = outcome_of(python(code), tmp_path)
+    assert (outcome.status, outcome.objective, outcome.message) == ("ok", 0.1, "")
+    assert curve(outcome) == [(s, 1 / (s + 1)) for s in range(5)]
+    seconds = [point[2] for point in outcome.curve]
+    assert all(s is not None and 0 <= s < 30 for s in seconds) and seconds == sorted(seconds)  # type: ignore[type-var]
+
+
+def test_the_placeholder_is_the_file(tmp_path: Path) -> None:
+    line = '{"step": 1, "objective": 2}'
+    words = ["bash", "-c", f"echo '{line}' > $1; echo 3", "bash", "{progress}"]
+    outcome = outcome_of(Objective(command=words), tmp_path)
+    assert (outcome.objective, curve(outcome)) == (3.0, [(1.0, 2.0)])
+
+
+def test_a_run_that_fails_keeps_its_curve(tmp_path: Path) -> None:
+    outcome = outcome_of(
+        python(f"{FILE} {LINES} f.close(); raise SystemExit('diverged')"), tmp_path
+    )
+    assert outcome.status == "failed" and len(outcome.curve) == 5
+
+
+def test_progress_alone_is_no_report(tmp_path: Path) -> None:
+    line = 'print(\'{"progress": {"step": 1, "objective": 2}}\')'
+    outcome = outcome_of(python(line), tmp_path)
+    assert outcome.status == "invalid" and "nothing was reported" in outcome.message
+    # The result counts, wherever the last line of progress stands.
+    assert outcome_of(python(f"print(7); {line}"), tmp_path).objective == 7
+
+
+def test_bad_lines_are_one_message_and_no_failure(tmp_path: Path) -> None:
+    bad = [
+        "no json",
+        "[1]",
+        '{"step": 1}',
+        '{"step": -1, "objective": 2}',
+        '{"step": "a", "objective": 2}',
+    ]
+    bad += [
+        '{"step": 1, "objective": "low"}',
+        '{"step": 1e999, "objective": 2}',
+        "\\x00\\xff",
+        "[" * 2000,
+    ]
+    code = f"{FILE} f.write({chr(10).join(bad)!r} + chr(10)); {LINES} f.close(); print(0.1)"
+    outcome = outcome_of(python(code), tmp_path)
+    assert (outcome.status, len(outcome.curve)) == ("ok", 5)
+    assert outcome.message == (
+        f"{len(bad)} lines of its progress could not be read: 'no json' is no line of JSON"
+    )
+
+
+def test_what_is_no_file_is_no_progress(tmp_path: Path) -> None:
+    for made in ("os.mkdir(p)", "os.mkfifo(p)", "os.symlink('/dev/zero', p)"):
+        outcome = outcome_of(
+            python(f"import os; p = os.environ['DNGO_PROGRESS']; {made}; print(1)"), tmp_path
+        )
+        assert (outcome.status, outcome.curve) == ("ok", [])
+
+
+# ---- a line -------------------------------------------------------------------------------------
+
+
+def test_a_value_that_is_no_number_is_nan() -> None:
+    for value in ("null", "NaN", "Infinity", "-Infinity"):
+        assert math.isnan(judged(f'{{"step": 1, "objective": {value}}}', {}).value)
+
+
+def test_constraints_may_be_known_early() -> None:
+    line = '{"step": 1, "objective": 2, "constraints": {"hot": 400}, "lr": 0.1}'
+    known = {"hot": Threshold.parse("<= 350"), "fits": None}
+    assert judged(line, known).fields == {"constraints": {"hot": 0}, "numbers": {"hot": 400.0}}
+    with pytest.raises(ValueError, match="'hot' is unknown"):
+        judged(line, {})
+    assert judged(line, None).fields == {}
+
+
+def test_of_several_objectives_there_is_no_progress() -> None:
+    with pytest.raises(ValueError, match="progress is that of one"):
+        judged('{"step": 1, "objective": 2}', Reported({}, ["a", "b"]))
+
+
+# ---- a file -------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.data())
+def test_lines_come_once_and_whole_however_they_are_written(lines: list[bytes], data: Any) -> None:
+    whole = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
+    reader = Lines(Path("unused"))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    found = []
+    for piece in pieces:
+        reader._read = lambda piece=piece: piece  # type: ignore[method-assign, misc]
+        found += reader.new()
+    assert found == [line for line in whole.split(b"\n") if line.strip()]
+
+
+def test_a_partial_line_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    lines = Lines(path)
+    assert lines.new() == []
+    path.write_bytes(b"a\nb")
+    assert (lines.new(), lines.new()) == ([b"a"], [])
+    with path.open("ab") as stream:
+        stream.write(b"c\n")
+    assert lines.new() == [b"bc"]
+    path.write_bytes(b"n\n")  # begun anew
+    assert lines.new() == [b"n"]
+    with path.open("ab") as stream:
+        stream.write(b"end")
+    assert (lines.new(), lines.new(ended=True), lines.new(ended=True)) == ([], [b"end"], [])
+
+
+def test_of_a_huge_file_no_more_than_its_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    with path.open("wb") as stream:
+        stream.truncate(2**36)  # 64 GiB, all of them a hole
+        stream.seek(0, 2)
+        stream.write(b'\n{"step": 1, "objective": 2}\n')
+    progress = Progress(path, {})
+    assert progress.look() and progress.lines.skipped
+    assert [p[:2] for p in progress.curve.points] == [(1, 2)]
+    assert len(progress.lines._held) <= MOST_BYTES
+
+
+def test_a_line_without_end_is_a_bad_one(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    progress = Progress(path, {})
+    for _ in range(4):
+        with path.open("ab") as stream:
+            stream.write(b"x" * (LONGEST - 1))
+        progress.look()
+    with path.open("ab") as stream:
+        stream.write(b'\n{"step": 1, "objective": 2}\n')
+    assert progress.look() and progress.bad == 1
+
+
+def test_what_is_printed_becomes_lines_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    said = b'hello\n{"progress": {"step": 1, "objective": 2}}\n{"progress": 3, "a": 1}\n{"progress": }\n0.5'
+    for size in (1, 7, len(said)):
+        path.unlink(missing_ok=True)
+        printed = Printed(path)
+        for i in range(0, len(said), size):
+            printed.feed(said[i : i + size])
+        printed.close()
+        assert path.read_bytes() == b'{"step": 1, "objective": 2}\n{"progress": }\n'
+
+
+def test_a_thousand_lines_cost_little(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    progress, spent = Progress(path, {"fits": None}), 0.0
+    with path.open("a") as stream:
+        for step in range(1000):
+            stream.write(json.dumps({"step": step, "objective": 1 / (step + 1)}) + "\n")
+            stream.flush()
+            began = time.process_time()
+            progress.look()
+            spent += time.process_time() - began
+    assert len(progress.curve.points) <= MOST
+    assert spent < 0.1  # 0.02 s on a quiet machine, looked at after each line
+
+
+# ---- a curve ------------------------------------------------------------------------------------
+
+VALUES = st.floats(allow_nan=True, allow_infinity=False, width=32)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=1500))
+def test_thinning_keeps_the_ends_and_the_extremes(values: list[float]) -> None:
+    points = [(float(i), v, 0.0) for i, v in enumerate(values)]
+    kept = thinned(points).points
+    assert len(kept) <= MOST and set(map(repr, kept)) <= set(map(repr, points))
+    assert repr(kept[0]) == repr(points[0]) and repr(kept[-1]) == repr(points[-1])
+    numbers = [v for v in values if not math.isnan(v)]
+    if numbers:
+        assert {min(numbers), max(numbers)} <= {v for _, v, _ in kept}
+    if len(points) <= MOST - 3:
+        assert list(map(repr, kept)) == list(map(repr, points))
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), VALUES), max_size=80))
+def test_steps_rise_and_a_step_back_replaces_what_was_later(said: list[tuple[int, float]]) -> None:
+    growing = Growing()
+    for step, value in said:
+        growing.add(step, value, 0.0)
+    expected: list[tuple[int, float]] = []
+    for step, value in said:
+        expected = [*(p for p in expected if p[0] < step), (step, value)]
+    assert repr([p[:2] for p in growing.curve().points]) == repr(expected)
+
+
+@given(st.lists(VALUES, max_size=50))
+def test_a_curve_survives_json(values: list[float]) -> None:
+    kept = thinned((float(i), v, math.nan) for i, v in enumerate(values))
+    assert repr(Curve.of(json.loads(json.dumps(kept.plain(), allow_nan=False)))) == repr(kept)

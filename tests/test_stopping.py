@@ -1,0 +1,260 @@
+"""Early stopping: rules are pure functions of curves, and what is stopped is a fact that nothing repeats."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluating import POINT, outcome_of, python, runner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dngo.batch import Outcome
+from dngo.config import Objective, validate
+from dngo.errors import UserError
+from dngo.evaluation.stopping import Judge
+from dngo.evaluation.supervision import Interrupted
+from dngo.stopping.curves import Curve
+from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
+
+GOOD = [Curve(tuple((float(s), i + 10 / s, 0.0) for s in range(1, 51))) for i in range(12)]
+RULES = [Median(), Quantile(share=0.8), Median(patience=3), Asha(), Asha(eta=2, min_steps=3)]
+
+
+def curve(*values: float, first: int = 1) -> Curve:
+    return Curve(tuple((float(i), v, 0.0) for i, v in enumerate(values, start=first)))
+
+
+# ---- rules --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_the_worst_is_stopped_and_the_best_is_not(rule: Stopping) -> None:
+    bad, good = curve(*[100.0] * 9), curve(*[-1.0] * 9)
+    found = rule.decide(bad, GOOD, 1.0)
+    assert found is not None and (found.step, found.value, found.target) == (9, 100.0, 50)
+    assert (found.worse_than, found.of) == (12, 12)
+    assert rule.decide(good, GOOD, 1.0) is None
+    # The other way round where large values are good.
+    assert rule.decide(bad, GOOD, -1.0) is None
+    assert rule.decide(curve(*[-100.0] * 9), GOOD, -1.0) is not None
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_nothing_is_stopped_too_early_or_without_others(rule: Stopping) -> None:
+    bad = curve(*[100.0] * 9)
+    assert rule.decide(Curve(), GOOD, 1.0) is None
+    assert rule.decide(bad, [], 1.0) is None
+    assert rule.decide(bad, GOOD[: rule.min_curves - 1], 1.0) is None
+    assert rule.decide(curve(100.0, 100.0), GOOD, 1.0) is None
+    # At the end it is there already.
+    assert rule.decide(curve(*[100.0] * 50), GOOD, 1.0) is None
+    # Others that have not come so far say nothing of this step.
+    short = [Curve(c.points[:4]) for c in GOOD]
+    assert rule.decide(bad, [*short, GOOD[0]], 1.0) is None
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_what_is_no_number_is_the_worst(rule: Stopping) -> None:
+    assert rule.decide(curve(*[math.nan] * 9), GOOD, 1.0) is not None
+    nothing = [curve(*[math.nan] * 50)] * 12
+    assert rule.decide(curve(*[5.0] * 9), nothing, 1.0) is None
+    assert (
+        rule.decide(curve(*[math.nan] * 9), nothing, 1.0) is None
+    )  # it is worse than none of them
+    # A value of before counts: the best so far.
+    assert rule.decide(curve(-1.0, *[math.nan] * 8), GOOD, 1.0) is None
+
+
+VALUES = st.floats(-100, 100)
+CURVES = st.lists(
+    st.lists(VALUES, min_size=1, max_size=12).map(lambda values: curve(*values)), max_size=15
+)
+
+
+@given(CURVES, st.lists(VALUES, min_size=1, max_size=12), st.sampled_from(RULES))
+def test_a_rule_looks_at_ranks_alone(others: list[Curve], own: list[float], rule: Stopping) -> None:
+    """So a logarithm of the objective changes nothing, and neither does the order of the others."""
+
+    def bent(c: Curve) -> Curve:
+        return Curve(tuple((step, math.exp(value / 10), s) for step, value, s in c.points))
+
+    found = rule.decide(curve(*own), others, 1.0)
+    assert (rule.decide(curve(*own), others[::-1], 1.0)) == found
+    again = rule.decide(bent(curve(*own)), [bent(c) for c in others], 1.0)
+    assert (again is None) == (found is None)
+    if found is not None and again is not None:
+        assert (again.worse_than, again.of) == (found.worse_than, found.of)
+
+
+@given(CURVES, st.lists(VALUES, min_size=1, max_size=12), st.sampled_from(RULES))
+def test_the_best_of_all_is_never_stopped(
+    others: list[Curve], own: list[float], rule: Stopping
+) -> None:
+    best = curve(*[min([*own, *(v for c in others for _, v, _ in c.points)])] * len(own))
+    assert rule.decide(best, others, 1.0) is None
+
+
+def test_patience_counts_reports_in_a_row() -> None:
+    rule = Median(patience=3, min_steps=1)
+    assert rule.decide(curve(100, 100, -1, 100, 100), GOOD, 1.0) is None  # its best so far is good
+    assert rule.decide(curve(0, 100, 100), GOOD, 1.0) is None
+    assert rule.decide(curve(100, 100), GOOD, 1.0) is None
+    assert rule.decide(curve(100, 100, 100), GOOD, 1.0) is not None
+
+
+def test_a_decision_is_a_sentence_and_survives_json() -> None:
+    found = Decision("median", 9.0, 0.47, 9.0, 61, 70, 50.0)
+    assert str(found) == "stopped at step 9 of 50, 0.47, worse than 61 of 70 at that step (median)"
+    for decision in (found, Decision("asha", 2.5, math.nan, 2.0, 3, 3, 2.5)):
+        again = Decision.of_plain(json.loads(json.dumps(decision.plain(), allow_nan=False)))
+        assert repr(again) == repr(decision)
+
+
+# ---- the key ------------------------------------------------------------------------------------
+
+STUDY: dict[str, Any] = {
+    "study": "toy",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        (True, Median()),
+        (False, None),
+        (None, None),
+        ("asha", Asha()),
+        ({"kind": "quantile", "share": 0.7}, Quantile(share=0.7)),
+    ],
+)
+def test_the_key(given: Any, rule: Stopping | None) -> None:
+    config = validate({**STUDY, "early_stopping": given})
+    assert config.early_stopping == rule
+    assert ("early_stopping" in config.stored()) == (rule is not None)
+    assert validate(config.stored()).early_stopping == rule
+
+
+def test_several_objectives_are_refused_in_a_line() -> None:
+    several = {"objectives": {"a": {"direction": "minimize"}, "b": {"direction": "maximize"}}}
+    with pytest.raises(UserError, match="early_stopping: is for one objective so far") as error:
+        validate({**STUDY, **several, "early_stopping": True})
+    assert "\n" not in str(error.value)
+
+
+def test_a_rule_of_another_package_is_a_kind() -> None:
+    assert set(StoppingSettings.registry.names()) >= {"median", "quantile", "asha"}
+
+
+# ---- an evaluation ------------------------------------------------------------------------------
+
+REPORTS = """
+import json, os, signal, sys, time
+{before}
+for step in range(1, 51):
+    with open(os.environ["DNGO_PROGRESS"], "a") as stream:
+        stream.write(json.dumps({{"step": step, "objective": 100.0}}) + chr(10))
+    time.sleep(0.05)
+print(1.0)
+"""
+CHECKPOINT = """
+def save(*_):
+    {body}
+signal.signal(signal.SIGTERM, save)
+"""
+
+
+def judge(rule: Stopping = Median(), sign: float = 1.0) -> Judge:
+    return Judge(rule, GOOD, [], sign)
+
+
+def stopped(body: str, tmp_path: Path, rule: Stopping = Median(), **options: Any) -> Outcome:
+    before = textwrap.indent(textwrap.dedent(CHECKPOINT.format(body=body)), "") if body else ""
+    code = REPORTS.format(before=before)
+    return outcome_of(python(code, **options), tmp_path, judge=judge(rule))
+
+
+def test_a_stopped_program_is_no_failure(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = stopped("", tmp_path)
+    assert time.monotonic() - began < 3
+    assert outcome.status == "stopped" and math.isnan(outcome.objective)
+    assert outcome.curve[-1][1] == 100.0
+    decision = Decision.of_plain(outcome.stop)
+    assert outcome.message == str(decision) and (decision.kind, decision.of) == ("median", 12)
+    assert 5 <= decision.step <= outcome.curve[-1][0] < 50  # type: ignore[operator]
+
+
+def test_it_has_time_to_write_a_checkpoint(tmp_path: Path) -> None:
+    place = str(tmp_path / "checkpoint")
+    outcome = stopped(f"time.sleep(0.5); open({place!r}, 'w').close(); sys.exit(3)", tmp_path)
+    assert outcome.status == "stopped" and (tmp_path / "checkpoint").exists()
+
+
+def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = stopped("pass", tmp_path, Median(grace=0.5))
+    assert outcome.status == "stopped" and time.monotonic() - began < 3
+
+
+def test_a_whole_report_after_the_signal_counts(tmp_path: Path) -> None:
+    outcome = stopped("print(0.25); sys.exit(0)", tmp_path)
+    assert (outcome.status, outcome.objective, outcome.stop) == ("ok", 0.25, {})
+    assert outcome.message.startswith("late, but valid: stopped at step")
+
+
+def test_what_it_says_of_constraints_counts_if_it_was_progress(tmp_path: Path) -> None:
+    code = REPORTS.format(before="").replace(
+        '"objective": 100.0', '"objective": 100.0, "constraints": {"fits": False}'
+    )
+    outcome = outcome_of(python(code), tmp_path, ["fits", "ends"], judge=judge())
+    assert (outcome.status, outcome.constraints) == ("stopped", {"fits": 0})
+
+
+def test_a_function_is_asked_and_may_end_well(tmp_path: Path) -> None:
+    (tmp_path / "asked.py").write_text(
+        "import dngo, time\n"
+        "def f(x, mode, flag):\n"
+        "    for step in range(1, 51):\n"
+        "        dngo.progress(step, 100.0)\n"
+        "        time.sleep(0.05)\n"
+        "        if dngo.should_stop():\n"
+        "            return 1.0\n"
+        "    return 2.0\n"
+        "def deaf(x, mode, flag):\n"
+        "    for step in range(1, 51):\n"
+        "        dngo.progress(step, 100.0)\n"
+        "        time.sleep(0.05)\n"
+        "    time.sleep(30)\n"
+    )
+    for name, rule in (("f", Median()), ("deaf", Median(grace=0.2))):
+        objective = Objective(callable=f"asked:{name}", working_directory=str(tmp_path))
+        outcome = outcome_of(objective, tmp_path, judge=judge(rule))
+        assert outcome.status == "stopped" and math.isnan(outcome.objective)
+
+
+def test_a_stop_is_a_fact_once_it_is_noted(tmp_path: Path) -> None:
+    """Its supervisor dies between the decision and the outcome: it is not started again."""
+
+    class Dies(Judge):
+        def decide(self, name: str, curve: Curve) -> Decision | None:
+            return super().decide(name, curve)
+
+        @property
+        def grace(self) -> float:
+            raise Interrupted  # the request is out; nobody waits for its end
+
+    dies = Dies(Median(), GOOD, [], 1.0)
+    one = runner(python(REPORTS.format(before="")), tmp_path, judge=dies)
+    with pytest.raises(Interrupted):
+        one.run(POINT, 1)
+    found = runner(python("raise SystemExit('again')"), tmp_path).adopt(POINT, 1)
+    assert found is not None and found.status == "stopped" and found.curve
+    assert found.message.startswith(str(Decision.of_plain(found.stop)))

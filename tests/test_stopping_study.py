@@ -1,0 +1,209 @@
+"""A study whose evaluations report and are stopped: what the archive keeps, and what is learnt from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from test_archive import DOCUMENT, append, batch_of
+
+import dngo
+from dngo import archive
+from dngo.archive import verify
+from dngo.batch import Outcome
+from dngo.config import validate
+from dngo.replay import replay
+from dngo.stopping.curves import Curve
+from dngo.stopping.ends import predicted
+
+CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies", "batch_size": 8}
+FAST: dict[str, Any] = {"surrogate": "gp", "classifier": {"networks": {"steps": 20, "epochs": 1}}}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def trained(x: float) -> float:
+    """It reports 20 steps, and its end is the value at the last."""
+    for step in range(1, 21):
+        value = (x - 0.3) ** 2 + 1 / step
+        dngo.progress(step, value)
+        if dngo.should_stop():
+            return value
+    return value
+
+
+def minimised(**settings: Any) -> Any:
+    rule = {"kind": "median", "min_curves": 4, "grace": 0.2}
+    return dngo.minimize(
+        trained, {"x": (0, 1)}, 24, **{**CHEAP, "workers": 0, "early_stopping": rule, **settings}
+    )
+
+
+# ---- the archive --------------------------------------------------------------------------------
+
+
+def test_without_progress_an_archive_is_what_it_was() -> None:
+    config = validate(DOCUMENT)
+    found = [append(Path("a.h5"), config, t)["digest"] for t in range(3)]
+    # As release 0.3.0 wrote it, before there was progress.
+    assert found[-1] == "ee8123d271435f75a6082e2e5383a0727289e0c39b52105bfe24bcb49ce94b69"
+    with h5py.File("a.h5") as file:
+        assert "stopped" not in h5py.check_enum_dtype(file["outcomes/status"].dtype)
+        assert "progress" not in file["iterations/2"]
+    assert "early_stopping" not in config.stored()
+
+
+def reported(outcomes: list[Outcome]) -> list[Outcome]:
+    rng = np.random.default_rng(3)
+    curves = [
+        [[float(s), rng.random() if s % 3 else None, 0.5] for s in range(4)] for _ in outcomes
+    ]
+    found = [replace(o, curve=c) for o, c in zip(outcomes, curves, strict=True)]
+    stop = {
+        "kind": "median",
+        "step": 3.0,
+        "value": None,
+        "at": 3.0,
+        "worse_than": 2,
+        "of": 3,
+        "target": 9.0,
+    }
+    found[0] = replace(found[0], curve=[])
+    found[2] = replace(found[2], status="stopped", objective=math.nan, constraints={}, stop=stop)
+    return found
+
+
+def written(path: Path) -> list[list[Outcome]]:
+    """An archive of three iterations, of which the second and the third have progress."""
+    config, kept = validate(DOCUMENT), []
+    for t in range(3):
+        batch, outcomes = batch_of(config, t)
+        kept.append(reported(outcomes) if t else outcomes)
+        archive.append(
+            path, identity=config.identity(), batch=batch, outcomes=kept[-1], surrogate=None
+        )
+    return kept
+
+
+def test_progress_comes_back_as_it_was_written() -> None:
+    path, space = Path("a.h5"), validate(DOCUMENT).search_space
+    kept = written(path)
+    assert verify(path) == []
+    for t, outcomes in enumerate(kept):
+        found = archive.read_outcomes(path, archive.read_batch(path, t, space))
+        assert [(o.status, o.curve, o.stop) for o in found] == [
+            (o.status, o.curve, o.stop) for o in outcomes
+        ]
+    curves = archive.read_curves(path)
+    assert [len(c.points) for c in curves] == [0] * 5 + [0, 4, 4, 4, 4] * 2
+    assert repr(archive.read_curves(path, 2)) == repr(curves[:10])
+    assert list(archive.read_table(path).status).count("stopped") == 2
+
+
+@pytest.mark.parametrize("what", ["points", "stops", "gone", "more"])
+def test_what_is_altered_in_it_shows(what: str) -> None:
+    path = Path("a.h5")
+    written(path)
+    with h5py.File(path, "r+") as file:
+        group = file["iterations/1/progress"]
+        if what == "points":
+            group["points"][2, 2] += 1e-9
+        elif what == "stops":
+            stops = json.loads(group["stops"].asstr()[()])
+            stops["2"]["of"] = 4
+            group["stops"][()] = json.dumps(stops, sort_keys=True)
+        elif what == "gone":
+            del file["iterations/1/progress"]
+        else:
+            group["more"] = 1.0
+    if what == "more":
+        with pytest.raises(dngo.UserError, match="progress: has not the members"):
+            verify(path)
+    else:
+        assert any(line.startswith("iteration 1 (rows 5 to 9)") for line in verify(path))
+
+
+# ---- what is learnt -----------------------------------------------------------------------------
+
+
+def test_a_stopped_run_is_put_where_it_stood() -> None:
+    def curve(*values: float) -> Curve:
+        return Curve(tuple((float(s), v, 0.0) for s, v in enumerate(values)))
+
+    curves = [
+        curve(1, 0.1),
+        curve(2, 0.2),
+        curve(3, 0.3),
+        curve(2.5),
+        curve(9),
+        curve(math.nan),
+        Curve(),
+    ]
+    y = np.array([0.1, 0.2, 0.3, np.nan, np.nan, np.nan, np.nan])
+    stopped = np.array([False] * 3 + [True] * 4)
+    found = predicted(curves, y, stopped, 1.0)
+    assert np.allclose(found[3:6], [0.25, 0.3, 0.3]) and np.isnan(found[[0, 1, 2, 6]]).all()
+    # Where none came to its end, its value at the stop is all that is known.
+    alone = predicted(curves[3:6], y[3:6], stopped[3:6], 1.0)
+    assert alone[:2].tolist() == [2.5, 9] and np.isnan(alone[2])
+    # The other way round where large values are good.
+    turned = [Curve(tuple((s, -v, t) for s, v, t in c.points)) for c in curves]
+    assert np.allclose(predicted(turned, y, stopped, -1.0)[3:6], [0.25, 0.3, 0.3])
+
+
+# ---- from the first point to the last -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_study_of_a_function(workers: int) -> None:
+    study = minimised(workers=workers, name=f"a{workers}")
+    path = study._study.archive
+    table = archive.read_table(path)
+    stopped = table.status == "stopped"
+    assert len(table) == 24 and set(table.status) <= {"ok", "stopped"}
+    assert (
+        stopped.any() or workers
+    )  # a fork of so little work may have ended before it is looked at
+    assert np.isnan(table.objective[stopped]).all()
+    curves = archive.read_curves(path)
+    assert all(len(c.points) == 20 for c, s in zip(curves, stopped, strict=True) if not s)
+    assert verify(path) == []
+    assert study.best().objective == table.objective[~stopped].min()
+
+
+def test_large_values_may_be_good() -> None:
+    def trained(x: float) -> float:
+        for step in range(1, 21):
+            value = x - 1 / step
+            dngo.progress(step, value)
+            if dngo.should_stop():
+                break
+        return value
+
+    study = dngo.maximize(
+        trained, {"x": (0, 1)}, 24, workers=0, early_stopping={"kind": "asha"}, **CHEAP
+    )
+    table = archive.read_table(study._study.archive)
+    x = table.v[:, 0]
+    assert x[table.status == "stopped"].mean() < x[table.status == "ok"].mean()
+    assert study.best().parameters["x"] == x.max()
+
+
+def test_a_model_that_learns_from_stops_replays_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dngo.evaluation.stopping.PAUSE", 0.0)
+    monkeypatch.setattr("dngo.evaluation.stopping.SHARE", 0.0)
+    study = minimised(**FAST, acquisition="mcei")
+    assert (archive.read_table(study._study.archive).status == "stopped").any()
+    last = archive.read_header(study._study.archive).iterations - 1  # type: ignore[union-attr]
+    assert replay(study._study.archive, last).verdict == "identical"

@@ -18,8 +18,9 @@ class Objective(Section):
     command: str | list[str] | None = Field(
         None,
         description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
-        "(paths of JSON documents), {workdir}, {id}, {seed}, {python}; {{ and }} are braces. It is split "
-        "into words and started without a shell; give a list of words where quoting matters.",
+        "(paths of JSON documents), {progress} (a file to append lines to), {workdir}, {id}, {seed}, "
+        "{python}; {{ and }} are braces. It is split into words and started "
+        "without a shell; give a list of words where quoting matters.",
     )
     callable: str | None = Field(
         None,

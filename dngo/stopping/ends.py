@@ -28,7 +28,7 @@ def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> 
     found = np.full(len(y), np.nan)
     ended = [(c, float(value)) for c, value in zip(curves, y, strict=True) if np.isfinite(value)]
     known: dict[float, tuple[Array, Array]] = {}
-    for i in np.flatnonzero(stopped):
+    for i in map(int, np.flatnonzero(stopped)):
         if not curves[i].points:
             continue
         step = curves[i].last[0]

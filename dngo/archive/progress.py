@@ -48,7 +48,7 @@ def read(record: h5py.Group) -> tuple[dict[int, Curve], dict[int, dict[str, Any]
     slots, starts = np.unique(points[:, 0], return_index=True)
     curves = {
         int(slot): Curve(tuple(map(tuple, rows[:, 1:].tolist())))
-        for slot, rows in zip(slots, np.split(points, starts[1:]), strict=True)
+        for slot, rows in zip(slots, np.split(points, starts[1:]), strict=False)
     }
     stops = json.loads(group["stops"].asstr()[()])
     return curves, {int(slot): stop for slot, stop in stops.items()}

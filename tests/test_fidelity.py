@@ -72,7 +72,7 @@ def test_levels_end_at_the_highest() -> None:
     ("section", "words"),
     [
         ({"parameter": "epoch"}, "there is no parameter 'epoch'"),
-        ({"parameter": "kind"}, "kind is categorical"),
+        ({"parameter": "kind"}, "kind is neither a float nor an int"),
         ({"parameter": "rate"}, "rate is conditional"),
         ({"parameter": "x"}, "must be above 0, and x begins at 0"),
         ({"parameter": "epochs", "low": 81, "high": 3}, "81 must be below high, 3"),

@@ -63,7 +63,7 @@ def _check_parameter(config: Config, name: str) -> None:
         raise Located(where, f"there is no parameter {name!r}{nearest(name, config.space)}")
     parameter = config.space[name]
     if not isinstance(parameter, Float | Int):
-        raise Located(where, f"{name} is {parameter.type}, and is to be a float or an int")
+        raise Located(where, f"{name} is neither a float nor an int")
     if parameter.active_if:
         raise Located(where, f"{name} is conditional, and is to be a parameter of every point")
     for other, its in config.space.items():

@@ -22,6 +22,7 @@ from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted, redacted_objective
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
+from dngo.stopping.curves import Curve
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import visible
 from dngo.types import Array, Rows
@@ -95,8 +96,9 @@ def _fields(record: Any, *names: str) -> dict[str, Any]:
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
     """An outcome without what says whose it is."""
-    names = [f.name for f in fields(outcome)]
-    return _fields(outcome, *(n for n in names if n not in _KEYS))
+    names = [f.name for f in fields(outcome) if f.name not in _KEYS]
+    unused = [n for n in ("curve", "stop") if not getattr(outcome, n)]
+    return _fields(outcome, *(n for n in names if n not in unused))
 
 
 def _pending(path: Path, batch: Batch, slot: int) -> list[str]:
@@ -170,9 +172,19 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
                     "finished": o.finished,
                     "message": o.message,
                     "metadata": json.dumps(o.metadata, sort_keys=True),
+                    **_progress(o),
                 }
             )
     return rows
+
+
+def _progress(outcome: Outcome) -> dict[str, Any]:
+    """Where what an evaluation reported as it ran ended, and why it was stopped if it was."""
+    if not outcome.curve:
+        return {}
+    last = Curve.of(outcome.curve).last
+    stop = {f"stopped_{n}": outcome.stop.get(n) for n in ("worse_than", "of") if outcome.stop}
+    return {"last_step": last[0], "last_value": last[1], **stop}
 
 
 def _by_name(prefix: str, names: Iterable[str], values: Mapping[str, float]) -> dict[str, float]:
@@ -326,6 +338,8 @@ def _what_came(data: dict[str, Any]) -> list[str]:
             "from what was expected"
         )
     lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
+    if came.get("curve"):
+        lines.append(f"  Reported as it ran      {Curve.of(came['curve'])}")
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *lines,

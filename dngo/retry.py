@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dngo import archive, provenance
-from dngo.batch import Outcome, Proposal, last_line
+from dngo.batch import WORKED, Outcome, Proposal, last_line
 from dngo.errors import UserError
 from dngo.study import Study
 from dngo.waiting import Entry
@@ -63,7 +63,7 @@ def _ends(study: Study) -> Iterator[tuple[Proposal, Outcome | None]]:
 
 def _failed(proposal: Proposal, outcome: Outcome) -> bool:
     """Whether an evaluation of this study ended without an objective."""
-    return not outcome.ran and outcome.status != "withdrawn" and not proposal.told
+    return outcome.status not in (*WORKED, "withdrawn") and not proposal.told
 
 
 def _nothing(failed: list[Outcome], message: str) -> str:

@@ -16,9 +16,14 @@ from test_archive import DOCUMENT, append, batch_of
 import dngo
 from dngo import archive
 from dngo.archive import verify
+from dngo.audit import audit, page
 from dngo.batch import Outcome
 from dngo.config import validate
+from dngo.evaluation.progress import last_point
+from dngo.exchange.optuna import write
 from dngo.replay import replay
+from dngo.report import status
+from dngo.report.text import reporting
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 
@@ -207,3 +212,55 @@ def test_a_model_that_learns_from_stops_replays_bit_for_bit(
     assert (archive.read_table(study._study.archive).status == "stopped").any()
     last = archive.read_header(study._study.archive).iterations - 1  # type: ignore[union-attr]
     assert replay(study._study.archive, last).verdict == "identical"
+
+
+def test_what_was_stopped_is_shown_wherever_one_looks() -> None:
+    study = minimised()
+    path = study._study.archive
+    table = archive.read_table(path)
+    row = int(np.flatnonzero(table.status == "stopped")[0])
+    name = f"{table.iteration[row]}-{table.slot[row]}"
+    text = page(audit(path, name))
+    assert f"stopped at step {archive.read_curves(path)[row].last[0]:.0f} of 20" in text
+    assert "Reported as it ran      1: " in text
+    curves = study.curves()
+    assert curves.groupby("id").size().max() == 20
+    assert set(curves.id[curves.stopped]) == {
+        f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)
+        if table.status[(table.iteration == t) & (table.slot == s)] == "stopped"
+    }  # fmt: skip
+    assert {trace.name for trace in study.figure("curves").data} >= {"stopped early"}
+    assert "stopped" in {trace.name.split(" (")[0] for trace in study.figure().data}
+    shown = study.table()
+    assert (shown.last_step[shown.status == "ok"] == 20).all()
+    assert shown.last_value.notna().all()
+    data = status(study._study)
+    assert (
+        data["messages"] == {} and data["outcomes"]["stopped"] == (table.status == "stopped").sum()
+    )
+    assert data["feasible_share"] == 1.0
+    assert "early_stopping" not in minimised(early_stopping=None, name="b").config.stored()
+
+
+def test_optuna_sees_pruned_trials_with_their_values(tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    study = minimised()
+    path = study._study.archive
+    write(path, tmp_path / "study.db")
+    trials = optuna.load_study(study_name=None, storage=f"sqlite:///{tmp_path}/study.db").trials
+    table, curves = archive.read_table(path), archive.read_curves(path)
+    for trial, ended, curve in zip(trials, table.status, curves, strict=True):
+        assert trial.state.name == {"ok": "COMPLETE", "stopped": "PRUNED"}[ended]
+        assert trial.intermediate_values == {int(s): v for s, v, _ in curve.points}
+
+
+def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    assert last_point(path) is None and last_point(tmp_path) is None
+    lines = [json.dumps({"step": s, "objective": s / 2, "pad": "x" * 50}) for s in range(1000)]
+    path.write_text("\n".join([*lines, "no line", '{"step": 1000']))
+    found = last_point(path)
+    assert found is not None and (found.step, found.value) == (999, 499.5)
+    batch = {"iteration": 3, "progress": [{"id": "3-1", "step": 12.0, "objective": 0.31}] * 7}
+    assert reporting(batch)[0] == "3-1 at step 12: 0.31"
+    assert reporting(batch)[-1] == "and 2 more that report"

@@ -17,6 +17,7 @@ import numpy as np
 from dngo import archive
 from dngo.api.stages import whole
 from dngo.audit import table_of
+from dngo.batch import STOPPED
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import package
@@ -118,6 +119,22 @@ class Looking:
         """
         self._settle()
         return _pandas().DataFrame(table_of(self.path) if self.path.exists() else [])
+
+    def curves(self) -> pd.DataFrame:
+        """What evaluations reported as they ran: a row for each point that is kept of a curve.
+
+        Columns: id, iteration, slot, step, value in natural units (NaN where it was no number), seconds
+        since the start of the evaluation (NaN: unknown), and whether it was stopped early.
+        """
+        self._settle()
+        rows = []
+        if self.path.exists():
+            table, curves = archive.read_table(self.path), archive.read_curves(self.path)
+            for i, curve in enumerate(curves):
+                t, slot, stopped = table.iteration[i], table.slot[i], table.status[i] == STOPPED
+                rows += [(f"{t}-{slot}", t, slot, *point, stopped) for point in curve.points]
+        names = ("id", "iteration", "slot", "step", "value", "seconds", "stopped")
+        return _pandas().DataFrame(rows, columns=names)
 
     @property
     def has_model(self) -> bool:

@@ -27,6 +27,7 @@ from dngo.thresholds import Constraints, objectives_of
 
 MOST_BYTES = 2**18  # that are read at a time; of more than that, only the last ones
 LONGEST = 2**16  # bytes of a line
+TAIL = 2**12  # bytes at the end of a file, where its last line is looked for
 SIGN = b'"progress"'
 
 
@@ -161,6 +162,27 @@ class Progress:
             return ""
         lines = "a line" if self.bad == 1 else f"{self.bad} lines"
         return f"{lines} of its progress could not be read: {self.fault}"
+
+
+def last_point(path: Path) -> Line | None:
+    """The last line of a file of progress that says something, from no more than its end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        tail = os.pread(descriptor, TAIL, max(0, found.st_size - TAIL))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    for text in reversed(tail.rpartition(b"\n")[0].split(b"\n")):
+        with contextlib.suppress(ValueError):
+            return judged(text.decode("utf-8", "replace"), None)
+    return None
 
 
 class Printed:

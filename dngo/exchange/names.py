@@ -25,6 +25,7 @@ from dngo.storage.text import number_in, shown
 BESIDE = (
     *("iteration", "slot", "stage", "source", "origin", "acquisition", "runner_up", "mean", "std"),
     *("feasibility", "num_pending", "deviation_scale", "attempts", "host", "job"),
+    *("last_step", "last_value", "stopped_worse_than", "stopped_of"),
 )
 PARAMETER, FLAG, NUMBER, OBJECTIVE, NOISE, CONSTRAINT, OUTCOME, OTHER = (
     *("parameter_", "constraint_", "number_", "objective_", "noise_"),

@@ -1,6 +1,7 @@
 """Optuna: a study in an SQLite file, or in a journal if the file is called .log or .journal.
 
-``ok`` and ``infeasible`` outcomes with a number are COMPLETE trials, all others FAIL. Constraints
+``ok`` and ``infeasible`` outcomes with a number are COMPLETE trials, ``stopped`` ones PRUNED, all others
+FAIL. What was reported as they ran are intermediate values. Constraints
 stand where Optuna's own samplers keep them: the system attribute "constraints", a list in the order
 of the study's user attribute of that name, zero or less where satisfied. (Optuna 5 knows a second
 form, with names; the list is what older versions and optuna-dashboard read too.)
@@ -22,6 +23,7 @@ from typing import Any
 
 from dngo import archive as archives
 from dngo.audit import audit_all
+from dngo.batch import STOPPED
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import package
@@ -29,6 +31,7 @@ from dngo.exchange.rows import FileRows, Row, known
 from dngo.outcomes import NAMES, is_time
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
+from dngo.stopping.curves import Curve
 from dngo.storage.files import handing_out
 from dngo.thresholds import Threshold
 
@@ -46,7 +49,7 @@ def write(archive: Path, output: Path) -> None:
     """Write an archive as a study with its name, a trial for each proposal in order."""
     optuna = package("optuna")
     header = archives.read_header(archive)
-    rows = audit_all(archive)
+    rows, curves = audit_all(archive), archives.read_curves(archive)
     assert header is not None  # audit_all has read it
     config = configuration(archive, header.iterations - 1)
     names = sorted(config.constraints)
@@ -67,11 +70,17 @@ def write(archive: Path, output: Path) -> None:
             values = [row[f"objective_{n}"] for n in config.directions] or [row["objective"]]
             try:
                 trial = _trial(optuna, number, row, kinds, excess, values)
+                trial.intermediate_values = _intermediate(curves[number])
                 storage.create_new_trial(study._study_id, trial)
             except ValueError as error:  # a forged archive may hold points that its space does not
                 raise UserError(
                     f"{archive}: row {number} is no point of its space: {error}"
                 ) from None
+
+
+def _intermediate(curve: Curve) -> dict[int, float]:
+    """What was reported as it ran: Optuna's steps are whole numbers, and the last of each counts."""
+    return {int(step): value for step, value, _ in curve.points if step < 2**31}
 
 
 def _excess(row: dict[str, Any], name: str, threshold: Threshold | None) -> float | None:
@@ -99,12 +108,13 @@ def _trial(
         for name, value in row.items()
         if not name.startswith("parameter_") and known(value) is not None
     }
+    stopped = row["status"] == STOPPED
     started, finished = _local(row["started"]), _local(row["finished"])
     state = optuna.trial.TrialState
     return optuna.trial.FrozenTrial(
         number=number,
         trial_id=-1,  # the storage gives it one
-        state=state.COMPLETE if complete else state.FAIL,
+        state=state.COMPLETE if complete else state.PRUNED if stopped else state.FAIL,
         value=None,
         values=objectives if complete else None,
         # Optuna insists on a time: 1970 stands for an unknown one.

@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 
 from dngo import archive, derive
 from dngo.archive import Table
+from dngo.batch import STOPPED
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.redaction import redacted
@@ -162,8 +163,14 @@ class View:
 
     @cached_property
     def failed(self) -> np.ndarray:
-        """(n,) bool: it was evaluated, and has no objective."""
-        return ~(self.ok | self.infeasible | (self.table.status == "withdrawn"))
+        """(n,) bool: it was evaluated to no end that has an objective."""
+        others = self.stopped | (self.table.status == "withdrawn")
+        return ~(self.ok | self.infeasible | others)
+
+    @cached_property
+    def stopped(self) -> np.ndarray:
+        """(n,) bool: it was stopped early, for what it reported as it ran."""
+        return self.table.status == STOPPED
 
     @cached_property
     def best(self) -> int | None:

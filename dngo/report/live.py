@@ -13,12 +13,25 @@ from typing import Any
 import numpy as np
 
 from dngo import archive, derive
-from dngo.batch import STATUSES, UNTOLD, Outcome, Proposal, find_outcome, last_line, way
+from dngo.batch import (
+    STATUSES,
+    STOPPED,
+    UNTOLD,
+    WORKED,
+    Batch,
+    Outcome,
+    Proposal,
+    find_outcome,
+    last_line,
+    way,
+)
 from dngo.errors import UserError
+from dngo.evaluation.progress import last_point
 from dngo.report.front import Front
 from dngo.study import Study, best_row
 
 PACE = 5  # batches whose pace counts
+REPORTING = 100  # evaluations that run whose progress is looked at
 STAGES = ("fit", "propose", "evaluate", "merge")
 
 
@@ -35,7 +48,7 @@ def status(study: Study) -> dict[str, Any]:
     counts = Counter(o.status for _, o in fresh)
     if table is not None:
         counts.update(table.status.tolist())
-    known = counts.total() - sum(counts[status] for status in UNTOLD)
+    known = counts.total() - sum(counts[status] for status in (*UNTOLD, STOPPED))
     seconds = [o.duration for _, o in fresh if np.isfinite(o.duration)]
     spent = float(np.nansum(table.duration)) if table is not None else 0.0
     result: dict[str, Any] = {
@@ -123,7 +136,7 @@ def _messages(
     study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
 ) -> dict[str, int]:
     """How often each of the five most frequent failures was seen, archived or not."""
-    seen = [(o.status, o.message) for _, o in fresh if not o.ran and o.status != "withdrawn"]
+    seen = [(o.status, o.message) for _, o in fresh if _failed(o)]
     archived = [] if table is None else failures(study.archive, table)
     counts: Counter[tuple[str, str]] = Counter()
     lines = {}
@@ -133,9 +146,13 @@ def _messages(
     return {lines[found]: n for found, n in counts.most_common(5)}
 
 
+def _failed(outcome: Outcome) -> bool:
+    return outcome.status not in (*WORKED, "withdrawn")
+
+
 def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]]:
     """`count_messages` of the evaluations in an archive without an objective."""
-    failed = ~derive.ran(table) & (table.status != "withdrawn")
+    failed = ~np.isin(table.status, (*WORKED, "withdrawn"))
     if not failed.any():
         return []
     with archive.reading(path) as file:
@@ -183,15 +200,14 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
     best = np.fmin.accumulate(values)
     several = study.config.has_several
     volumes = Front.of(table, study.config).volumes if several else []
-    ran = derive.ran(table)
     found = []
     for t in iterations:
         rows = np.flatnonzero(table.iteration == t)
         status = table.status[rows]
-        known = ~np.isin(status, UNTOLD)
+        known = ~np.isin(status, (*UNTOLD, STOPPED))
         before = best[rows[0] - 1] if len(rows) and rows[0] > 0 else np.nan
         belief = {name: column[rows] for name, column in numbers.items()}
-        failed = ~ran[rows] & (status != "withdrawn")
+        failed = ~np.isin(status, (*WORKED, "withdrawn"))
         messages = count_messages(status[failed], message[rows][failed])
         took = times["finished"][rows].max(initial=-np.inf) - times["started"][rows].min(
             initial=np.inf
@@ -300,7 +316,7 @@ def outlook(study: Study) -> dict[str, Any]:
 
 def _in_flight(
     study: Study, merged: int
-) -> tuple[list[dict[str, int]], list[tuple[Proposal, Outcome]]]:
+) -> tuple[list[dict[str, Any]], list[tuple[Proposal, Outcome]]]:
     """The batches that are not archived, and their outcomes so far."""
     batches, fresh = [], []
     folders = [
@@ -329,10 +345,23 @@ def _in_flight(
                 "points": len(batch.proposals),
                 "evaluated": len(done),
                 "running": len(running),
+                **_progress(study, batch, running),
             }
         )
         fresh += done
     return batches, fresh
+
+
+def _progress(study: Study, batch: Batch, running: list[Path]) -> dict[str, Any]:
+    """The last step and value of evaluations that run and have reported some, the first `REPORTING`."""
+    slots = sorted(int(claim.name) for claim in running if claim.name.isdecimal())
+    known = {p.slot: p for p in batch.proposals}
+    found = []
+    for slot in [slot for slot in slots if slot in known][:REPORTING]:
+        last = last_point(study.files(known[slot]).places.progress)
+        if last is not None:
+            found.append({"id": known[slot].id, "step": last.step, "objective": last.value})
+    return {"progress": found} if found else {}
 
 
 def _best(

@@ -252,7 +252,11 @@ def format_status(data: dict[str, Any]) -> str:
             else ""
         ),
     ]
-    lines += [f"In flight    {in_flight(batch)}" for batch in data["in_flight"]]
+    for batch in data["in_flight"]:
+        lines += [
+            f"In flight    {in_flight(batch)}",
+            *(f"             {p}" for p in reporting(batch)),
+        ]
     if data.get("seconds_to_go"):
         lines.append(
             f"To go        {lasting(data['seconds_to_go'])} at the pace of the last batches"
@@ -314,7 +318,15 @@ def lasting(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-def in_flight(batch: dict[str, int]) -> str:
+def reporting(batch: dict[str, Any]) -> list[str]:
+    """The last that evaluations of a batch have reported which run, of `status`, in words."""
+    found = batch.get("progress", [])
+    shown = [f"{p['id']} at step {p['step']:.6g}: {p['objective']:.6g}" for p in found]
+    more = len(shown) - MOST_REPORTING
+    return shown[:MOST_REPORTING] + ([f"and {more} more that report"] if more > 0 else [])
+
+
+def in_flight(batch: dict[str, Any]) -> str:
     """A batch that is not merged, of `status`, in words."""
     return (
         f"iteration {batch['iteration']}: {batch['evaluated']} of {batch['points']} evaluated, "
@@ -333,6 +345,7 @@ BATCH_COLUMNS = {
     "evaluate s": 12,
     "still to gain": 15,
 }
+MOST_REPORTING = 5  # evaluations that run of a batch
 MOST_FAILURES = 3  # messages that are told of a batch
 
 

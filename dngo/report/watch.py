@@ -12,7 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from dngo.report.live import expected_evaluations, merged_batches, status
-from dngo.report.text import BATCH_COLUMNS, _value, batch_cells, front_lines, lasting, one_line
+from dngo.report.text import (
+    BATCH_COLUMNS,
+    _value,
+    batch_cells,
+    front_lines,
+    lasting,
+    one_line,
+    reporting,
+)
 from dngo.study import Study
 
 MOST_BATCHES = 12
@@ -67,6 +75,7 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
         f"{lasting(data['seconds_to_go'])} to go" if data.get("seconds_to_go") else "",
     )
     parts: list[RenderableType] = [head, _batches(study, data)]
+    parts += [Text(f"Running   {p}") for batch in data["in_flight"] for p in reporting(batch)]
     counts = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
     if counts:
         parts.append(Text(f"Outcomes  {counts}"))

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any
 
 MOST = 200  # points of a curve
+SHOWN = 8  # of them in a line
 Point = tuple[float, float, float]  # step, value, seconds since the start (NaN: unknown)
 
 
@@ -51,6 +52,13 @@ class Curve:
             self._best[sign] = list(accumulate(values, min))
         i = bisect_right(self.steps, step)
         return self._best[sign][i - 1] if i else None
+
+    def __str__(self) -> str:
+        """A line: the first points, some in between, and the last."""
+        n, shown = len(self.points), min(len(self.points), SHOWN)
+        rows = sorted({round(i * (n - 1) / max(shown - 1, 1)) for i in range(shown)})
+        points = ", ".join(f"{self.points[i][0]:.6g}: {self.points[i][1]:.4g}" for i in rows)
+        return f"{points}" + (f" ({n} points)" if n > shown else "")
 
     def plain(self) -> list[list[float | None]]:
         """As JSON has it: null for what is no number."""

@@ -12,7 +12,7 @@ from typing import Any
 from dngo import archive, derive
 from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
-from dngo.batch import write_outcomes
+from dngo.batch import WORKED, write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation.fingerprint import command_of, data_of, differences, fingerprint, without
 from dngo.redaction import redacted_command
@@ -39,7 +39,7 @@ def begin(records: Records) -> str:
     flying = records.in_flight(records.merged())
     ends = (o for batch in flying for o in records.outcomes(batch))
     records.paths.journal.begin(
-        ran=bool(ran) or any(o is not None and o.ran for o in ends),
+        ran=bool(ran) or any(o is not None and o.status in WORKED for o in ends),
         objective=fingerprint(records.config.objective, records.config.needs),
     )
     return changed

@@ -12,6 +12,7 @@ from dataclasses import replace
 from dngo.plugins import Registry
 from dngo.report.data import View
 from dngo.report.figures.course import comparison, planar, progress, spent, timeline
+from dngo.report.figures.curves import curves
 from dngo.report.figures.front import fronts_compared, parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, parallel, thresholds
@@ -35,6 +36,7 @@ FIGURES: tuple[Draw, ...] = (
     calibration,
     thresholds,
     batch,
+    curves,
     timeline,
 )
 

@@ -41,13 +41,14 @@ def progress(view: View) -> Figure:
         if len(rows) == 0:
             continue
         # What has no objective stands at the foot of the plot.
-        y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
+        nothing = name in ("failed", "stopped")
+        y = np.full(len(rows), axis.low) if nothing else view.table.objective[rows]
         figure.add_scatter(
             x=rows + 1, y=small(y), mode="markers", name=f"{name} ({counted:,})",
-            marker=marks(name), customdata=rows, cliponaxis=name != "failed",
+            marker=marks(name), customdata=rows, cliponaxis=not nothing,
             text=[view.id(row) for row in rows],
             hovertemplate="%{text}: %{y:.6g}<extra></extra>"
-            if name != "failed" else "%{text}: no objective<extra></extra>",
+            if not nothing else "%{text}: no objective<extra></extra>",
         )  # fmt: skip
     best_line(figure, view, np.arange(1, len(view) + 1))
     figure.update_layout(
@@ -137,7 +138,7 @@ def planar(view: View) -> Figure:
     counts, _, _ = np.histogram2d(
         np.flatnonzero(ran) + 1, axis.clip(view.table.objective[ran]), bins=(edges, levels)
     )
-    lost, _ = np.histogram(np.flatnonzero(view.failed) + 1, bins=edges)
+    lost, _ = np.histogram(np.flatnonzero(view.failed | view.stopped) + 1, bins=edges)
     figure = subplots(
         2, 1, height=460, shared_xaxes=True, row_heights=[0.9, 0.1], vertical_spacing=0.03
     )

@@ -87,7 +87,8 @@ def _slice(
     )  # fmt: skip
     for name, rows in samples(view, np.isfinite(view.table.v[:, j]), 600).items():
         if len(rows):
-            y = np.full(len(rows), axis.low) if name == "failed" else view.table.objective[rows]
+            nothing = name in ("failed", "stopped")
+            y = np.full(len(rows), axis.low) if nothing else view.table.objective[rows]
             figure.add_scatter(
                 x=small(view.table.v[rows, j]), y=small(y), mode="markers", name=name,
                 marker={**marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,

@@ -20,16 +20,21 @@ from dngo.space import Column
 MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
-SYMBOLS = {"ok": "circle", "infeasible": "diamond-open", "failed": "x-thin-open"}
-COLOURS = {"ok": BLUE, "infeasible": ORANGE, "failed": BLACK}
+SYMBOLS = {
+    "ok": "circle",
+    "infeasible": "diamond-open",
+    "failed": "x-thin-open",
+    "stopped": "line-ns-open",
+}
+COLOURS = {"ok": BLUE, "infeasible": ORANGE, "failed": BLACK, "stopped": GREY}
 PATTERNS = {
     "ok": "", "infeasible": "/", "failed": "x", "invalid": "+",
-    "timeout": "-", "out_of_memory": "|", "lost": ".", "withdrawn": "-",
+    "timeout": "-", "out_of_memory": "|", "lost": ".", "withdrawn": "-", "stopped": "",
 }  # fmt: skip
 STATUS_COLOURS = {
     "ok": BLUE, "infeasible": ORANGE, "failed": "#404040", "invalid": "#CC79A7",
     "timeout": "#E69F00", "out_of_memory": "#56B4E9", "lost": "#BBBBBB",
-    "withdrawn": "#DDDDDD",
+    "withdrawn": "#DDDDDD", "stopped": "#8DB9DB",
 }  # fmt: skip
 AXIS = {
     "showline": True, "ticks": "outside", "gridcolor": "#eee", "zeroline": False,
@@ -118,7 +123,8 @@ def sampled(shown: int, of: int) -> str:
 
 
 def groups(view: View) -> dict[str, np.ndarray]:
-    return {"ok": view.ok, "infeasible": view.infeasible, "failed": view.failed}
+    found = {"ok": view.ok, "infeasible": view.infeasible, "failed": view.failed}
+    return {**found, "stopped": view.stopped} if view.stopped.any() else found
 
 
 def marks(name: str, size: int = 7) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a rule is worth: studies without it, or with other numbers, by studies with it.
 
     python benchmarks/worth.py --results worth.csv --problems reporting --inputs 5 --seeds 3
-    python benchmarks/worth.py --results worth.csv lowest=search.foretold=1e9 --whole
+    python benchmarks/worth.py --results worth.csv models=selection.better=1e9 --whole
     python benchmarks/worth.py --results worth.csv --table
 
 Each variant changes numbers of the tree in `dngo/rules/`: NAME=BRANCH.NUMBER=VALUE, several with commas.
@@ -32,8 +32,7 @@ from dngo.rules import Rules, current, using
 COLUMNS = ("variant", "problem", "schedule", "whole", "seed", "best", "seconds")
 # Each has the effect that its rule is never used.
 WITHOUT = {
-    "a model of the lowest points": "search.foretold=1e9",
-    "a scale of the floor's own": "nearby.resolved=1e9",
+    "models of the floor and of the lowest points": "selection.better=1e9",
     "outcomes by their logarithms": "nearby.multiplies=1e9",
     "outliers": "nearby.rounds=0",
     "turned axes": "local.most_turned=0",
@@ -41,8 +40,8 @@ WITHOUT = {
     "functions in the whole space": "search.wide_every=0",
     "functions that promise nothing": "search.kept_every=0",
     "other regions": "search.regions=1",
-    "steps where no model is of use": "nearby.foresight=-2.0,nearby.foresight_alike=-2.0",
-    "a good model is of use": "nearby.ranked=2.0",
+    "steps where no model is of use": "selection.foresight=-2.0,selection.foresight_alike=-2.0",
+    "a good model is of use": "selection.ranked=2.0",
 }
 
 

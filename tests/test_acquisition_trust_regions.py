@@ -234,7 +234,7 @@ def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
     assert np.mean(moved) < 0.5 * np.mean(held)
 
 
-def test_what_is_left_out_is_foretold_as_if_it_had_not_been_known():
+def test_what_is_left_out_is_predicted_as_if_it_had_not_been_known():
     rng = np.random.default_rng(0)
     t = rng.uniform(-1, 1, (30, 2))
     targets = np.sin(2 * t[:, 0]) + t[:, 1] ** 2 + 0.1 * rng.standard_normal(30)

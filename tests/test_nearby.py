@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 from dngo.rules import current, using
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.nearby import Nearby
+from dngo.surrogates.selection import predicts_better
 
 UNKNOWN = np.full(120, np.nan)
 
@@ -143,7 +144,8 @@ def test_what_walls_hide_is_told_apart_on_a_scale_of_its_own(seed: int):
     noise = np.full(len(y), np.nan)
     near = _fit(x, y, noise)
     found = _resolved(x, y, near, noise)
-    assert found.lowest_foretold(y) > near.lowest_foretold(y) + current().nearby.resolved
+    level = np.quantile(y, 0.25)
+    assert predicts_better(found.log_scores(y, level), near.log_scores(y, level), len(y))
     new = np.random.default_rng(seed + 10).uniform(0.25, 0.75, (200, 3))
     missed = [1 - spearmanr(model.function(new)[0], _wells(new))[0] for model in (near, found)]
     assert missed[1] < 0.03 and missed[1] < 0.5 * missed[0]
@@ -159,5 +161,7 @@ def test_without_walls_the_scale_stays_as_it_is():
 def test_a_score_of_low_outcomes_heeds_no_unit():
     x, y = _walled(0)
     noise = np.full(len(y), np.nan)
-    scores = [_fit(x, a * y + b, noise).lowest_foretold(a * y + b) for a, b in ((1, 0), (1e3, 7))]
+    scores = [
+        np.mean(_fit(x, z, noise).log_scores(z, np.quantile(z, 0.25))) for z in (y, 1e3 * y + 7)
+    ]
     assert scores[0] - scores[1] == pytest.approx(0.25 * np.log(1e3), abs=0.01)

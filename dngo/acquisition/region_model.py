@@ -27,6 +27,7 @@ from dngo.space import Space
 from dngo.space.priors import believed
 from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
+from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
 
 UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
@@ -167,8 +168,9 @@ class RegionModel:
             shares=(rules.additive_share,),
             rng=rng,
         )
-        gain = near.left_out(y[rows]) - self.near.left_out(y[self.rows])[order]
-        if near.is_noisy or gain.mean() < rules.foretold:
+        level = float(np.quantile(y[self.rows], current().selection.low))
+        scores = near.log_scores(y[rows], level), self.near.log_scores(y[self.rows], level)[order]
+        if near.is_noisy or not predicts_better(*scores, n):
             return self
         lowest = self.around(self.space, history, self.region, rows, near)
         return replace(self, lowest=replace(lowest, is_lowest=True))

@@ -269,7 +269,6 @@ class RegionSearchRules:
     # floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # points, or there is no such model; not measured
-    foretold: float = 0.5
     most_functions: int = 128  # searched in one region
     # One function in so many searches the whole space: what is a sum over the parameters, which the
     # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2

@@ -117,12 +117,7 @@ class NearbyRules:
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
     noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
-    foresight: a model that foretells points left out by a lower partial rank correlation is of no use,
-    unless it ranks them by a higher correlation than `ranked`: on `dust`, where no model is of use, that
-    rises to 0.7, on bowls to 1. foresight_alike: as foresight, where points next to each other are known
-    to be alike. low: the share of the outcomes that is low. flat: these lie on a floor if they differ by
-    such a share of the mean height above the lowest. resolved: what a floor's own scale has to gain, in
-    nats for each outcome.
+    flat: outcomes lie on a floor if they differ by such a share of the mean height above the lowest.
     outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
     are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
     hyperparameters are fitted anew.
@@ -133,12 +128,7 @@ class NearbyRules:
     shares: tuple[float, ...] = (0.5, 0.95)
     noisy: float = 0.01
     multiplies: float = 0.2
-    foresight: float = 0.15
-    foresight_alike: float = 0.3
-    ranked: float = 0.9
-    low: float = 0.25
     flat: float = 0.1
-    resolved: float = 0.1
     outlying: float = 3.0
     rounds: int = 12
     refined_every: int = 3
@@ -231,6 +221,24 @@ class RegressionRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SelectionRules:
+    """When one model of points that lie together takes the place of another.
+
+    low: the share of the outcomes that is low. better: nats that a mean outcome's score has to gain, which
+    are those of the low ones nearly alone: half a nat for each of a fifth. foresight: a model is of no use
+    whose predictions of points left out have a lower partial rank correlation, unless they rank these by a
+    higher correlation than `ranked`: on `dust`, where no model is of use, that rises to 0.7, on bowls to 1.
+    foresight_alike: as foresight, where points next to each other are known to be alike.
+    """
+
+    low: float = 0.25
+    better: float = 0.1
+    foresight: float = 0.15
+    foresight_alike: float = 0.3
+    ranked: float = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
 class SparseRules:
     """What a sparse process spares. None was measured by itself."""
 
@@ -315,6 +323,7 @@ class SurrogateRules:
     paths: PathRules = field(default_factory=PathRules)
     process: ProcessRules = field(default_factory=ProcessRules)
     regression: RegressionRules = field(default_factory=RegressionRules)
+    selection: SelectionRules = field(default_factory=SelectionRules)
     sparse: SparseRules = field(default_factory=SparseRules)
     tails: TailRules = field(default_factory=TailRules)
     training: TrainingRules = field(default_factory=TrainingRules)

@@ -136,11 +136,11 @@ class LocalProcess(GaussianProcess):
         return -0.5 * (np.log(variance) + missed**2 / variance)
 
     def left_out_mean(self) -> Array:
-        """What each target is foretold to be by all others: (n,)."""
+        """What each target is predicted to be by all others: (n,)."""
         return self.targets - self.left_out_errors()[0]
 
     def left_out_errors(self) -> tuple[Array, Array]:
-        """By how much each target is above what all others foretell, and the variance of that: two (n,)."""
+        """By how much each target is above what all others predict, and the variance of that: two (n,)."""
         (reduction,), (readout,) = self.reduction, self.readout
         variance = 1.0 / np.einsum("ij,ij->j", reduction, reduction)
         return variance * (reduction.T @ readout), variance

@@ -22,13 +22,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.stats import norm, rankdata, spearmanr
+from scipy.stats import norm
 
 from dngo.rules import current
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
 from dngo.surrogates.numerics import bounded, one_thread
 from dngo.surrogates.problem import ReportedNoise
+from dngo.surrogates.selection import is_likelier, is_of_no_use, predicts_better
 from dngo.types import Array, Rows
 
 NORMAL = 2.198  # variance of a normal, by the square of its median deviation
@@ -127,29 +128,29 @@ class Nearby:
         Where walls are a thousand times as high as what lies on the floor between them, a function that is
         drawn dives hundreds below the floor. x, y, noise, share, turn: as for `fit`.
         """
-        least, low = np.quantile(y, [0.0, current().nearby.low])
+        least, low = np.quantile(y, [0.0, current().selection.low])
         if self.by_logarithms or len(self.outliers):
             return self
         if not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self
         found = Nearby.fit(
-            x, y, noise, shares=(share,), turn=turn, floor=current().nearby.low, rng=rng
+            x, y, noise, shares=(share,), turn=turn, floor=current().selection.low, rng=rng
         )
-        gain = found.lowest_foretold(y) - self.lowest_foretold(y)
-        return found if gain > current().nearby.resolved else self
+        level = float(np.quantile(y, current().selection.low))
+        better = predicts_better(found.log_scores(y, level), self.log_scores(y, level), len(y))
+        return found if better else self
 
-    def lowest_foretold(self, y: Array) -> float:
-        """Mean log score of the outcomes y (n,) that the processes were fitted to, each given the others.
+    def log_scores(self, y: Array, level: float) -> Array:
+        """Log scores (n,) of the outcomes y (n,) that the processes were fitted to, each given the others.
 
-        For a low one its density, in units of the objective; for a high one the probability that it is
-        high (Diks, Panchenko and van Dijk 2011, the censored likelihood).
+        For one up to `level` its density, in units of the objective; for a higher one the probability that
+        it is higher (Diks, Panchenko and van Dijk 2011, the censored likelihood).
         """
-        level = np.quantile(y, current().nearby.low)
         model = self.models[0]
         missed, variance = model.left_out_errors()
         z = (self.scale.to_model(np.array(level)) - (model.targets - missed)) / np.sqrt(variance)
         density = model.left_out_density() - 0.5 * np.log(2 * np.pi) + self.scale.log_slope(y)
-        return float(np.mean(np.where(y > level, norm.logsf(z), density)))
+        return np.where(y > level, norm.logsf(z), density)
 
     @property
     def by_logarithms(self) -> bool:
@@ -192,43 +193,16 @@ class Nearby:
         means, variances = zip(*(model.at_rows() for model in self.models), strict=True)
         return _mixed(np.array(means), np.array(variances))
 
-    def left_out(self, y: Array) -> Array:
-        """Log density of each of the outcomes y (n,) that the processes were fitted to, given the others.
-
-        Exact but for a constant; the hyperparameters have seen all of them.
-        """
-        each = np.array([model.left_out_density() for model in self.models])
-        return np.logaddexp.reduce(each) - np.log(len(each)) + self.scale.log_slope(y)
-
     def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
         """Whether so many points as a quadratic has weights have taught nothing, and noise is no reason.
 
-        u: (n, k) the points in the unit cube, centre: (1, k) the best one. Points near it are low, which
-        needs no model: what counts is what is foretold of each beside that. alike: whether points next to
-        each other are known to be.
-
-        Where the distance alone ranks the outcomes, as on a bowl, nothing is left for a partial
-        correlation, however good the model is: one that ranks the outcomes nearly rightly is of use.
+        u: (n, k) the points in the unit cube, centre: (1, k) the best one. alike: as of `is_of_no_use`.
         """
         d = len(self.middle)
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
             return False
-        first = self.models[0]
-        if spearmanr(first.left_out_mean(), first.targets).statistic > current().nearby.ranked:
-            return False
-        least = current().nearby.foresight_alike if alike else current().nearby.foresight
-        return self.foresight(cdist(centre, u)[0]) < least
-
-    def foresight(self, distance: Array) -> float:
-        """Rank correlation of the targets with what each is foretold to be by all others, given the points'
-        distance (n,) from the best one: a partial correlation, 0 where it is undefined.
-        """
-        first = self.models[0]
-        seen = np.column_stack([first.left_out_mean(), distance, first.targets])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            between = np.corrcoef(rankdata(seen, axis=0), rowvar=False)
-            rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
-            return float(np.nan_to_num((between[0, 2] - between[0, 1] * between[2, 1]) / rest))
+        first, distance = self.models[0], cdist(centre, u)[0]
+        return is_of_no_use(first.left_out_mean(), first.targets, distance, alike=alike)
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""
@@ -306,9 +280,11 @@ class _Points:
         if not len(points.outliers):
             return self, first
         found = found.refined(rng)
-        # Half of log n for each one's noise (Schwarz 1978), and which of n points it is.
-        price = 1.5 * len(points.outliers) * np.log(len(self.y))
-        return (points, found) if found.log_evidence - price > first.log_evidence else (self, first)
+        # Each one's noise is a number, and which of n points it is counts as two.
+        numbers = 3 * len(points.outliers)
+        evidence = found.log_evidence, first.log_evidence
+        kept = is_likelier(*evidence, numbers=numbers, n=len(self.y))
+        return (points, found) if kept else (self, first)
 
     def by_logarithms(
         self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
@@ -322,14 +298,9 @@ class _Points:
         if other.evidence_by_mean() < least:
             return scale, first
         other = other.refined(rng)
-        # Two more numbers are fitted: half of log n for each (Schwarz 1978).
-        gain = other.evidence_by_mean() - least
-        if (
-            gain < np.log(len(self.y))
-            or np.mean(other.noise * other.reported) < current().nearby.multiplies
-        ):
-            return scale, first
-        return log_scale, other
+        kept = is_likelier(other.evidence_by_mean(), least, numbers=2, n=len(self.y))
+        is_noise = np.mean(other.noise * other.reported) >= current().nearby.multiplies
+        return (log_scale, other) if kept and is_noise else (scale, first)
 
     def along_axes(
         self,
@@ -351,11 +322,9 @@ class _Points:
         sketches = [self.through(view).sketch(scale, share, rng) for view in views]
         best = int(np.argmax([sketch.log_evidence for sketch in sketches]))
         other = sketches[best].refined(rng)
-        # The axes were chosen by the same outcomes: half of log n for each angle.
-        price = 0.5 * (d * (d - 1) / 2) * np.log(len(self.t))
-        if other.log_evidence - price > first.log_evidence:
-            return views[best], other
-        return View.plain(d), first
+        evidence = other.log_evidence, first.log_evidence
+        kept = is_likelier(*evidence, numbers=d * (d - 1) / 2, n=len(self.t))
+        return (views[best], other) if kept else (View.plain(d), first)
 
 
 def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:

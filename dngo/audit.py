@@ -20,6 +20,7 @@ from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted, redacted_objective
+from dngo.report.models import parts_of, said
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
 from dngo.stopping.curves import Curve
@@ -317,6 +318,8 @@ def _expected(why: dict[str, Any]) -> list[str]:
             f"(iterations 0 to {why['training_iterations'] - 1})",
         ),
     ]
+    if len(parts := parts_of(why["surrogate"], {"surrogate": {"kind": "auto"}})) > 1:
+        rows.append(("Its parts", said(parts)))
     if why["transferred"]:
         rows.append(("And from earlier", f"{why['transferred']} evaluations transferred"))
     return [f"  {name:<24}{text}" for name, text in rows]

@@ -28,6 +28,7 @@ from dngo.batch import (
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
 from dngo.report.front import Front
+from dngo.report.models import by_batch
 from dngo.study import Study, best_row
 
 PACE = 5  # batches whose pace counts
@@ -69,6 +70,7 @@ def status(study: Study) -> dict[str, Any]:
         "stopped": study.journal.stopped,
         "left_out": study.journal.left_out,
         "outlook": outlook(study),
+        "models": by_batch(study.archive, range(merged - 1, merged))[0] if merged > 1 else {},
         "messages": _messages(study, table, fresh),
         "evaluation_seconds": spent + sum(seconds),
         "stage_seconds": {

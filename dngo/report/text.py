@@ -16,6 +16,7 @@ from dngo.batch import STATUSES
 from dngo.report.data import View
 from dngo.report.front import Front
 from dngo.report.live import MergedBatch, failures, outlook, regret, status
+from dngo.report.models import said as said_of_models
 from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row
 from dngo.types import Array
@@ -279,6 +280,8 @@ def format_status(data: dict[str, Any]) -> str:
         shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
         lines.append(f"Regret       {shown}")
     lines += [f"Outlook      {line}" for line in _outlook(data.get("outlook", {}))]
+    if data.get("models"):
+        lines.append(f"Models       {said_of_models(data['models'])} of the last batch")
     if data.get("feasible_share") is not None:
         lines.append(f"Feasible     {data['feasible_share']:.0%}")
     for message, count in data["messages"].items():

@@ -15,7 +15,7 @@ from dngo.report.figures.course import comparison, planar, progress, spent, time
 from dngo.report.figures.curves import curves
 from dngo.report.figures.front import fronts_compared, parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
-from dngo.report.figures.points import batch, calibration, feasibility, parallel, thresholds
+from dngo.report.figures.points import batch, calibration, feasibility, models, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
 
 __all__ = ["Figure", "all_figures", "comparison", "fronts_compared"]
@@ -35,6 +35,7 @@ FIGURES: tuple[Draw, ...] = (
     feasible_map,
     calibration,
     thresholds,
+    models,
     batch,
     curves,
     timeline,
@@ -44,7 +45,7 @@ FIGURES: tuple[Draw, ...] = (
 # Of several objectives; then, as if each were the only one, what is of one objective; then what is not.
 OF_FRONTS = (trade_off, parallel_front, volume)
 OF_EACH = (progress, slices, surfaces, importance, calibration)
-OF_ALL = (feasibility, thresholds, timeline)
+OF_ALL = (feasibility, thresholds, models, timeline)
 
 
 def all_figures(view: View) -> list[Figure]:

@@ -27,6 +27,7 @@ from dngo.report.figures.style import (
     small,
     subplots,
 )
+from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch
 from dngo.space import Column
 
 
@@ -270,5 +271,36 @@ def batch(view: View) -> Figure | None:
         "found each, and the distance to the nearest point known or picked before (root mean square "
         "over the parameters, unit cube). A distance near 0 is an evaluation spent twice. Stages do "
         "not value points on the same scale.",
+        figure,
+    )
+
+
+def models(view: View) -> Figure | None:
+    """The share of each model in every batch."""
+    iterations = range(1, int(view.table.iteration.max()) + 1)
+    shares = by_batch(view.path, iterations)
+    if not any(set(found) - {NONE} for found in shares):
+        return None
+    names = [LOCAL, PROCESS, NETWORKS]
+    names += [*sorted({name for found in shares for name in found} - {*names, NONE}), NONE]
+    colours = [BLUE, ORANGE, BLACK, GREEN, "#CC79A7", "#E69F00"]
+    figure = plot(320, barmode="stack", bargap=0.1)
+    for i, name in enumerate(names):
+        each = [found.get(name, 0.0) for found in shares]
+        if any(each):
+            figure.add_bar(
+                x=list(iterations), y=each, name=escape(name),
+                marker_color=GREY if name == NONE else colours[i % len(colours)],
+                hovertemplate="iteration %{x}: %{y:.0%}<extra>" + escape(name) + "</extra>",
+            )  # fmt: skip
+    figure.update_yaxes(title="share of the batch", tickformat=".0%", range=[0, 1])
+    figure.update_xaxes(**counting(len(iterations), "iteration"))
+    return Figure(
+        "models",
+        "What proposed each batch",
+        "The share of each model in the points of a batch. Local models are Gaussian processes of the "
+        "points near the best ones (trust regions). The other parts are those of the surrogate of the "
+        "whole space, by their weights. No model: points that people entered, and steps where no model is "
+        "of use.",
         figure,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dngo.api import open_study as open
     from dngo.errors import UserError
     from dngo.evaluation.journal import Halted
-    from dngo.reporting import progress, should_stop
+    from dngo.reporting import checkpoint, progress, should_stop
 
 __version__ = "0.3.0"
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Session",
     "UserError",
     "__version__",
+    "checkpoint",
     "create",
     "maximize",
     "minimize",
@@ -45,6 +46,7 @@ _HOMES = {
     "maximize": ("api.beginning", "maximize"),
     "minimize": ("api.beginning", "minimize"),
     "open": ("api.session", "open_study"),
+    "checkpoint": ("reporting", "checkpoint"),
     "progress": ("reporting", "progress"),
     "should_stop": ("reporting", "should_stop"),
 }

@@ -9,10 +9,11 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 # Of a function that is called in the process of its study: what takes a line, and what is asked.
-_here: tuple[Callable[[dict[str, Any]], None], Callable[[], bool]] | None = None
+_here: tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None] | None = None
 
 
 def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = None) -> None:
@@ -52,11 +53,35 @@ def should_stop() -> bool:
     return True
 
 
+def checkpoint() -> Path | None:
+    """A folder that follows the point from fidelity to fidelity, and from start to start after a kill.
+
+    Empty at first. Write what a later evaluation is to go on from, and rename it into place: a kill may
+    come at any time. Read what is there, and begin anew if nothing is: folders are removed once there are
+    many.
+    None where no study evaluates the function, or no folder can be made.
+    """
+    found = _here[2] if _here is not None else os.environ.get("DNGO_CHECKPOINT")
+    if not found:
+        return None
+    path = Path(found)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return path
+
+
 @contextlib.contextmanager
-def heard(say: Callable[[dict[str, Any]], None], ask: Callable[[], bool]) -> Iterator[None]:
-    """Have these take a line of progress and the question, in this process, during a block."""
+def heard(
+    say: Callable[[dict[str, Any]], None], ask: Callable[[], bool], folder: Path | None = None
+) -> Iterator[None]:
+    """Have these take a line of progress and the question, in this process, during a block.
+
+    folder: that of the point's checkpoint.
+    """
     global _here
-    before, _here = _here, (say, ask)
+    before, _here = _here, (say, ask, folder)
     try:
         yield
     finally:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
+from dngo.config.checkpoints import Checkpoints
 from dngo.config.early_stopping import EarlyStopping
 from dngo.config.fidelity import Fidelity
 from dngo.config.fidelity import check as check_fidelity
@@ -145,6 +146,7 @@ class Config(Section):
         "share of the data: {parameter: epochs, low: 3, high: 81}. New points have little of it, and the "
         "ones that deserve more are promoted. The best is the best at the highest.",
     )
+    checkpoints: Checkpoints = Checkpoints()
     design: Design = Design()
     iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
     batch_size: int = Field(10, ge=1, le=1_000_000, description="Points in a batch.")
@@ -238,6 +240,8 @@ class Config(Section):
         if not self.objectives:
             found.pop("objectives", None)
             found.get("stop", {}).pop("hypervolume_gain", None)
+        if self.checkpoints == Checkpoints():
+            found.pop("checkpoints", None)
         for name in ("labels", "fidelity", "early_stopping"):
             if not getattr(self, name):
                 found.pop(name, None)

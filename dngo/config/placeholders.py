@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 # Beside the names of the parameters.
 RESERVED = {"parameters", "outcome", "workdir", "seed", "id", "python"}
-# A later one: in a study whose parameter is called so it is the parameter.
-KNOWN = RESERVED | {"progress"}
+# Later ones: in a study whose parameter is called so it is the parameter.
+KNOWN = RESERVED | {"progress", "checkpoint"}
 Command = str | list[str]
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -26,6 +26,14 @@ def words_of(command: Command) -> list[str]:
 def names(word: str) -> list[str]:
     """The values that a word has a place for."""
     return [text for text, is_name in _pieces(word) if is_name]
+
+
+def used(command: Command) -> set[str]:
+    """The values that a command has a place for; none of one that cannot be read."""
+    try:
+        return {name for word in words_of(command) for name in names(word)}
+    except ValueError:
+        return set()
 
 
 def filled(word: str, value: Callable[[str], str]) -> str:

@@ -40,6 +40,7 @@ class Places:
     """The names of the files in the private folder of one evaluation."""
 
     workdir: Path
+    checkpoint: Path | None = None  # a folder that outlives the evaluation
 
     @property
     def parameters(self) -> Path:
@@ -86,7 +87,10 @@ def call_of(
         "seed": str(seed),
     }
     check_environment(objective)
-    also = {"progress": str(places.progress)}  # unless a parameter is called so, as one may be
+    also = {
+        "progress": str(places.progress),
+        "checkpoint": str(places.checkpoint or ""),
+    }  # unless a parameter is called so, as one may be
     values = {**also, **dict.fromkeys(names, ""), **proposal.parameters, **known}
     values["python"] = sys.executable
     environment = {

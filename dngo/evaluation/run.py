@@ -57,15 +57,16 @@ class JobLimit(JobOver):
 
 @dataclass(frozen=True)
 class Files:
-    """Where one evaluation keeps its things: private folder, standard output and error."""
+    """Where one evaluation keeps its things: private folder, standard output and error, checkpoint."""
 
     workdir: Path
     stdout: Path
     stderr: Path
+    checkpoint: Path | None = None
 
     @property
     def places(self) -> Places:
-        return Places(self.workdir.absolute())
+        return Places(self.workdir.absolute(), self.checkpoint)
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class Course:
         self.name, self.judge, self.asks, self.heeded = name, judge, asks, False
         self.progress = Progress(places.progress, constraints, began)
         self.printed = Printed(places.progress)
-        self.noted = Noted(places.stop)
+        self.noted, self.checkpoint = Noted(places.stop), places.checkpoint
         self.decision: Decision | None = None
 
     def look(self) -> Decision | None:
@@ -194,7 +194,7 @@ class Course:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-        with reporting.heard(say, ask):
+        with reporting.heard(say, ask, self.checkpoint):
             yield
 
     def said(self, verdict: Verdict) -> Verdict:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from dngo import archive, derive
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
+from dngo.config.placeholders import used
 from dngo.errors import UserError
 from dngo.evaluation import chunk as chunks
+from dngo.evaluation.checkpoints import Following
 from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.run import Runner
@@ -45,7 +47,7 @@ def evaluate(
         proposals,
         records.paths.outcome_file,
         records.paths.claim_file,
-        _evaluators(records, batch, len(proposals), limits),
+        _following(records, _evaluators(records, batch, len(proposals), limits)),
         archived=_archived(records, t),
         attempts=chunks.Attempts(
             run=str(run.get("token", "")),
@@ -72,7 +74,7 @@ def evaluate_here(
         batch.longest_first(batch.evaluated),
         records.paths.outcome_file,
         records.paths.claim_file,
-        evaluators,
+        _following(records, evaluators),
         archived=_archived(records, t),
         attempts=chunks.Attempts(str(run.get("token", "")), 1 + records.config.retries),
         progress=progress,
@@ -94,6 +96,16 @@ def _evaluators(records: Records, batch: Batch, points: int, limits: Limits) -> 
     ]
 
 
+def _following(
+    records: Records, evaluators: Sequence[chunks.Evaluator]
+) -> Sequence[chunks.Evaluator]:
+    """The evaluators with the checkpoints of their points, where the objective may ask for them."""
+    objective = records.config.objective
+    if not objective.callable and "checkpoint" not in used(objective.command or []):
+        return evaluators
+    return [Following(each, records.checkpoints) for each in evaluators]
+
+
 def judge(records: Records, batch: Batch) -> Judge | None:
     """What stops evaluations of a batch early; None where nothing does."""
     rule, paths = records.config.early_stopping, records.paths
@@ -108,6 +120,7 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
     """What evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
+    checkpoints = records.checkpoints
 
     def seed_of(proposal: Proposal) -> int:
         place = proposal.iteration, derive.EVALUATE, proposal.slot
@@ -117,7 +130,7 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
         config.objective.model_copy(update={"environment": environment}),
         names=list(config.space),
         constraints=config.reported,
-        files_of=records.paths.files,
+        files_of=lambda p: replace(records.paths.files(p), checkpoint=checkpoints.of(p)),
         seed_of=seed_of,
         limits=slot.limits,
         cpus=slot.cpus,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive
-from dngo.batch import Batch, Outcome
+from dngo.batch import Batch, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.storage.files import read_json, write_json
 from dngo.storage.patience import patiently
@@ -35,12 +35,28 @@ def merge(records: Records, t: int, output: Path) -> None:
     write_json(output, _append(records, batch, outcomes))
     # Archived, flushed and renamed: what kept the iteration alive is not needed any more.
     shutil.rmtree(paths.pending(t), ignore_errors=True)
+    _settle(records, batch, outcomes)
     failures = records.config.stop.failures
     if t == 0:
         paths.journal.heed_design(outcomes, failures)
     if t < records.config.iterations:
         paths.journal.heed(failures)
     paths.logs.bundle(t + 1)  # where the run stops, its message names a log
+
+
+def _settle(records: Records, batch: Batch, outcomes: list[Outcome]) -> None:
+    """Remove the checkpoints of points that need none any more."""
+    if not records.checkpoints.folder.is_dir():
+        return
+    ladder = records.config.ladder
+
+    def goes_on(proposal: Proposal) -> bool:
+        return ladder is not None and not ladder.is_top(
+            records.space.from_parameters([proposal.parameters])
+        )
+
+    flying = [p for other in records.in_flight(batch.iteration + 1) for p in other.proposals]
+    records.checkpoints.settle(batch.proposals, outcomes, goes_on=goes_on, flying=flying)
 
 
 def _outcomes(records: Records, batch: Batch) -> list[Outcome]:

@@ -15,6 +15,7 @@ from dngo.archive.identity import check_identity
 from dngo.batch import Batch, Outcome, find_outcome, read_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
+from dngo.evaluation.checkpoints import Checkpoints
 from dngo.outcomes import clashes
 from dngo.space import Space
 from dngo.space.ladder import Ladder
@@ -128,6 +129,18 @@ class Records:
                 for o, p in zip(outcomes, batch.proposals, strict=True)
             ]
         return outcomes
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The folders that follow points from fidelity to fidelity."""
+        section = self.config.fidelity
+        return Checkpoints(
+            self.paths.folder / "checkpoints",
+            fidelity=section.parameter if section else "",
+            keep=self.config.checkpoints.keep,
+            share=1 / section.factor if section else 1.0,
+            sign=-1.0 if self.config.objective.direction == "maximize" else 1.0,
+        )
 
 
 def refuse_secrets(records: Records) -> None:

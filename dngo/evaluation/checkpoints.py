@@ -1,0 +1,174 @@
+"""Folders that follow points from fidelity to fidelity: what one evaluation leaves, the next one finds.
+
+A folder belongs to a point, without its fidelity; in a study without one, to a proposal, whose next start
+after a kill finds it. Only one evaluation at a time has it. Nothing but time depends on it: where it cannot
+be made, or was removed, an evaluation begins anew. Beside each folder lies a note of how far its point has
+come, so that what is worth keeping is known without the archive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dngo.batch import Outcome, Proposal
+from dngo.evaluation.chunk import Evaluator
+from dngo.evaluation.supervision import StopSignal
+from dngo.storage.claim import Claim, describe
+from dngo.storage.digest import digest_parameters
+from dngo.storage.files import read_json, write_json
+from dngo.storage.patience import patiently
+
+WAIT = 0.5  # seconds between two looks at a folder that another evaluation has
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Those of a study.
+
+    folder: where they are. fidelity: the parameter that does not belong to a point; empty: none.
+    keep: how many stay. share: of the points at a level, those that are promising. sign: -1 where large
+    objectives are good.
+    """
+
+    folder: Path
+    fidelity: str = ""
+    keep: int = 100
+    share: float = 1 / 3
+    sign: float = 1.0
+
+    def of(self, proposal: Proposal) -> Path:
+        """The folder of a proposal's point, there or not."""
+        if not self.fidelity:
+            return (self.folder / proposal.id).absolute()
+        point = {n: v for n, v in proposal.parameters.items() if n != self.fidelity}
+        return (self.folder / digest_parameters(point)[:32]).absolute()
+
+    @contextlib.contextmanager
+    def held(self, proposal: Proposal) -> Iterator[None]:
+        """Have the folder for an evaluation; waits for another one of the same point. Raises Interrupted.
+
+        Where a disk refuses, the evaluation has none.
+        """
+        path = self.of(proposal)
+        claim = Claim(_beside(path, "claim"))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            said = False
+            while not patiently(claim.acquire, what=f"claiming {path}", heed=StopSignal.heed):
+                if not said:
+                    owner = describe(claim.owner())
+                    print(f"{proposal.id}: {owner} has the checkpoint of its point", flush=True)
+                said = True
+                StopSignal.heed()
+                time.sleep(WAIT)
+        except OSError as error:
+            print(f"{proposal.id}: no checkpoint: {error.strerror}", flush=True)
+            yield
+            return
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                claim.release()
+
+    def settle(
+        self,
+        proposals: Sequence[Proposal],
+        outcomes: Sequence[Outcome],
+        *,
+        goes_on: Callable[[Proposal], bool],
+        flying: Collection[Proposal],
+    ) -> None:
+        """Note how far the points of a merged batch have come, and remove what is not worth its place.
+
+        goes_on: whether a proposal's point may be evaluated further. flying: proposals whose points are
+        in flight, whose folders stay.
+        """
+        flown = {self.of(proposal).name for proposal in flying}
+        for proposal, outcome in zip(proposals, outcomes, strict=True):
+            path = self.of(proposal)
+            if path.name in flown or not path.exists():
+                continue
+            lost = outcome.status == "lost"  # which may be retried
+            if lost or (outcome.status == "ok" and goes_on(proposal)):
+                note = {
+                    "level": proposal.parameters.get(self.fidelity),
+                    "objective": None if lost else self.sign * outcome.objective,
+                    "at": [proposal.iteration, proposal.slot],
+                }
+                with contextlib.suppress(OSError):
+                    write_json(_beside(path, "json"), note)
+            else:
+                _remove(path)
+        for path in self._excess(flown):
+            _remove(path)
+
+    def _excess(self, flown: Collection[str]) -> list[Path]:
+        """The folders beyond those that are kept: first the oldest that are not promising."""
+        notes = {
+            path: _note(path)
+            for path in sorted(self.folder.iterdir())
+            if path.is_dir() and path.name not in flown
+        }
+        best: dict[Any, float] = {}
+        for level in {note["level"] for note in notes.values()}:
+            values = sorted(n["objective"] for n in notes.values() if n["level"] == level)
+            best[level] = values[max(math.ceil(len(values) * self.share) - 1, 0)]
+
+        def worth(path: Path) -> tuple[bool, list[int]]:
+            note = notes[path]
+            return note["objective"] <= best[note["level"]] < math.inf, note["at"]
+
+        return sorted(notes, key=worth)[: max(len(notes) - self.keep, 0)]
+
+
+@dataclass(frozen=True)
+class Following:
+    """An evaluator whose evaluations have the checkpoints of their points."""
+
+    evaluator: Evaluator
+    checkpoints: Checkpoints
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """What earlier starts have left."""
+        return self.evaluator.adopt(proposal, attempts)
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one more start."""
+        with self.checkpoints.held(proposal):
+            return self.evaluator.run(proposal, attempts)
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Called once the outcome is on disk."""
+        self.evaluator.tidy(proposal)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.name}.{ending}")
+
+
+def _note(path: Path) -> dict[str, Any]:
+    """How far a folder's point has come; nothing is known of one without a note."""
+    found: dict[str, Any] = {"level": None, "objective": math.inf, "at": [-1, -1]}
+    with contextlib.suppress(OSError, ValueError):
+        found |= read_json(_beside(path, "json"))
+    return found | ({"objective": math.inf} if found["objective"] is None else {})
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder that no evaluation has."""
+    claim = Claim(_beside(path, "claim"))
+    with contextlib.suppress(OSError):
+        if claim.acquire():
+            try:
+                shutil.rmtree(path, ignore_errors=True)
+                _beside(path, "json").unlink(missing_ok=True)
+            finally:
+                claim.release()

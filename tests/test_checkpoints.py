@@ -1,0 +1,160 @@
+"""Folders that follow points from fidelity to fidelity: found again, bounded, one evaluation at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dngo
+from dngo.batch import Outcome, Proposal
+from dngo.evaluation.checkpoints import Checkpoints
+
+SCRIPT = """
+import json, pathlib, sys, time
+import dngo
+
+folder = pathlib.Path(sys.argv[1])
+
+
+def objective(x, a, epochs):
+    there = dngo.checkpoint()
+    left = there / "epochs"
+    done = int(left.read_text()) if left.exists() else 0
+    for epoch in range(done + 1, epochs + 1):
+        time.sleep(0.01)
+        with open(folder / "epochs.txt", "a") as stream:
+            stream.write(json.dumps([x, a, epoch]) + chr(10))
+        (there / "new").write_text(str(epoch))
+        (there / "new").rename(left)
+    with open(folder / "ends.txt", "a") as stream:
+        stream.write(json.dumps([x, a, epochs]) + chr(10))
+    return (x - 0.3) ** 2 + a / epochs
+
+
+dngo.create(
+    "s",
+    {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 27)},
+    folder=folder,
+    fidelity={"parameter": "epochs", "low": 3, "high": 27},
+    acquisition="successive_halving",
+    design={"size": 9},
+    batch_size=6,
+    stop={"failures": 0},
+).optimize(objective, 9 + 3 * 6, workers=2, progress=False)
+"""
+
+
+def proposal(slot: int, **parameters: Any) -> Proposal:
+    return Proposal(iteration=0, slot=slot, parameters=parameters, source="test")
+
+
+def ended(one: Proposal, objective: float, status: str = "ok") -> Outcome:
+    return Outcome(one.iteration, one.slot, "", status, objective=objective)
+
+
+def checkpoints(folder: Path, **more: Any) -> Checkpoints:
+    return Checkpoints(folder / "checkpoints", fidelity="epochs", **more)
+
+
+def test_a_folder_is_of_the_point_without_its_fidelity(tmp_path: Path) -> None:
+    found = checkpoints(tmp_path)
+    first, again = proposal(0, x=0.5, epochs=3), proposal(1, x=0.5, epochs=9)
+    assert found.of(first) == found.of(again) != found.of(proposal(2, x=0.6, epochs=3))
+    # Without a fidelity it is of the proposal: a repeated point is to be measured anew.
+    alone = Checkpoints(tmp_path / "checkpoints")
+    assert alone.of(first) != alone.of(again)
+
+
+def test_two_fidelities_of_a_point_never_have_its_folder_at_the_same_time(tmp_path: Path) -> None:
+    found, events = checkpoints(tmp_path), []
+    first, again = proposal(0, x=0.5, epochs=3), proposal(1, x=0.5, epochs=9)
+
+    def second() -> None:
+        with found.held(again):
+            events.append("second")
+
+    with found.held(first):
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.3)
+        events.append("first")
+    thread.join(10)
+    assert events == ["first", "second"]
+
+
+def test_where_no_folder_can_be_made_an_evaluation_runs_without(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file in its place")
+    with checkpoints(tmp_path).held(proposal(0, x=0.5, epochs=3)):
+        pass
+
+
+@pytest.mark.parametrize("keep", [0, 2, 10])
+def test_folders_are_bounded_and_those_of_promising_points_stay(tmp_path: Path, keep: int) -> None:
+    found = checkpoints(tmp_path, keep=keep)
+    points = [proposal(i, x=i / 10, epochs=3) for i in range(6)]
+    points += [proposal(6, x=0.9, epochs=27), proposal(7, x=0.8, epochs=3)]
+    for one in points:
+        with found.held(one):
+            (found.of(one) / "state").write_text("much")
+    outcomes = [ended(one, float(i)) for i, one in enumerate(points[:7])]
+    outcomes.append(ended(points[7], float("nan"), "failed"))
+    found.settle(
+        points, outcomes, goes_on=lambda p: p.parameters["epochs"] < 27, flying=[points[5]]
+    )
+    left = {one.slot for one in points if found.of(one).exists()}
+    # The one in flight stays; of those that may go on, the best third, and then the newest.
+    assert left == {5} | {0: set(), 2: {0, 1}, 10: {0, 1, 2, 3, 4}}[keep]
+
+
+def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:
+    script = tmp_path / "study.py"
+    script.write_text(SCRIPT)
+    kills = 0
+    for pause in (1.6, 2.1, 2.6, None):
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path)],
+            start_new_session=True,
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            assert process.wait(None if pause is None else pause) == 0
+            break
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills
+    table = dngo.open(tmp_path / "s").table()
+    assert len(table) == 27 and set(table["status"]) == {"ok"}
+
+    def lines(name: str) -> Counter[tuple[float, ...]]:
+        return Counter(tuple(json.loads(line)) for line in (tmp_path / name).open())
+
+    epochs = lines("epochs.txt")
+    assert max(lines("ends.txt").values()) == 1, "no evaluation came to its end twice"
+    # Each kill may cost the two workers the epoch that they were at; what was there goes on.
+    assert sum(epochs.values()) - len(epochs) <= 2 * kills
+    highest = {}
+    for x, a, epoch in epochs:
+        highest[x, a] = max(highest.get((x, a), 0), epoch)
+    assert sum(highest.values()) == len(epochs)
+    top = {(x, a) for x, a, level in lines("ends.txt") if level == 27}
+    assert top and not any(
+        (tmp_path / "s" / "checkpoints" / name).is_dir() for name in _folders(tmp_path / "s", top)
+    )
+
+
+def _folders(folder: Path, points: set[tuple[float, ...]]) -> list[str]:
+    found = checkpoints(folder)
+    return [found.of(proposal(0, x=x, a=a, epochs=27)).name for x, a in points]

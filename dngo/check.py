@@ -103,7 +103,9 @@ def resolve(config: Config) -> str:
     if not folder.is_dir():
         raise CannotStart(f"objective.working_directory: {folder} is no folder that exists")
     proposal = Proposal(iteration=0, slot=0, parameters=first_point(config), source="check")
-    call = call_of(objective, proposal, Places(Path("WORKDIR")), list(config.space), 0)
+    call = call_of(
+        objective, proposal, Places(Path("WORKDIR"), Path("CHECKPOINT")), list(config.space), 0
+    )
     for name in objective.environment:
         if not name or "=" in name or "\0" in name:
             raise CannotStart(f"objective.environment: {name!r} cannot be the name of a variable")
@@ -167,7 +169,7 @@ def try_point(study: Study) -> Tried:
     proposal = Proposal(iteration=0, slot=0, parameters=first_point(config), source="check")
     folder = Path(tempfile.mkdtemp(prefix="dngo-check-"))
     try:
-        files = Files(folder / "work", folder / "out", folder / "err")
+        files = Files(folder / "work", folder / "out", folder / "err", folder / "checkpoint")
         threads = int(config.resources.evaluate.get("threads", 1))
         share = slots(config.points_at_once, threads, Limits())[0]
         runner = replace(study.runner(share), files_of=lambda proposal: files)

@@ -17,6 +17,7 @@ import pytest
 
 import dngo
 from dngo.batch import Outcome, Proposal
+from dngo.cli import main
 from dngo.evaluation.checkpoints import Checkpoints
 
 SCRIPT = """
@@ -158,3 +159,21 @@ def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:
 def _folders(folder: Path, points: set[tuple[float, ...]]) -> list[str]:
     found = checkpoints(folder)
     return [found.of(proposal(0, x=x, a=a, epochs=27)).name for x, a in points]
+
+
+def test_a_command_is_given_the_folder_and_a_check_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "objective.py").write_text(
+        "import json, os, sys\n"
+        "assert os.environ['DNGO_CHECKPOINT'] == sys.argv[1]\n"
+        "print(json.load(sys.stdin)['x'])\n"
+    )
+    config = {
+        "study": "s",
+        "objective": {"command": "{python} objective.py {checkpoint}"},
+        "space": {"x": {"type": "float", "low": 0, "high": 1}},
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    assert main(["check", str(tmp_path / "config.yaml"), "--run"]) == 0
+    assert "ok" in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_a_program_is_given_the_braces(tmp_path: Path) -> None:
     [
         ('sh -c \'echo "${x}"\'', "${x} would be $ and the value of x; write {x} for the value alone, or "
             "${{x}} for a variable of the shell's"),
-        ("awk {print}", "{print} is no parameter; known: x, id, outcome, parameters, progress, python, seed, workdir; "
+        ("awk {print}", "{print} is no parameter; known: x, checkpoint, id, outcome, parameters, progress, python, seed, workdir; "
             "{{print}} leaves {print} to the program"),
     ],
 )  # fmt: skip

@@ -141,9 +141,10 @@ def check_placeholders(config: Config, lines: Lines, source: str) -> None:
     for word in words:
         for name in names(word):
             if name not in known:
+                like = [other for other in known if len(other) < 2 * len(name)]
                 raise UserError(
                     f"{place}: {{{name}}} is no parameter"
-                    f"{nearest(name, known) or '; known: ' + ', '.join(known)}; "
+                    f"{nearest(name, like) or '; known: ' + ', '.join(known)}; "
                     f"{{{{{name}}}}} leaves {{{name}}} to the program"
                 )
         for name in shell_variables(word):

@@ -87,10 +87,10 @@ def call_of(
         "seed": str(seed),
     }
     check_environment(objective)
-    also = {
-        "progress": str(places.progress),
-        "checkpoint": str(places.checkpoint or ""),
-    }  # unless a parameter is called so, as one may be
+    # Unless a parameter is called so, as one may be.
+    also = {"progress": str(places.progress)}
+    if places.checkpoint is not None:
+        also["checkpoint"] = str(places.checkpoint)
     values = {**also, **dict.fromkeys(names, ""), **proposal.parameters, **known}
     values["python"] = sys.executable
     environment = {

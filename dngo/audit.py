@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.archive import transfer
+from dngo.archive.flat import REPORTED
 from dngo.batch import TOLD, Batch, Outcome, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
@@ -128,69 +129,19 @@ def _nearest(space: Space, table: archive.Table, row: int, before: Rows) -> list
 
 def audit_all(path: Path) -> list[dict[str, Any]]:
     """One flat row for each proposal of an archive: parameters, why, and outcome."""
-    header = archive.read_header(path)
-    if header is None:
-        raise UserError(f"{path}: there is no such archive")
-    space = archive.read_space(path)
-    several = sorted(header.identity.get("objectives", ()))
-    constraints = header.identity["constraints"]
-    rows = []
-    for t in range(header.iterations):
-        batch = archive.read_batch(path, t, space)
-        outcomes = archive.read_outcomes(path, batch)
-        for p, o in zip(batch.proposals, outcomes, strict=True):
-            rows.append(
-                {
-                    "id": p.id,
-                    "iteration": p.iteration,
-                    "slot": p.slot,
-                    **{f"parameter_{k}": p.parameters.get(k) for k in space.parameters},
-                    "status": o.status,
-                    "objective": o.objective,
-                    **_by_name("objective", several, o.objectives),
-                    **{f"constraint_{k}": o.constraints.get(k) for k in constraints},
-                    **{f"number_{k}": v for k, v in o.numbers.items()},
-                    "noise": o.noise,
-                    **_by_name("noise", several, o.noises),
-                    "stage": p.stage,
-                    "source": p.source,
-                    "origin": json.dumps(p.origin, sort_keys=True) if p.origin else "",
-                    "acquisition": p.value,
-                    "runner_up": p.runner_up,
-                    "mean": p.mean,
-                    "std": p.std,
-                    **_by_name("mean", several, p.means),
-                    **_by_name("std", several, p.stds),
-                    **_by_name("aim", several, p.aims),
-                    "feasibility": p.feasibility,
-                    "num_pending": p.num_pending,
-                    "deviation_scale": p.deviation_scale,
-                    "duration": o.duration,
-                    "attempts": o.attempts,
-                    "host": o.host,
-                    "job": o.job,
-                    "started": o.started,
-                    "finished": o.finished,
-                    "message": o.message,
-                    "metadata": json.dumps(o.metadata, sort_keys=True),
-                    **_progress(o),
-                }
-            )
-    return rows
+    return list(audit_rows(path))
 
 
-def _progress(outcome: Outcome) -> dict[str, Any]:
-    """Where what an evaluation reported as it ran ended, and why it was stopped if it was."""
-    if not outcome.curve:
-        return {}
-    last = Curve.of(outcome.curve).last
-    stop = {f"stopped_{n}": outcome.stop.get(n) for n in ("worse_than", "of") if outcome.stop}
-    return {"last_step": last[0], "last_value": last[1], **stop}
-
-
-def _by_name(prefix: str, names: Iterable[str], values: Mapping[str, float]) -> dict[str, float]:
-    """A column for each of several objectives."""
-    return {f"{prefix}_{name}": values.get(name, math.nan) for name in names}
+def audit_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The same, one after another: of a large archive not all are in memory."""
+    for columns in archive.flat_columns(path):
+        some = [name for name in columns if name.startswith(REPORTED)]
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            for name in some:
+                if row[name] is None:
+                    del row[name]
+            yield row
 
 
 def table_of(path: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +13,9 @@ from test_archive import append, config, surrogate  # noqa: F401
 
 from dngo import archive
 from dngo.archive import writing
+from dngo.audit import audit_all
+from dngo.cli import main
+from dngo.commands.common import finite
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.storage import hdf5
@@ -97,3 +101,39 @@ def test_what_is_appended_is_looked_through_before_it_takes_the_place(
     with pytest.raises(UserError, match="cannot be read back"):
         append(path, config, 1)
     assert path.read_bytes() == before
+
+
+def test_a_flat_table_is_the_same_in_slices_of_any_size(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And says of each row what its proposal and its outcome say."""
+    path = tmp_path / "archive.h5"
+    for t in range(3):
+        append(path, config, t)
+    rows = audit_all(path)
+    assert main(["audit", str(path), "--all"]) == 0
+    table = capsys.readouterr().out
+    monkeypatch.setattr("dngo.archive.flat.ROWS", 4)
+    assert repr(audit_all(path)) == repr(rows)  # NaN as well
+    assert main(["audit", str(path), "--all"]) == 0 and capsys.readouterr().out == table
+    assert main(["audit", str(path), "--all", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == finite(rows)
+    space = archive.read_space(path)
+    for row in rows:
+        batch = archive.read_batch(path, row["iteration"], space)
+        proposal = batch.proposals[row["slot"]]
+        outcome = archive.read_outcomes(path, batch)[row["slot"]]
+        known = {k: v for k in space.parameters if (v := row[f"parameter_{k}"]) is not None}
+        assert known == proposal.parameters and row["id"] == proposal.id
+        assert (row["source"], row["stage"]) == (proposal.source, proposal.stage)
+        assert (row["status"], row["message"], row["host"]) == (
+            outcome.status,
+            outcome.message,
+            outcome.host,
+        )
+        flags = {k: f for k in config.constraints if (f := row[f"constraint_{k}"]) is not None}
+        assert flags == outcome.constraints
+        assert json.loads(row["metadata"]) == outcome.metadata

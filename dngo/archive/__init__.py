@@ -2,6 +2,7 @@
 
 from dngo.archive.curves import read_curves
 from dngo.archive.digests import chain_problems, contents, model_digest
+from dngo.archive.flat import flat_columns
 from dngo.archive.foresight import Foreseen, foreseen
 from dngo.archive.layout import FORMAT_VERSION
 from dngo.archive.reading import (
@@ -35,6 +36,7 @@ __all__ = [
     "chain_problems",
     "contents",
     "copy_surrogate",
+    "flat_columns",
     "foreseen",
     "iteration_attributes",
     "model_digest",

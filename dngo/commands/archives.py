@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import add_study, archive_of, finite, page_at
+from dngo.commands.common import add_study, archive_of, finite, page_at, print_list
 from dngo.errors import UserError
 from dngo.exchange import EXPORTS
 
@@ -114,8 +114,8 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _audit(arguments: argparse.Namespace) -> int:
     from dngo.archive import reading
-    from dngo.audit import audit, audit_all, page
-    from dngo.exchange.csv_table import write_rows
+    from dngo.audit import audit, audit_rows, page
+    from dngo.exchange.csv_table import write_table
 
     path = archive_of(arguments)
     with reading(path):
@@ -123,11 +123,10 @@ def _audit(arguments: argparse.Namespace) -> int:
             data = audit(path, arguments.proposal)
             print(json.dumps(finite(data), indent=1) if arguments.json else page(data))
             return 0
-        rows = audit_all(path)
-    if arguments.json:
-        print(json.dumps(finite(rows), indent=1))
-        return 0
-    write_rows(rows, sys.stdout)
+        if arguments.json:
+            print_list(finite(row) for row in audit_rows(path))
+        else:
+            write_table(path, sys.stdout)
     return 0
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,16 @@ def say_left_out(name: str, skipped: Mapping[str, str]) -> None:
         which = f"{', '.join(where[:SHOWN])}{', ...' if len(where) > SHOWN else ''}"
         count = f" ({len(where)} in all)" if len(where) > 1 else ""
         print(f"{name}: {which}{count}: left out: {why}", file=sys.stderr)
+
+
+def print_list(items: Iterable[Any]) -> None:
+    """Print a list as `json.dumps` with an indent of 1 does, one item after another."""
+    between = "["
+    for item in items:
+        text = json.dumps(item, indent=1).replace("\n", "\n ")
+        print(f"{between}\n {text}", end="")
+        between = ","
+    print("[]" if between == "[" else "\n]")
 
 
 def finite(value: Any) -> Any:

@@ -7,11 +7,12 @@ spreadsheets take for "this is text", and loses it when the table is read back.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from pathlib import Path
 from typing import Any, TextIO
 
-from dngo.audit import audit_all
+from dngo.archive import flat_columns
 from dngo.errors import UserError
 from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.space.parameters import text
@@ -31,17 +32,27 @@ def write(archive: Path, output: Path) -> None:
         handing_out(output) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as stream,
     ):
-        write_rows(audit_all(archive), stream)
+        write_table(archive, stream)
 
 
-def write_rows(rows: list[dict[str, Any]], stream: TextIO) -> None:
-    """Write rows as `dngo.audit.audit_all` has them, with a header."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def write_table(archive: Path, stream: TextIO) -> None:
+    """Write a line for each proposal of an archive, with a header, some rows after others."""
     writer = csv.writer(stream)
-    writer.writerow(names)
-    for row in rows:
-        cells = [known(row.get(name)) for name in names]
-        writer.writerow([_cell(cell) for cell in cells])
+    for i, columns in enumerate(flat_columns(archive)):
+        if i == 0:
+            writer.writerow(columns)
+        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+def _cells(values: list[Any]) -> list[str]:
+    """A column as text: what `_cell` makes of each value, for most columns at once."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {int} or (kinds == {float} and not any(v in (math.inf, -math.inf) for v in values)):
+        return ["" if v is None or v != v else repr(v) for v in values]
+    if kinds == {str}:
+        cells = {v: _cell(v) for v in set(values)}
+        return [cells[v] for v in values]
+    return [_cell(known(v)) for v in values]
 
 
 def _cell(value: Any) -> str:

@@ -154,7 +154,7 @@ class _Description:
             resolved, "config.yaml", name="The configuration, all defaults filled in"
         )
         table = io.StringIO()
-        csv_table.write_rows(self.rows, table)
+        csv_table.write_table(self.archive, table)
         table.seek(0)
         self.crate.add_file(table, "proposals.csv", name="A line for each proposal and its outcome")
         text = README.format(

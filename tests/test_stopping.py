@@ -23,7 +23,14 @@ from dngo.stopping.curves import Curve
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
 
 GOOD = [Curve(tuple((float(s), i + 10 / s, 0.0) for s in range(1, 51))) for i in range(12)]
-RULES = [Median(), Quantile(share=0.8), Median(patience=3), Asha(), Asha(eta=2, min_steps=3)]
+RULES = [
+    Median(),
+    Quantile(share=0.8),
+    Median(patience=0),
+    Median(patience=3, min_steps=2),
+    Asha(),
+    Asha(eta=2, min_steps=3),
+]
 
 
 def curve(*values: float, first: int = 1) -> Curve:
@@ -35,25 +42,29 @@ def curve(*values: float, first: int = 1) -> Curve:
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_the_worst_is_stopped_and_the_best_is_not(rule: Stopping) -> None:
-    bad, good = curve(*[100.0] * 9), curve(*[-1.0] * 9)
+    bad, good = curve(*[100.0] * 12), curve(*[-1.0] * 12)
     found = rule.decide(bad, GOOD, 1.0)
-    assert found is not None and (found.step, found.value, found.target) == (9, 100.0, 50)
+    assert found is not None and (found.step, found.value, found.target) == (12, 100.0, 50)
     assert (found.worse_than, found.of) == (12, 12)
     assert rule.decide(good, GOOD, 1.0) is None
     # The other way round where large values are good.
     assert rule.decide(bad, GOOD, -1.0) is None
-    assert rule.decide(curve(*[-100.0] * 9), GOOD, -1.0) is not None
+    assert rule.decide(curve(*[-100.0] * 12), GOOD, -1.0) is not None
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_nothing_is_stopped_too_early_or_without_others(rule: Stopping) -> None:
-    bad = curve(*[100.0] * 9)
+    bad = curve(*[100.0] * 12)
     assert rule.decide(Curve(), GOOD, 1.0) is None
     assert rule.decide(bad, [], 1.0) is None
     assert rule.decide(bad, GOOD[: rule.min_curves - 1], 1.0) is None
     assert rule.decide(curve(100.0, 100.0), GOOD, 1.0) is None
     # At the end it is there already.
     assert rule.decide(curve(*[100.0] * 50), GOOD, 1.0) is None
+    # While none has ended nobody knows how far they go, unless people say so.
+    running = [Curve(c.points, ended=False) for c in GOOD]
+    stopped = rule.decide(bad, running, 1.0)
+    assert (stopped is None) == (rule.min_steps is None)
     # Others that have not come so far say nothing of this step.
     short = [Curve(c.points[:4]) for c in GOOD]
     assert rule.decide(bad, [*short, GOOD[0]], 1.0) is None
@@ -61,17 +72,17 @@ def test_nothing_is_stopped_too_early_or_without_others(rule: Stopping) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_what_is_no_number_is_the_worst(rule: Stopping) -> None:
-    assert rule.decide(curve(*[math.nan] * 9), GOOD, 1.0) is not None
+    assert rule.decide(curve(*[math.nan] * 12), GOOD, 1.0) is not None
     nothing = [curve(*[math.nan] * 50)] * 12
-    assert rule.decide(curve(*[5.0] * 9), nothing, 1.0) is None
+    assert rule.decide(curve(*[5.0] * 12), nothing, 1.0) is None
     assert (
-        rule.decide(curve(*[math.nan] * 9), nothing, 1.0) is None
+        rule.decide(curve(*[math.nan] * 12), nothing, 1.0) is None
     )  # it is worse than none of them
     # A value of before counts: the best so far.
-    assert rule.decide(curve(-1.0, *[math.nan] * 8), GOOD, 1.0) is None
+    assert rule.decide(curve(-1.0, *[math.nan] * 11), GOOD, 1.0) is None
 
 
-VALUES = st.floats(-100, 100)
+VALUES = st.integers(-100, 100).map(float)
 CURVES = st.lists(
     st.lists(VALUES, min_size=1, max_size=12).map(lambda values: curve(*values)), max_size=15
 )
@@ -100,8 +111,8 @@ def test_the_best_of_all_is_never_stopped(
     assert rule.decide(best, others, 1.0) is None
 
 
-def test_patience_counts_reports_in_a_row() -> None:
-    rule = Median(patience=3, min_steps=1)
+def test_patience_is_of_every_report_in_a_span() -> None:
+    rule = Median(patience=2, min_steps=1)
     assert rule.decide(curve(100, 100, -1, 100, 100), GOOD, 1.0) is None  # its best so far is good
     assert rule.decide(curve(0, 100, 100), GOOD, 1.0) is None
     assert rule.decide(curve(100, 100), GOOD, 1.0) is None

@@ -77,7 +77,7 @@ class Judge:
                 self._look()
                 now = time.monotonic()
                 self._next = now + max(PAUSE, SHARE * (now - began), EACH * len(self._running))
-            running = {n: p.curve for n, p in self._running.items()}
+            running = {n: replace(p.curve, ended=False) for n, p in self._running.items()}
             known = {**running, **{n: c for n, c in self._ended.items() if c is not None}}
         return [*self._earlier, *(c for n, c in known.items() if n != name and c.points)]
 

@@ -197,9 +197,11 @@ def read(path: Path, config: Config, *, name: str | None) -> FileRows:
     if not isinstance(order, list):  # it is somebody else's, and means something else
         order = list(config.constraints)
     named = metrics if config.objectives else []
-    ended = [t for t in trials if t.state.name not in UNFINISHED]
+    ended = [
+        t for t in trials if t.state.name not in UNFINISHED or (ours and t.state.name == "PRUNED")
+    ]
     rows = [_row(t, order, named, ours=ours) for t in ended]
-    others = [t for t in trials if t.state.name in UNFINISHED]
+    others = [t for t in trials if t.state.name in UNFINISHED and t not in ended]
     left_out = {f"trial {t.number}": UNFINISHED[t.state.name] for t in others}
     return FileRows("optuna", rows, left_out)
 
@@ -235,7 +237,7 @@ def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> 
         if not is_number or not math.isnan(amount):
             name = names[place] if 0 <= place < len(names) else name
             values[f"constraint_{name}"] = amount <= 0 if is_number else amount
-    if trial.state.name == "FAIL":
+    if trial.state.name in ("FAIL", "PRUNED"):  # which only an export of ours has here
         values.setdefault("status", "failed")
         values |= {f"objective_{n}": None for n in objectives} or {"objective": None}
     elif objectives:

@@ -23,9 +23,13 @@ Point = tuple[float, float, float]  # step, value, seconds since the start (NaN:
 
 @dataclass(frozen=True)
 class Curve:
-    """The points of one evaluation, by rising step; values in natural units, NaN where it was none."""
+    """The points of one evaluation, by rising step; values in natural units, NaN where it was none.
+
+    ended: whether the evaluation has ended, in whatever way.
+    """
 
     points: tuple[Point, ...] = ()
+    ended: bool = True
 
     @cached_property
     def steps(self) -> list[float]:

@@ -1,8 +1,9 @@
 """Where evaluations that were stopped would have ended, as far as the others tell.
 
 A stopped evaluation stands at its last step among those that came to their end: as far up in their values
-there, by its best value so far, so far up is it put among their ends. That needs no scale, so that a
-logarithm of the objective changes nothing. It is never put before the best end or after the worst one.
+there, by its best value so far, so far up is it put among their ends. That needs no scale: a logarithm of
+the objective changes nothing, nor does another quantity that ranks evaluations as the objective does. It is
+never put before the best end or after the worst one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ import numpy as np
 from dngo.stopping.curves import Curve
 from dngo.types import Array, Mask
 
-LEAST = (
-    3  # evaluations that came to their end, below which the value at the stop is all that is known
-)
+LEAST = 3  # evaluations that came to their end, below which nothing is known of the ends of others
 
 
 def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> Array:
@@ -40,8 +39,6 @@ def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> 
             continue
         if len(ends) >= LEAST:
             found[i] = np.interp(best, then, ends)
-        elif np.isfinite(best):
-            found[i] = max([best, *(value for _, value in ended)])
     return found
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dngo.kinds import Kinds
 from dngo.stopping.curves import Curve
 
+EARLIEST = 0.1  # of the longest curve, the share before which nothing is stopped
 NAMED = {"required": ["kind"]}
 
 
@@ -68,7 +69,7 @@ class Stopping(BaseModel):
         gt=0,
         allow_inf_nan=False,
         description="No evaluation is stopped before this step. Left out: a tenth of the longest curve "
-        "so far.",
+        "of those that have ended, and none while none has.",
     )
     min_curves: int = Field(
         10,
@@ -94,8 +95,8 @@ class Stopping(BaseModel):
             return None
         target = max((o.last[0] for o in others if o.points), default=0.0)
         step, value, _ = curve.last
-        first = self.min_steps if self.min_steps is not None else 0.1 * target
-        if step < first or step >= target:
+        first = self.min_steps or EARLIEST * _longest(others)
+        if not first or step < first or step >= target:
             return None
         found = self.counted(curve, others, sign, first)
         if found is None:
@@ -112,19 +113,22 @@ class Stopping(BaseModel):
 class Shared(Stopping):
     """Rules by the share of the others that an evaluation is worse than."""
 
-    patience: int = Field(
-        1,
-        ge=1,
-        le=1000,
-        description="Reports in a row of which that must hold before an evaluation is stopped.",
+    patience: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Steps over which that must hold at each report before an evaluation is stopped. Left "
+        "out: a tenth of the longest curve of those that have ended.",
     )
 
     def counted(
         self, curve: Curve, others: Sequence[Curve], sign: float, first: float
     ) -> tuple[float, int, int] | None:
-        steps = [step for step in curve.steps if step >= first][-self.patience :]
-        if len(steps) < self.patience:
+        last = curve.last[0]
+        patience = EARLIEST * _longest(others) if self.patience is None else self.patience
+        if last - patience < first:
             return None
+        steps = [step for step in curve.steps if step >= last - patience]
         worse = number = 0
         for step in steps:
             worse, number = rank(curve, others, step, sign)
@@ -185,13 +189,16 @@ class Asha(Stopping, json_schema_extra=NAMED):
         self, curve: Curve, others: Sequence[Curve], sign: float, first: float
     ) -> tuple[float, int, int] | None:
         step = curve.last[0]
-        if first <= 0:
-            return None
         rung = first * self.eta ** math.floor(math.log(step / first, self.eta) + 1e-9)
         worse, number = rank(curve, others, rung, sign)
         if number < self.min_curves or worse < max(1, math.floor((number + 1) / self.eta)):
             return None
         return rung, worse, number
+
+
+def _longest(curves: Iterable[Curve]) -> float:
+    """The last step of the longest curve of those that have ended; 0 while none has."""
+    return max((c.last[0] for c in curves if c.ended and c.points), default=0.0)
 
 
 def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:

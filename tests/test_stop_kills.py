@@ -1,0 +1,23 @@
+"""Kills at any moment of a study whose evaluations report and are stopped: nothing is lost or repeated."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from toy import ROOT
+
+
+def test_thirty_kills_lose_and_repeat_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("kills", ROOT / "benchmarks" / "stop_kills.py")
+    assert spec is not None and spec.loader is not None
+    kills = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kills)
+    monkeypatch.setattr(kills, "LONGEST", 0.8)
+    found = kills.killed(tmp_path, 30, 3, seed=1)
+    assert found["evaluations"] == 24 and set(found["outcomes"]) <= {"ok", "stopped"}, found
+    assert found["lost"] == 0 and not found["repeated"] and not found["contradicted"], found
+    assert found["without_curve"] == 0 and found["problems"] == [], found

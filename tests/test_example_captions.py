@@ -148,12 +148,17 @@ def test_an_ensemble_of_a_model_and_itself_is_that_model(captions: tuple[ModuleT
     assert list(model_module.beam_search([other, one], images)) != alone
 
 
-def test_captions_learn_to_describe(captions: tuple[ModuleType, Any]) -> None:
-    first, again = (outcome("captions", SMALL, DNGO_SEED="5") for _ in range(2))
+def test_captions_learn_to_describe(captions: tuple[ModuleType, Any], tmp_path: Path) -> None:
+    place = tmp_path / "progress"
+    first = outcome("captions", SMALL, DNGO_SEED="5")
+    again = outcome("captions", SMALL, DNGO_SEED="5", DNGO_PROGRESS=str(place))
     assert 20 < first["objective"] < 60
     times = [document["metadata"].pop("cpu_seconds") for document in (first, again)]
     assert first == again
     assert max(times) < 6
+    said = [json.loads(line)["objective"] for line in place.read_text().splitlines()]
+    assert len(said) == first["metadata"]["epochs"]
+    assert -max(said) == first["metadata"]["perplexity"]
 
 
 def test_captions_diverge_in_words() -> None:

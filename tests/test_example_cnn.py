@@ -75,7 +75,7 @@ def test_cnn_begins_as_the_paper_says() -> None:
         assert float(layer.weight.detach().std()) == pytest.approx(expected, rel=0.15)
 
 
-def test_cnn_learns_and_is_the_same_for_the_same_seed() -> None:
+def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     good = {**defaults("cnn"), **NOTHING, "learning_rate": 1.2, "deviation": 1.4}
     done = [
         subprocess.run(
@@ -85,14 +85,17 @@ def test_cnn_learns_and_is_the_same_for_the_same_seed() -> None:
             capture_output=True,
             text=True,
             timeout=120,
-            env={**os.environ, "DNGO_SEED": "3"},
+            env={**os.environ, "DNGO_SEED": "3", **more},
         )
-        for _ in range(2)
+        # Nor does it matter whether somebody wants to know how far it has come.
+        for more in ({}, {"DNGO_PROGRESS": str(tmp_path / "progress")})
     ]
     first, again = (json.loads(one.stdout) for one in done)
     assert first["objective"] < 75  # of ten classes
     assert first["objective"] == again["objective"]
     assert first["metadata"]["cpu_seconds"] < 10
+    said = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+    assert [line["step"] for line in said] == list(range(1, len(said) + 1)) and len(said) > 1
 
 
 def test_cnn_diverges_in_words() -> None:

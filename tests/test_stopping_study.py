@@ -23,6 +23,8 @@ from dngo.evaluation.progress import last_point
 from dngo.exchange.optuna import write
 from dngo.replay import replay
 from dngo.report import status
+from dngo.report.data import View
+from dngo.report.health import reporting as reporting_checks
 from dngo.report.text import reporting
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
@@ -263,3 +265,31 @@ def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
     batch = {"iteration": 3, "progress": [{"id": "3-1", "step": 12.0, "objective": 0.31}] * 7}
     assert reporting(batch)[0] == "3-1 at step 12: 0.31"
     assert reporting(batch)[-1] == "and 2 more that report"
+
+
+def test_the_report_says_what_is_wrong_with_progress() -> None:
+    def silent(x: float) -> float:
+        return x
+
+    def wrong(x: float) -> float:
+        dngo.progress(-1, x)
+        return x
+
+    found = []
+    for function in (silent, wrong):
+        study = dngo.minimize(
+            function,
+            {"x": (0, 1)},
+            8,
+            workers=0,
+            early_stopping=True,
+            name=function.__name__,
+            **CHEAP,
+        )
+        found.append(
+            [(c.level, c.finding) for c in reporting_checks(View.of(study._study.archive))]
+        )
+    nobody = "None of 8 evaluations reported anything as it ran, so none is stopped early."
+    assert found[0] == [("warn", nobody)]
+    unread = "8 of 8 evaluations reported progress that could not be read, as: step must be 0 or more, and is -1"
+    assert found[1] == [("note", unread), ("warn", nobody)]

@@ -29,6 +29,7 @@ MOST_BYTES = 2**18  # that are read at a time; of more than that, only the last 
 LONGEST = 2**16  # bytes of a line
 TAIL = 2**12  # bytes at the end of a file, where its last line is looked for
 SIGN = b'"progress"'
+UNREADABLE = "of its progress could not be read"
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Progress:
         if not self.bad:
             return ""
         lines = "a line" if self.bad == 1 else f"{self.bad} lines"
-        return f"{lines} of its progress could not be read: {self.fault}"
+        return f"{lines} {UNREADABLE}: {self.fault}"
 
 
 def last_point(path: Path) -> Line | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.evaluation.fingerprint import differences
+from dngo.evaluation.progress import UNREADABLE
 from dngo.report.data import View
 from dngo.report.live import count_messages, promised
 from dngo.scores import scores_of
@@ -113,6 +114,28 @@ def same_objective(view: View) -> Iterator[Check]:
                     "objective.strict: true refuses such changes.",
                     "progress",
                 )
+
+
+def reporting(view: View) -> Iterator[Check]:
+    """What evaluations report as they run cannot be read, or nobody does and a rule waits for it."""
+    found = [str(text) for text in view.message if UNREADABLE in str(text)]
+    if found:
+        yield Check(
+            "note",
+            f"{len(found)} of {len(view)} evaluations reported progress that could not be read, as: "
+            f"{found[-1].partition(UNREADABLE)[2].lstrip(': ')[:200]}",
+            'A line is {"step": 12, "objective": 0.31}. What else it says, and other lines, are left out.',
+            "messages",
+        )
+    if view.config.get("early_stopping") and not any(
+        c.points for c in archive.read_curves(view.path)
+    ):
+        yield Check(
+            "warn",
+            f"None of {len(view)} evaluations reported anything as it ran, so none is stopped early.",
+            "Let the objective append lines to {progress}, print them, or call dngo.progress "
+            "(docs/early-stopping.md); or remove early_stopping.",
+        )
 
 
 def feasible(view: View) -> Iterator[Check]:
@@ -279,6 +302,7 @@ def _of_several(view: View) -> Iterator[Check]:
 LOOKS: tuple[Callable[[View], Iterator[Check]], ...] = (
     set_up,
     same_objective,
+    reporting,
     feasible,
     bound,
     edge,

@@ -15,7 +15,7 @@ Texts are arrays of words' numbers; the number 0 begins a caption and ends it, a
 front of its first word.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -177,10 +177,16 @@ class LogBilinear:
         return float(np.exp(-log_p[np.arange(len(text.words)), text.words].mean()))
 
     def train(
-        self, text: Text, images: Array, judge: tuple[Text, Array], rng: np.random.Generator
+        self,
+        text: Text,
+        images: Array,
+        judge: tuple[Text, Array],
+        rng: np.random.Generator,
+        after: Callable[[int, float], None] = lambda epoch, perplexity: None,
     ) -> list[float]:
         """Stochastic gradient descent with momentum; keeps the weights of the best epoch.
 
+        after: is called after each epoch, with its number, from 1 on, and the perplexity of `judge`.
         Returns the perplexity of `judge` after each epoch. Raises Diverged.
         """
         rate, momentum = self.parameters["learning_rate"], self.parameters["momentum"]
@@ -202,6 +208,7 @@ class LogBilinear:
             perplexities.append(self.perplexity(*judge))
             if not np.isfinite(perplexities[-1]):
                 raise Diverged(f"training diverged: a perplexity of {perplexities[-1]}")
+            after(len(perplexities), perplexities[-1])
             if perplexities[-1] == min(perplexities):
                 best = {name: w.copy() for name, w in self.weights.items()}
             elif len(perplexities) - np.argmin(perplexities) > PATIENCE:

@@ -21,6 +21,10 @@ Outcome, a JSON object as the last line of standard output:
     objective        BLEU-4 of a beam search against five captions a scene, in percent; higher is better
     metadata         perplexity, epochs, CPU seconds, and the first three captions
 
+After each epoch a line {"step": 3, "objective": -12.5}, minus the perplexity, is appended to the file that
+the environment variable DNGO_PROGRESS names: `early_stopping: true` in a configuration stops what is worse
+than the others.
+
 Where training diverges, or takes more CPU seconds than the limit below, the program says so and exits with
 status 1. It is CPU time, not wall time, so that neighbours on a busy machine matter little. Initial
 weights, the order of the captions and dropout come from the environment variable DNGO_SEED. With the
@@ -58,6 +62,17 @@ def vocabulary(scenes: Scenes) -> list[str]:
     return ["", *sorted(words)]
 
 
+def report(epoch: int, perplexity: float) -> None:
+    """Say how far training has come, if anybody wants to know: what is less perplexed describes better.
+
+    A search for captions after each epoch would take longer than the epoch. Rules of early stopping compare
+    evaluations with each other at the same epoch, for which another number of the same order will do.
+    """
+    if place := os.environ.get("DNGO_PROGRESS"):
+        with open(place, "a") as stream:
+            stream.write(json.dumps({"step": epoch, "objective": -perplexity}) + "\n")
+
+
 def trained(
     parameters: dict[str, Any], scenes: dict[str, Scenes], seed: int
 ) -> tuple[LogBilinear, list[float]]:
@@ -70,7 +85,7 @@ def trained(
     )
     images = scenes["train"].images
     model = LogBilinear(parameters, len(words), images.shape[1], rng)
-    return model, model.train(train, images, (judge, scenes["validation"].images), rng)
+    return model, model.train(train, images, (judge, scenes["validation"].images), rng, report)
 
 
 def score(models: list[LogBilinear], scenes: Scenes, words: list[str]) -> tuple[float, list[str]]:

@@ -9,6 +9,7 @@ over several (appendix A.3). The hyperparameters are those that objective.py exp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,16 @@ def corrupted(x: Tensor, p: dict[str, Any], generator: torch.Generator) -> Tenso
 
 
 def train(
-    x: Tensor, labels: Tensor, p: dict[str, Any], epochs: int, generator: torch.Generator
+    x: Tensor,
+    labels: Tensor,
+    p: dict[str, Any],
+    epochs: int,
+    generator: torch.Generator,
+    after: Callable[[int, nn.Sequential], None] = lambda epoch, model: None,
 ) -> nn.Sequential:
     """The network after some epochs on images x: (n, 3, side, side); appendix A.2.
+
+    after: is called after each epoch, with its number, from 1 on.
 
     Raises:
         Diverged: the loss is no number, or far beyond that of knowing nothing.
@@ -135,6 +143,7 @@ def train(
                 for w, v, g in zip(weights, velocities, slopes, strict=True):
                     v.mul_(momentum).add_(g + decay * w)
                     w.sub_(rate * v)
+        after(epoch + 1, model)
     return model
 
 

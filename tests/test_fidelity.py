@@ -15,6 +15,9 @@ from dngo.acquisition.standing import Standing
 from dngo.config import validate
 from dngo.errors import UserError
 from dngo.replay import replay
+from dngo.report.levels import said_at
+from dngo.report.live import status
+from dngo.report.text import summary
 from dngo.space import Space
 from dngo.space.ladder import Ladder
 from dngo.space.parameters import Float, Int, Parameter
@@ -209,15 +212,20 @@ def test_a_design_is_at_the_lowest_level_and_no_point_is_twice_at_the_same(
     assert set(ladder.values(table.v)) == set(ladder.levels)
 
 
-def test_what_is_promoted_was_evaluated_at_the_level_before(session: dngo.Session) -> None:
+def test_new_points_begin_at_the_lowest_or_near_the_best_at_the_second_and_others_come_from_there(
+    session: dngo.Session,
+) -> None:
     table, ladder = table_of(session)
     keys, level = ladder.points.keys(ladder.points.of_full(table.v)), ladder.level(table.v)
     ended: Counter[tuple[bytes, int]] = Counter()
     for t in np.unique(table.iteration):
         rows = np.flatnonzero(table.iteration == t)
         for row in rows:
-            assert level[row] == 0 or ended[keys[row], level[row] - 1] == 1
-            assert (table.stage[row] == "promotion") == (level[row] > 0)
+            promoted = table.stage[row] == "promotion"
+            assert level[row] <= 1 if not promoted else ended[keys[row], level[row] - 1] == 1
+            if not promoted:
+                assert level[row] == (table.stage[row] == "trust_regions")
+                assert keys[row] not in {key for key, _ in ended}
         ended.update((keys[row], level[row]) for row in rows if table.status[row] == "ok")
 
 
@@ -242,3 +250,23 @@ def test_before_anything_is_at_the_highest_the_best_is_of_the_highest_that_there
 def test_replay_gives_the_same_bits(session: dngo.Session) -> None:
     for t in range(session.study.merged()):
         assert replay(session.path, t).verdict == "identical"
+
+
+def test_what_is_at_each_level_is_said_and_what_is_expected_of_others(
+    session: dngo.Session,
+) -> None:
+    table, ladder = table_of(session)
+    found = status(session.study)
+    counts = [int((ladder.level(table.v) == level).sum()) for level in range(3)]
+    assert [one["evaluations"] for one in found["fidelity"]["levels"]] == counts
+    assert found["best"]["parameters"]["epochs"] == 27
+    text = summary(session.study)
+    assert f"evaluations at epochs 3: {counts[0]}, 9: {counts[1]}, 27: {counts[2]}" in text
+    assert "at epochs 27 (proposal" in text
+    assert ("expected at epochs 27, the best of" in text) == session.has_model
+
+
+def test_a_best_below_the_highest_is_said_to_be_one(ladder: Ladder) -> None:
+    assert said_at(ladder, at(ladder, [0.1], 3)) == " at epochs 81"
+    assert said_at(ladder, at(ladder, [0.1], 1)) == " at epochs 9, none at 81 yet"
+    assert said_at(None, at(ladder, [0.1], 1)) == ""

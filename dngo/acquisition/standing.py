@@ -13,10 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from dngo.acquisition.history import History
+from dngo.rules import current
 from dngo.space.ladder import Ladder
 from dngo.surrogates.model import Model
 from dngo.types import Array, Mask, Rows
 
+LOCAL = "local:"  # how the sources of points near the best ones begin
 PROMOTED = "promoted"  # the source of a promotion, with the number of its level behind a colon
 
 
@@ -99,10 +101,28 @@ class Standing:
         return points.of_full(v) if len(v) else np.empty((0, points.k))
 
     def levels_of(self, sources: Sequence[str]) -> Rows:
-        """The level that each pick is evaluated at, by its source: a new point at the lowest: (q,)."""
-        promoted = f"{PROMOTED}:"
-        found = [int(s.removeprefix(promoted)) if s.startswith(promoted) else 0 for s in sources]
+        """The level that each pick is evaluated at, by its source: (q,).
+
+        A new point is at the lowest level, or, near the best points, at the second: what the lowest one
+        says of these is mostly the same.
+        """
+        promoted, near = f"{PROMOTED}:", min(current().fidelity.near, self.ladder.top)
+        found = [
+            int(s.removeprefix(promoted)) if s.startswith(promoted) else near * s.startswith(LOCAL)
+            for s in sources
+        ]
         return np.array(found, dtype=int)
+
+    def worth(self, model: Model) -> Array:
+        """By what points at a level are compared, low ones first: what is expected of them at the highest.
+
+        Without a model, by their outcomes at the level. NaN where there is none: (p, levels).
+        """
+        if not model.knows_objective or not len(self.v):
+            return self.y
+        mean, _ = model.predict(self.ladder.points.encode(self.v))
+        found: Array = np.where(np.isfinite(self.y), mean[:, None], np.nan)
+        return found
 
     def halved(self, worth: Array, number: int) -> list[Promotion]:
         """At most `number` promotions by asynchronous successive halving, those to the highest level first.

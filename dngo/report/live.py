@@ -28,7 +28,9 @@ from dngo.batch import (
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
 from dngo.report.front import Front
+from dngo.report.levels import levels
 from dngo.report.models import by_batch
+from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 
 PACE = 5  # batches whose pace counts
@@ -82,8 +84,25 @@ def status(study: Study) -> dict[str, Any]:
         result["front"] = _front(study, table, fresh)
     elif table is not None:
         result["regret"] = regret(study, table)
+    if study.config.ladder is not None:
+        result["fidelity"] = _levels(study, study.config.ladder, table, fresh)
     result["seconds_to_go"] = _to_go(study, result, table)
     return result
+
+
+def _levels(
+    study: Study,
+    ladder: Ladder,
+    table: archive.Table | None,
+    fresh: list[tuple[Proposal, Outcome]],
+) -> dict[str, Any]:
+    """What there is at each level of a fidelity, archived or not, as plain data."""
+    v = study.space.from_parameters([p.parameters for p, _ in fresh])
+    y = np.array([o.objective if o.status == "ok" else np.nan for _, o in fresh])
+    if table is not None:
+        v = np.concatenate([table.v, v])
+        y = np.concatenate([np.where(table.status == "ok", table.objective, np.nan), y])
+    return levels(ladder, v, y, derive.sign(study.config))
 
 
 def _front(

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dngo import archive, provenance
+from dngo import archive, derive, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
 from dngo.report.data import View
 from dngo.report.front import Front
+from dngo.report.levels import expected, levels, said_at, said_of_levels
 from dngo.report.live import MergedBatch, failures, outlook, regret, status
 from dngo.report.models import said as said_of_models
 from dngo.scores import RECENT, expected_constraints
@@ -34,7 +35,8 @@ def headline(study: Study) -> str:
         front = Front.of(table, study.config)
         found = said_of_front(len(front.rows), front.hypervolume) if len(front.rows) else found
     elif (best := best_row(table, study.config.direction, study.config.ladder)) is not None:
-        found = f"best {table.objective[best]:.6g} (proposal {_id(table, best)})"
+        at = said_at(study.config.ladder, table.v[[best]])
+        found = f"best {table.objective[best]:.6g}{at} (proposal {_id(table, best)})"
     last = header.iterations - 1  # beyond those configured where points were retried
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
 
@@ -58,6 +60,7 @@ def summary(study: Study) -> str:
         view = View.of(study.archive)
         lines += _expected(view, best)
         lines += _comparisons(study, view, best)
+    lines += _fidelity(study, table)
     counts = {s: int((table.status == s).sum()) for s in STATUSES}
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
@@ -85,6 +88,17 @@ def summary(study: Study) -> str:
         "  raise `iterations` in the configuration and type the same command to go on",
     ]
     return "\n".join(lines)
+
+
+def _fidelity(study: Study, table: archive.Table) -> list[str]:
+    """What there is at each level of a fidelity, and what is expected of the points below the highest."""
+    ladder = study.config.ladder
+    if ladder is None:
+        return []
+    y = np.where(table.status == "ok", table.objective, np.nan)
+    found = levels(ladder, table.v, y, derive.sign(study.config))
+    more = expected(View.of(study.archive, json.loads(study.config.resolved())))
+    return ["", f"Fidelity: {said_of_levels(found)}", *(f"          {line}" for line in more)]
 
 
 def _expected(view: View, best: int) -> list[str]:
@@ -273,6 +287,8 @@ def format_status(data: dict[str, Any]) -> str:
         lines += ["Front", *(f"  {line}" for line in front_lines(data["front"], MOST_SHOWN))]
     else:
         lines.append("Best         none yet")
+    if data.get("fidelity"):
+        lines.append(f"Fidelity     {said_of_levels(data['fidelity'])}")
     if data.get("outcomes"):
         shown = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
         lines.append(f"Outcomes     {shown}")

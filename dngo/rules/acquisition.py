@@ -204,6 +204,13 @@ class ImprovementRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FidelityRules:
+    """Where new points of a study with a fidelity are evaluated first; benchmarks/rules.md."""
+
+    near: int = 1  # the level of those near the best points: 0 is the lowest
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutlookRules:
     """How functions are drawn and searched. Not measured one by one."""
 
@@ -338,6 +345,7 @@ class AcquisitionRules:
     candidates: CandidateRules = field(default_factory=CandidateRules)
     draws: DrawRules = field(default_factory=DrawRules)
     feasibility: FeasibilityRules = field(default_factory=FeasibilityRules)
+    fidelity: FidelityRules = field(default_factory=FidelityRules)
     first_feasible: FirstFeasibleRules = field(default_factory=FirstFeasibleRules)
     front: FrontRules = field(default_factory=FrontRules)
     improvement: ImprovementRules = field(default_factory=ImprovementRules)

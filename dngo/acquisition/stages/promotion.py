@@ -21,7 +21,7 @@ class Promotions:
         standing = state.standing
         if standing is None:
             return
-        chosen = standing.halved(standing.y, number)
+        chosen = standing.halved(standing.worth(state.model), number)
         v = standing.v[[one.point for one in chosen]]
         asks = state.has_outcome and not state.settings.is_baseline
         values = state.make_pending(v) if asks else [np.nan] * len(v)

@@ -19,6 +19,7 @@ from dngo.acquisition.picks import Pick
 from dngo.acquisition.region_model import Penalty, RegionModel
 from dngo.acquisition.regions import regions
 from dngo.acquisition.spacing import Spacing
+from dngo.acquisition.standing import LOCAL
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
 from dngo.surrogates.apart import apart
@@ -44,7 +45,7 @@ class TrustRegions:
         )
         # Their acquisition is noted, though they were not picked by it.
         for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
-            yield Pick(point, value, f"local:{source}")
+            yield Pick(point, value, f"{LOCAL}{source}")
 
     def points(
         self,

@@ -196,6 +196,7 @@ def fit(
             iterations,
             model=lambda s: archive.read_surrogate(path, s),
             stream=lambda s: np.random.default_rng(seed_sequence(config, s, FIT, 1)),
+            summary=archive.fit_summary(path, iterations - 1),
         ),
     )
 

@@ -8,10 +8,12 @@ installation, too.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from functools import cached_property, lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 _SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
@@ -97,12 +99,29 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every name there is, those of other packages last."""
-        return [*self.own, *sorted(entry_points(group=self.group).names - self.own.keys())]
+        return [*self.own, *sorted(_of_others(self.group).names - self.own.keys())]
 
     def find(self, name: str) -> Any:
         """The object of a name, imported now; raises LookupError that names all there are."""
         if name in self.own:
             return self.own[name].load()
-        for point in entry_points(group=self.group, name=name):
+        for point in _of_others(self.group).select(name=name):
             return point.load()
         raise LookupError(f"must be one of {', '.join(self.names())}, not {name}")
+
+
+def _of_others(group: str) -> EntryPoints:
+    """The entry points of all packages, read once for each state of the folders that these lie in."""
+    return _read(group, tuple((place, _changed(place)) for place in sys.path))
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place or os.curdir).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def _read(group: str, places: tuple[tuple[str, int], ...]) -> EntryPoints:
+    return entry_points(group=group)

@@ -223,3 +223,13 @@ def test_importing_is_light_and_says_what_there_is() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ""
+
+
+def test_a_study_without_networks_imports_no_torch() -> None:
+    code = (
+        "import sys, dngo; s = dngo.create(None, {'x': (0, 1)}, surrogate='gp'); p = s.ask(6)\n"
+        "s.tell(p, [q.parameters['x'] for q in p]); s.ask(1); s.best(); repr(s)\n"
+        "print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

@@ -406,6 +406,14 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     return outcomes
 
 
+def fit_summary(path: Path, iteration: int) -> dict[str, Any]:
+    """Diagnostics of the fit of an iteration, which stay where its model is left out; or none."""
+    with reading(path) as file:
+        group = file.get(f"iterations/{iteration}/surrogate")
+        found = json.loads(group.attrs.get("summary", "{}")) if group is not None else {}
+    return found if isinstance(found, dict) else {}
+
+
 def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
     """The surrogate that a merged iteration was proposed with, if the archive holds it, and its settings.
 

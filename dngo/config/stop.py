@@ -41,3 +41,9 @@ class Stop(Section):
         "same way, when all of the design have failed, or when the first failure shows a mistake of "
         "the set-up. The same command goes on. 0: never, for spaces where most points fail.",
     )
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a key goes by what is still to be gained."""
+        keys = (self.hypervolume_gain, self.expected_improvement, self.distance)
+        return any(key is not None for key in keys)

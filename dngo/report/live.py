@@ -33,6 +33,7 @@ from dngo.report.models import by_batch
 from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 
+MOST_SILENT = 200  # batches that are looked through for an outlook, from the last one backwards
 PACE = 5  # batches whose pace counts
 REPORTING = 100  # evaluations that run whose progress is looked at
 STAGES = ("fit", "propose", "evaluate", "merge")
@@ -317,7 +318,8 @@ def outlook(study: Study) -> dict[str, Any]:
         found, iteration = batch.outlook, batch.iteration
         if found:
             break
-    for t in () if found else range(merged - 1, max(merged - 3, -1), -1):
+    # Small batches do not all say it.
+    for t in () if found else range(merged - 1, max(merged - MOST_SILENT, -1), -1):
         text = archive.iteration_attributes(study.archive, t).get("outlook", "{}")
         found, iteration = json.loads(text), t
         if found:

@@ -105,6 +105,9 @@ class MixtureRules:
     most_for_process: int = 20_000  # observations; from there on the bases resolve more, for less
     bootstraps: int = 200  # of the rows of the trial: a share is known to some hundredths
     negligible: float = 0.02  # a share below this is dropped: it costs time and changes little
+    # Where the process stood alone, networks are judged again once the observations have grown by this
+    # share: points that are asked for one by one would each pay for networks that are thrown away.
+    judged_again: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dngo import archive, derive
 from dngo.batch import Batch, Beside
 from dngo.evaluation.stopping import write_snapshot
+from dngo.rules import current
 from dngo.storage import hdf5
 from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.batches import alone, keep, record
@@ -59,6 +61,20 @@ def _design(records: Records) -> Batch:
     return record(records, 0, derive.DESIGN, proposals, told=beside.told)
 
 
+def _looks_ahead(records: Records, t: int, number: int) -> bool:
+    """Whether a batch of so many proposals says what is still to be gained.
+
+    That takes as long as the choice of a few points. Where these come one by one, what was said some rows
+    ago still holds, unless a key of `stop` goes by it.
+    """
+    if records.config.stop.looks_ahead or number >= current().outlook.few or t <= 1:
+        return True
+    header = records.header()
+    known = header.rows if header else 0
+    every = max(1, known // current().outlook.renewed)
+    return known // every != (known + number) // every
+
+
 def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> Batch:
     """What the surrogate's acquisition picks, beside what people entered and what is in flight."""
     from dngo.surrogates import Model
@@ -78,9 +94,11 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
     proposals = derive.propose(
         records.archive, config, t, iterations, model, beside=beside, progress=progress
     )
-    outlook = derive.outlook(
-        records.archive, records.config, t, iterations, model, proposals, beside=beside
-    )
+    outlook: dict[str, Any] = {}
+    if _looks_ahead(records, t, len(proposals)):
+        outlook = derive.outlook(
+            records.archive, records.config, t, iterations, model, proposals, beside=beside
+        )
     # What a batch before this one has taken in since the fit is not taken in again.
     taken = {p.origin.get("entry") for p in others}
     own = [pair for pair in learnt if pair[0].iteration == t]

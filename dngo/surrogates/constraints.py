@@ -9,7 +9,6 @@ from dngo.surrogates.classifier import HEADS, Classifier
 from dngo.surrogates.network import ByParameter
 from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.settings import ClassifierSettings
-from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress, Rows
 
 
@@ -33,6 +32,8 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
+    from dngo.surrogates.training import train_networks  # torch, which costs seconds
+
     (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x)
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":

@@ -31,6 +31,8 @@ def fit_mixture(
     `gp_limit` observations it is a sparse one; with too many even for that, or too few folds, the bases
     stand alone.
 
+    Where the process stood alone in the fit before this one, and there is little new, it does again.
+
     Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
     batch, where the search has moved to.
     """
@@ -51,6 +53,8 @@ def fit_mixture(
         process = fit_process(problem, exact, rng=streams[1])
         if not judged or listed:
             return Fit(process.components, process.diagnostics)
+        if earlier := _still_alone(problem):
+            return Fit(process.components, process.diagnostics | earlier)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")
     fold = folds(n, ensemble, streams[2])
@@ -67,7 +71,7 @@ def fit_mixture(
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
     found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
-    found |= _judged(density, trial, problem.batch)
+    found |= _judged(density, trial, problem.batch) | {"networks_judged_at": n}
     if share[1] < current().mixture.negligible:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
@@ -76,6 +80,15 @@ def fit_mixture(
     if share[0] >= current().mixture.negligible:
         weighted.append(replace(process.components[0], weight=float(share[0])))
     return Fit(tuple(weighted), found, trial)
+
+
+def _still_alone(problem: Problem) -> dict[str, float]:
+    """Diagnostics of the verdict that still holds that the process is better by itself; or none."""
+    rules, summary = current().mixture, problem.past.summary if problem.past else {}
+    at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
+    if share <= 1.0 - rules.negligible or len(problem.x) >= (1.0 + rules.judged_again) * at:
+        return {}
+    return {"gp_share": share, "networks_judged_at": at}
 
 
 def _judged(density: Array, trial: Trial, batch: Array | None) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,12 +23,14 @@ class Past:
 
     iterations: whose rows this fit learns from. model: by iteration, the model that it was proposed
     with and the settings that was fitted with, as plain data; None where none is recorded.
-    stream: by iteration, a random stream that is the same whenever it is asked for.
+    stream: by iteration, a random stream that is the same whenever it is asked for. summary: diagnostics
+    of the newest one.
     """
 
     iterations: int
     model: Callable[[int], tuple[Model | None, dict[str, Any]]]
     stream: Callable[[int], np.random.Generator]
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
     def of_objective(self, name: str) -> Past:
         """What was fitted to one of several objectives."""
@@ -37,7 +39,9 @@ class Past:
             found, settings = self.model(s)
             return None if found is None else found.objectives.get(name), settings
 
-        return replace(self, model=model)
+        end = f":{name}"
+        own = {k.removesuffix(end): v for k, v in self.summary.items() if k.endswith(end)}
+        return replace(self, model=model, summary=own)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dngo.rules import current
 from dngo.surrogates.classifier import HEADS, Classifier
 from dngo.surrogates.network import ByParameter
 from dngo.surrogates.regression import number_of_folds
-from dngo.surrogates.settings import ClassifierSettings
+from dngo.surrogates.settings import TRAININGS, ClassifierSettings
 from dngo.types import Array, Progress, Rows
 
 
@@ -32,15 +32,13 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    from dngo.surrogates.training import train_networks  # torch, which costs seconds
-
     (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x)
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
         training = [np.arange(len(x))] * settings.networks.ensemble
-    networks = train_networks(
+    networks = TRAININGS.find("map")(  # which imports torch
         view.seen(x),
         labels,
         training,

@@ -31,8 +31,7 @@ def fit_mixture(
     `gp_limit` observations it is a sparse one; with too many even for that, or too few folds, the bases
     stand alone.
 
-    Where the process stood alone in the fit before this one, and there is little new, it does again.
-
+    Where the process stood alone in the fit before, and there is little new, it does again.
     Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
     batch, where the search has moved to.
     """
@@ -44,16 +43,12 @@ def fit_mixture(
     # A network of fewer observations than inputs is a guess that costs more than the process.
     judged = n >= max(2 * number_of_folds(ensemble), parameters)
     few = n <= settings.gp_limit
-    exact = ExactProcess(
-        kernel=settings.kernel,
-        ard=settings.ard,
-        hyperparameter_samples=settings.hyperparameter_samples,
-    )
+    samples = settings.hyperparameter_samples
+    exact = ExactProcess(kernel=settings.kernel, ard=settings.ard, hyperparameter_samples=samples)
     if few:
         process = fit_process(problem, exact, rng=streams[1])
-        if not judged or listed:
-            return Fit(process.components, process.diagnostics)
-        if earlier := _still_alone(problem):
+        earlier = _still_alone(problem)
+        if not judged or listed or earlier:
             return Fit(process.components, process.diagnostics | earlier)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")

@@ -48,6 +48,7 @@ lint: $(WHOLE)
 	mypy
 	snakefmt --check Snakefile rules benchmarks/Snakefile
 	snakemake --lint
+	python tests/prose.py
 
 # The site, in docs/_build/html: needs no network; every warning is an error, a broken link included.
 docs: $(WHOLE)

@@ -51,7 +51,7 @@ class Proposal:
     value: acquisition value when it was picked; runner_up: that of the next best candidate.
     mean, std: the surrogate's prediction of the objective, natural units, before fantasies.
     feasibility: probability that every constraint holds.  num_pending: points pending at the pick.
-    stage: what picked it, as `dngo.acquisition` names its stages; empty in archives of before.
+    stage: what picked it, as `dngo.acquisition` names its stages; empty in older archives.
     deviation_scale: by what the surrogate's deviations were multiplied for the pick, in archives of
     before; now always 1.
     origin: of a point that people entered: who, when, from which file; else empty.
@@ -106,7 +106,7 @@ class Outcome:
     objectives: of a study with several, each by name, all or none; noises: as noise, of some of them.
     curve: what it reported as it ran (`dngo.stopping.curves.Curve.plain`).  stop: of one that was stopped
     early, why (`dngo.stopping.settings.Decision.plain`); it has no objective, and its curve ends with the
-    value of then.
+    value that it had then.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -161,12 +161,12 @@ class Beside:
         return pairs
 
     def dump_told(self) -> str:
-        """The told points as JSON text; empty if there are none."""
+        """The points with reported outcomes as JSON text; empty if there are none."""
         pairs = [[to_json(p), to_json(o)] for p, o in self.told]
         return json.dumps(pairs, sort_keys=True) if pairs else ""
 
     def without_told(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """The proposals that are not among the told ones."""
+        """The proposals without those whose outcome was reported."""
         names = {p.origin["entry"] for p, _ in self.told}
         return [p for p in proposals if p.origin.get("entry") not in names]
 
@@ -181,8 +181,8 @@ class Batch:
     environment: packages and machine (see `dngo.provenance`).  versions: of what made the batch
     ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
     told: the outcomes of its last proposals, which were measured elsewhere.
-    durations: seconds that each proposal is expected to take, where that is modelled; a hint to whoever
-    evaluates, which the archive keeps as what was foreseen.  outlook: what was still
+    durations: seconds that each proposal is expected to take, where that is modelled; a hint for the
+    evaluation, which the archive keeps as a prediction.  outlook: what was still
     to be gained then (`dngo.acquisition.outlook`).  ended: why the study ended instead, of a batch
     without points that is never archived.
     """
@@ -334,7 +334,7 @@ def to_json(record: Proposal | Outcome) -> dict[str, Any]:
 
 
 def _document(head: dict[str, Any], name: str, records: Sequence[Proposal | Outcome]) -> str:
-    """JSON with one record a line: a batch has thousands, and people look at it, too."""
+    """JSON with one record a line: a batch has thousands, and people look at it too."""
     begin = json.dumps({"format": BATCH_FORMAT, **head})[:-1]
     lines = ",\n".join(json.dumps(_brief(r), separators=(",", ":")) for r in records)
     return f'{begin}, "{name}": [\n{lines}\n]}}\n'

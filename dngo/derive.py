@@ -207,7 +207,7 @@ def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> 
     if not stopped.any() or config.has_several:
         return None
     curves = archive.read_curves(path, iterations)
-    curves += [Curve()] * (len(table) - len(curves))  # of what was told beside
+    curves += [Curve()] * (len(table) - len(curves))  # of what was reported beside the prefix
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
     return predicted(curves, y, stopped, sign(config))
 
@@ -264,8 +264,9 @@ def propose(
 ) -> list[Proposal]:
     """The proposals of iteration t by a surrogate of the first `iterations` iterations.
 
-    beside: the proposals under evaluation meanwhile, in order; what the surrogate was told; and the
-    points that the batch begins with, which come back with what the surrogate expects of them.
+    beside: the proposals under evaluation meanwhile, in order; the outcomes that the surrogate knew
+    besides; and the points that the batch begins with, which come back with what the surrogate expects of
+    them.
     """
     from dngo.acquisition import propose_batch, propose_on_ladder
 
@@ -413,7 +414,7 @@ def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[P
 def _known(
     path: Path, config: Config, iterations: int, told: Sequence[tuple[Proposal, Outcome]]
 ) -> archive.Table:
-    """The rows of a prefix and what was told beside it, judged by the thresholds of today.
+    """The rows of a prefix and what was reported beside it, judged by today's thresholds.
 
     A row that a later one repeats says nothing any more: that one does.
     """
@@ -428,12 +429,12 @@ def _known(
 
 
 def _history(path: Path, config: Config, iterations: int, beside: Beside) -> History:
-    """What an acquisition is told of the first `iterations` iterations, and of what is pending."""
+    """What an acquisition knows of the first `iterations` iterations, and of what is pending."""
     from dngo.acquisition import History
 
     space = config.search_space
     table = _known(path, config, iterations, beside.told)
-    # The samplers of a baseline are told themselves which points are infeasible.
+    # The samplers of a baseline get the infeasible points themselves.
     told_all = config.acquisition.is_baseline and config.fidelity is None
     known = ran(table) if told_all else table.status == "ok"
     y, several = np.where(known, sign(config) * table.objective, np.nan), minimised(table, config)

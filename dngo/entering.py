@@ -143,7 +143,7 @@ def _misnamed(
             continue
         others = [key for key, kind in kinds.items() if kind != PARAMETER]
         if others and not told:
-            problems[i] = f"{others[0]} is no parameter; outcomes are told"
+            problems[i] = f"{others[0]} is no parameter; outcomes are entered by `dngo tell`"
     return problems
 
 
@@ -253,7 +253,7 @@ def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, 
         try:
             found[i] = _find(study, str(name))
             if found[i].told:
-                problems[i] = f"{name}: was told with its outcome"
+                problems[i] = f"{name}: was entered with its outcome"
         except UserError as error:
             hint = "; `--ignore id` leaves the column out" if source.of_a_file else ""
             problems[i] = f"{error}{hint}"

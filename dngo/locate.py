@@ -68,7 +68,7 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
         return path
     study = find_study([path], {"results": str(results)} if results else {})
     study.settle()
-    if study.header() is None:  # which says whose archive it is, too
+    if study.header() is None:  # which says whose archive it is too
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     return study.archive
 
@@ -76,7 +76,7 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
 def file_at(place: str | Path, results: str | Path | None = None) -> Path:
     """The archive or the configuration that is meant: in a folder the archive first.
 
-    What was told of the study of an archive is merged into it first.
+    Outcomes that were reported for the study of an archive are merged into it first.
 
     results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
     where a folder holds neither.

@@ -97,7 +97,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
     def after_trial(
         self, study: Any, trial: Any, state: Any, values: Sequence[float] | None
     ) -> None:
-        """Nothing: what came of a trial is told when the next one begins."""
+        """Nothing: a trial's outcome is reported when the next one begins."""
 
     def _begin(self, study: Any, search_space: dict[str, Any]) -> None:
         """A study of this package for another set of parameters than before."""

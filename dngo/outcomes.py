@@ -1,8 +1,8 @@
 """What somebody says of an outcome, judged: one function for every entrance.
 
 An objective's report, `dngo tell` and `Session.tell`, and the rows of a file that is imported all come
-here, as a mapping of the names in `NAMES` to values. What contradicts itself, lacks something or is none
-of these names is refused with one line, and each entrance says where it stands.
+here, as a mapping of the names in `NAMES` to values. What contradicts itself, lacks something or has
+another name is refused with one line, and each entrance says where it stands.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def judge(
         raise ValueError(f"there is no objective{why}{_right(several)}")
     if status is not None and status not in RAN and finite:
         raise ValueError(f"its status is {status}, and it has an objective; leave one of them out")
-    # A point that failed, or whose objective is none, need not know its constraints. People say which.
+    # A point without an objective may lack its constraints. People say why it has none.
     asked = "status" in names
     all_of_them = status in RAN or (status is None and (finite or (asked and bool(given))))
     flags, numbers = _constraints(given or {}, constraints, all_of_them)
@@ -86,7 +86,7 @@ def judge(
         times["duration"] = amount("duration", length, "a number of seconds")
     counts = finite and status in RAN
     fields = {
-        # Of one that has a name, too: who knows no names reads it all the same.
+        # A single objective stands here even if it has a name: readers that know no names find it.
         "objective": next(iter(values.values())) if counts and len(several) < 2 else math.nan,
         **({"objectives": values if counts else {}} if several else {}),
         "constraints": flags,
@@ -208,7 +208,7 @@ def time(name: str, value: Any) -> float:
     if isinstance(found, date) and not isinstance(found, datetime):
         found = datetime(found.year, found.month, found.day)
     if isinstance(found, datetime):
-        # pandas' NaT is a datetime, too.
+        # pandas' NaT is a datetime too.
         found = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     seconds = number(name, found)
     if not math.isnan(seconds) and not EARLIEST <= seconds < LATEST:
@@ -255,9 +255,9 @@ def clashes(
                     f"{section}.{name}: is what a column of another one is called; rename it"
                 )
             elif section != "space" and name in space:
-                lines.append(f"{section}.{name}: is the name of a parameter, too; rename it")
+                lines.append(f"{section}.{name}: is also the name of a parameter; rename it")
             elif section == SEVERAL and name in constraints:
-                lines.append(f"{section}.{name}: is the name of a constraint, too; rename it")
+                lines.append(f"{section}.{name}: is also the name of a constraint; rename it")
     return lines
 
 
@@ -343,7 +343,7 @@ def _ended(
         raise ValueError("there is no objective, and every constraint holds")
     if status in (None, found[0]):
         return found
-    # What a bound makes of a number is judged by the bound of now, whatever it was.
+    # A number is judged by the current bound, whatever the bound was.
     if status == "ok" and any(name not in values for name in broken):
         raise ValueError(f"its status is ok, and the constraint {broken[0]} is violated")
     if status == "ok" and not broken:

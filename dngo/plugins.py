@@ -3,7 +3,7 @@ acquisitions, presets, ways to train bases, parts of a surrogate in a file, form
 
 Other packages add to a group by entry points. What stands in rooms of this package that no default needs
 comes in through the same door: `OWN` has the form of entry points, so that it is there without an
-installation, too.
+installation too.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 REDACTED = "[redacted]"
 
-# Words of a name: of a secret; of what is told of one, or holds it; of keys that open something, and not a
+# Words of a name: of a secret; of what describes one, or holds it; of keys that open something, and not a
 # row of a table.
 _SECRET = re.compile(
     r"\w*(token|secret|password|passwd|passphrase|credentials?|apikey)|secrets|passwords|pwd|keys?|pat"
@@ -176,7 +176,7 @@ def _is_option(name: str) -> bool:
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    """Whether a value is none that anybody would hide: nothing, yes or no, a path; of a key, a number."""
+    """Whether nobody would hide a value: it is empty, yes or no, a path, or, of a key, a number."""
     if _HARMLESS.fullmatch(value) or _PATH.fullmatch(value):
         return True
     return value.isdecimal() and len(value) < 7 and not re.search("pass|pwd|secret", name, re.I)

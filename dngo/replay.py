@@ -232,9 +232,9 @@ def _made_elsewhere(path: Path, batch: Batch) -> str:
 
 
 def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
-    """The configuration that derived iteration t: the surrogate's settings are those of its fit.
+    """The configuration that derived iteration t, with the surrogate's settings of its fit.
 
-    stage: whether the acquisition's are those of the batch or, for "fit", those that the fit knew:
+    stage: whether the acquisition's settings are the batch's or, for "fit", the ones that the fit knew:
     they say whether costs are modelled, and could be changed before the batch was proposed.
     Raises UserError that names the release which reads it, if this one does not.
     """

@@ -101,7 +101,7 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
     with archive.reading(path) as file:
         for t in np.unique(table.iteration):
             group = file[f"iterations/{t}"]
-            rows = ok & (table.iteration == t) & ~table.told  # what was told, it knew
+            rows = ok & (table.iteration == t) & ~table.told  # not those it knew
             if "surrogate" not in group or not rows.any():
                 continue
             foreseen = archive.foreseen(path, int(t)) or {}

@@ -27,8 +27,8 @@ def key_of(name: str) -> tuple[int, ...]:
 class Streams:
     """Independent streams below one sequence, each handed out once.
 
-    Raises ValueError for a name that was handed out before: whoever draws from it a second time would
-    draw the same numbers.
+    Raises ValueError for a name that was handed out before: a second use would draw the same
+    numbers.
     """
 
     def __init__(self, sequence: np.random.SeedSequence) -> None:

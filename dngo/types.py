@@ -12,4 +12,4 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Whole numbers: rows of an array, or a label for each of its rows."""
 Progress = Callable[[float, str], None]
-"""Told how much of the work is done, from 0 to 1, and what is being done."""
+"""Called with how much of the work is done, from 0 to 1, and what is being done."""

@@ -1,8 +1,8 @@
-"""Points that wait to enter a study: added to be evaluated, or told with an outcome from elsewhere.
+"""Points that wait to enter a study: added to be evaluated, or reported with an outcome from elsewhere.
 
 They wait in one file of the study's folder, which is replaced as a whole, under a claim. The next
-batch that is proposed takes them in: points to evaluate stand at its head, up to its size, and told
-ones at its end. An entry is known by a name of its own, which its proposal keeps, so that an entry
+batch that is proposed takes them in: points to evaluate stand at its head, up to its size, and
+reported ones at its end. An entry is known by a name of its own, which its proposal keeps, so that an entry
 that is still in the file after a kill, although a batch has taken it in, is not taken in again.
 """
 
@@ -97,7 +97,7 @@ class Waiting:
     def add(self, entries: Sequence[Entry], check: Callable[[list[Entry]], None]) -> None:
         """Let further points wait, all or none.
 
-        check: raises UserError if they must not; it is told what waits already, and nothing changes
+        check: raises UserError if they must not; it gets what waits already, and nothing changes
         until it has returned.
         """
         with self.changing() as waiting:

@@ -625,7 +625,7 @@ def test_an_export_of_a_study_of_before_is_told_as_it_was(
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        ({"x": 0.5, "y": 0.5, "objective": 1.0}, "objective is no parameter; outcomes are told"),
+        ({"x": 0.5, "y": 0.5, "objective": 1.0}, "is no parameter; outcomes are entered by"),
         ({"x": 0.5, "y": 0.5, "noise": 1.0}, "noise is no parameter"),
         ({"x": 0.5, "y": 0.5, "xx": 1.0}, "unknown name 'xx'; did you mean 'x'"),
         ({"id": "0-1"}, "id is no parameter"),

@@ -117,8 +117,8 @@ def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> N
 @pytest.mark.parametrize(
     ("name", "changes", "where"),
     [
-        ("x", {}, "is the name of a parameter, too"),
-        ("heat", {"constraints": ["heat"]}, "is the name of a constraint, too"),
+        ("x", {}, "is also the name of a parameter"),
+        ("heat", {"constraints": ["heat"]}, "is also the name of a constraint"),
         ("objective", {}, "is a name of what is said"),
     ],
 )

@@ -215,7 +215,7 @@ def test_the_end_is_the_end_of_the_study_not_of_a_run(tmp_path: Path) -> None:
         (
             'config: config["dngo"]',
             'config: {**config["dngo"], "constraints": ["x"]}',
-            "constraints.x: is the name of a parameter, too; rename it",
+            "constraints.x: is also the name of a parameter; rename it",
         ),
         (
             'config: config["other"]',

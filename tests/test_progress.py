@@ -116,7 +116,7 @@ def test_constraints_may_be_known_early() -> None:
 
 
 def test_of_several_objectives_there_is_no_progress() -> None:
-    with pytest.raises(ValueError, match="progress is that of one"):
+    with pytest.raises(ValueError, match="progress needs exactly one"):
         judged('{"step": 1, "objective": 2}', Reported({}, ["a", "b"]))
 
 

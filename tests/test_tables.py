@@ -82,17 +82,6 @@ def test_a_headline_stands_in_one_place() -> None:
         assert not rows, page.name
 
 
-PLAIN = ["entering", "costs", "mistakes", "style", "from-optuna", "from-ax", "from-sbatch"]
-
-
-@pytest.mark.parametrize(
-    "page",
-    ["benchmarks/README.md", "benchmarks/rules.md", *(f"docs/{name}.md" for name in PLAIN)],
-)
-def test_numbers_are_written_with_their_zero(page: str) -> None:
-    assert not re.findall(r"(?<![\w./`:])\.\d", (ROOT / page).read_text())
-
-
 def test_the_command_lists_the_tables_that_are_older_than_their_code(history: None) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "tables.py"], capture_output=True, text=True

@@ -150,7 +150,7 @@ class Functions:
 
 
 def followed_anyway(before: int, count: int) -> int:
-    """How many of the functions that promise nothing are followed all the same."""
+    """How many of the functions that promise nothing are followed even so."""
     return one_in(before, count, current().search.kept_every)
 
 

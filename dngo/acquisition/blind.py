@@ -1,10 +1,10 @@
 """Steps around the best point: picks of a trust region whose model is of no use.
 
 A function may have more in it than so few points can tell, at every scale (BBOB's function of Katsuura):
-no model foretells it, and uniform points in a box are as good as anywhere. Yet points next to a good one
-are good, too, and steps of every size, as an evolution strategy takes them, go down from scale to scale.
+no model predicts it, and uniform points in a box are as good as anywhere. Yet points next to a good one
+are good as well, and steps of every size, as in an evolution strategy, go down from scale to scale.
 
-Where noise hides the function no model foretells the outcomes, either, and steps lead nowhere. The two are
+Where noise hides the function no model predicts the outcomes either, and steps lead nowhere. The two are
 told apart by a few short steps: next to each other, outcomes of the first kind are alike.
 """
 

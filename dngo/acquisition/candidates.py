@@ -137,7 +137,7 @@ def affordable(space: Space, size: int) -> int:
 
 
 def is_listed(space: Space) -> bool:
-    """Whether the space has so few points that all of them are candidates."""
+    """Whether the space has so few points that every one is a candidate."""
     return space.size <= current().candidates.enumerate
 
 

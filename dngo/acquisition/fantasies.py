@@ -30,7 +30,7 @@ class Fantasies:
     count: S, fantasies for each hyperparameter sample of each component; more of them where all
     samples of a kind together would have too few.
     measure: how improvement is measured; its expectation if not given.
-    noisy: whether improvement is that of an observation, noise included, as in (5), or that of
+    noisy: whether improvement is measured on an observation, noise included, as in (5), or on
     the function itself.
 
     The incumbent of each fantasy includes its own fantasised outcomes. With a fixed one the tower

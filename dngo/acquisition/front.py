@@ -27,7 +27,7 @@ Extra = Callable[[Array, Array], Array]  # of points (n, k), encoded (n, d): wha
 @dataclass(frozen=True)
 class Believed:
     """One objective: the components that are drawn from, what they see of encoded points, and the scale of
-    their targets. near: the processes, where they are those of the front."""
+    their targets. near: the processes, where they belong to the front."""
 
     components: Sequence[Component]
     scale: TargetScale
@@ -157,7 +157,7 @@ class Boxes:
         shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
         least = of_draws(state.settings)
         if state.model.heeds_constraints:
-            # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
+            # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
             least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
         functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
 
@@ -222,7 +222,8 @@ def added(state: BatchState, least: float) -> Extra:
     less than `least`."""
 
     def extra(v: Array, x: Array) -> Array:
-        # Of a cost, too, the logarithm counts: an aimed function has no zero that a gain is measured from.
+        # Of a cost the logarithm counts as well: an aimed function has no zero that a gain is measured
+        # from.
         found: Array = -np.log(np.maximum(state.rate(v, x), 1e-300))
         if state.model.heeds_constraints:
             found = found + penalty(state.model.feasibility(x), least)

@@ -78,8 +78,8 @@ class History:
     def repeatable(self, space: Space, which: Repeats) -> NDArray[np.bool_]:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
-        Without an objective none is: a failure is not tried again. A noise of zero is none. And no
-        point is, whatever was reported, if all that were repeated had the same value each time: what
+        A point without an objective is not: a failure is not tried again. A noise of zero is no noise.
+        And no point is, whatever was reported, if all that were repeated had the same value each time: what
         is not random is not paid for once more.
         """
         noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"

@@ -32,7 +32,7 @@ def probability_of_improvement(best: Array, mean: Array, deviation: Array) -> Ar
 def lower_bound_improvement(kappa: float) -> Measure:
     """By how much the lower confidence bound, (3) of Snoek et al. 2012, is under the incumbent.
 
-    Its order is that of the bound, over fantasies too: the incumbent is the same number for every
+    It ranks as the bound does, over fantasies too: the incumbent is the same number for every
     candidate. Negative where even the bound promises nothing.
     """
 

@@ -23,7 +23,7 @@ from dngo.types import Array
 
 FURTHER = 5  # batches that are looked ahead to
 LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the distances that are noted
-EXCLUDED = 1e6  # of targets, where a function is not to be lowest: above any function
+EXCLUDED = 1e6  # of targets, where a function must not be lowest: above any function
 
 
 @dataclass(frozen=True)

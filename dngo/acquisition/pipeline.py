@@ -31,7 +31,7 @@ def propose_batch(
 ) -> Picks:
     """Up to `size` points to evaluate next, distinct from each other.
 
-    They are distinct from all that is known, too, but for finished points that `replicates` of the
+    They are also distinct from all that is known, except for finished points that `replicates` of the
     settings allows to be evaluated once more.
 
     history: its objective is NaN unless a point is ok. rng: this batch's stream; root: the seed of

@@ -2,7 +2,7 @@
 
 A Gaussian process of its own is fitted to the points nearest to the region's centre (`Nearby`), functions
 are drawn from its posterior, and each is minimised by a search of its own (Thompson sampling). Which of
-the models that these points could have is right is told by the points themselves, each left out.
+the models that these points could have is right is decided by the points themselves, each left out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Penalty:
         def wall(v: Array, centre: Array) -> Array:
             both = state.space.encode(np.concatenate([centre, v]))
             feasibility = state.model.feasibility(both)
-            # The centre is known to be feasible: where the model doubts it, it doubts what is near, too.
+            # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
             least = min(of_draws(state.settings), float(feasibility[0]))
             return penalty(feasibility[1:], least)
 
@@ -135,7 +135,7 @@ class RegionModel:
 
         Where noise multiplies outcomes or has heavy tails, the lowest is luck: nothing in its region is as
         low again, the region shrinks, and the search stays where it is. A deviation is added to the mean,
-        as the lowest of many means is a lucky one, too. Under even noise this gained nothing
+        as the lowest of many means is a lucky one too. Under even noise this gained nothing
         (benchmarks/rules.md).
         """
         if not self.near.by_logarithms and not len(self.near.outliers):
@@ -148,7 +148,7 @@ class RegionModel:
         return self.around(self.space, history, region, self.rows, self.near)
 
     def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
-        """The same, with a model of the lowest points where it foretells them better.
+        """The same, with a model of the lowest points where it predicts them better.
 
         Under noise the lowest points are the luckiest, and have none.
         """
@@ -257,7 +257,7 @@ class RegionModel:
         """Good points of `count` drawn functions, in the region or some in the whole space.
 
         Each of the models has as many of them. penalty: added to the functions. turn: points before these,
-        so that the models take turns where batches are single points, too. Returns v (count, m, k), best
+        so that the models take turns where batches are single points too. Returns v (count, m, k), best
         first for each, and their gains on the best point known, (count, m), in units of the objective.
         """
         half = self.region.half

@@ -68,7 +68,7 @@ class Shortlist:
             best = int(np.argmax(masked))
             if self.at[best] == fresh and len(turn) == 0:
                 return best
-            # Of equal scores the block may hold others than the first: that one, too.
+            # Of equal scores the block may hold others than the first: that one too.
             rows = np.unique(
                 np.concatenate([best_of(masked, current().shortlist.block), [best], turn])
             )

@@ -33,7 +33,7 @@ from dngo.types import Array, Progress
 
 # Random streams of what the stages share; each stage has one of its own name besides.
 STREAMS = ("fantasies", "candidates", "refinements")
-TOLD_EVERY = 16  # picks, progress is told
+TOLD_EVERY = 16  # picks between two reports of progress
 
 
 class Stage(Protocol):
@@ -90,7 +90,7 @@ class BatchState:
     @property
     def turn(self) -> int:
         """Points finished, pending or picked: counted over the study, so that what is done at
-        every nth of them is so where batches are single points, too."""
+        every nth of them is so where batches are single points too."""
         return len(self.history.y) + self.history.num_pending + len(self.picks)
 
     @property

@@ -1,6 +1,6 @@
 """dngo from Python: a study to look at, to ask and to tell; a function to optimise.
 
-Whoever looks needs nothing but an archive. What is asked, told and evaluated goes through the stages of the
+To look you need nothing but an archive. Asking, telling and evaluating go through the stages of the
 workflow, on the same folder and under the same claims, so a study may change hands between Python and
 Snakemake at any batch.
 """

@@ -20,7 +20,7 @@ from dngo.study import Study
 
 FOLDER = "dngo-studies"
 _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []  # each is removed as the process ends
-UNKNOWN = f"{MAIN}:objective"  # that of a study whose outcomes are told
+UNKNOWN = f"{MAIN}:objective"  # of a study whose outcomes are reported by hand
 
 
 def create(

@@ -92,7 +92,7 @@ def _evaluated(config: Config, objective: str | None, folder: Path) -> dict[str,
     source = Path(place) / f"{module.replace('.', '/')}.py"
     if source.is_file() and _begins_something(source):
         raise UserError(
-            f"write_config: whoever imports {source} for {function} begins the study anew; put what "
+            f"write_config: importing {source} for {function} begins the study anew; put what "
             "calls it below `if __name__ == '__main__':`"
         )
     relative = os.path.relpath(place, folder)

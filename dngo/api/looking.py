@@ -1,6 +1,6 @@
 """A study looked at from Python: its table, its best points, its model, its figures.
 
-Whoever looks needs nothing but an archive. What was told is merged first, wherever the study's folder is
+To look you need nothing but an archive. Reported outcomes are merged first, wherever the study's folder is
 known and nobody else holds it.
 """
 
@@ -98,7 +98,7 @@ class Looking:
         self.path, self._study = path, study
 
     def _settle(self) -> None:
-        """Merge what was told, here or elsewhere, before somebody looks."""
+        """Merge outcomes that were reported, here or elsewhere, before somebody looks."""
         if self._study is not None:
             self._study.settle()
 
@@ -146,7 +146,7 @@ class Looking:
 
         The model heeds noise: of the points that are feasible with a probability of at least one
         half, the one whose mean is best when it is made worse by a deviation: the best of many means
-        is a lucky one, too. Raises UserError if there is none.
+        is a lucky one too. Raises UserError if there is none.
         """
         return self.top(1, by)[0]
 

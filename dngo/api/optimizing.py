@@ -162,7 +162,7 @@ class _Run:
     def _slots(self) -> list[Slot]:
         threads = max(1, (os.cpu_count() or 1) // max(1, self.workers))
         shares = slots(max(1, self.workers), threads, Limits())
-        return [replace(share, cpus=frozenset()) for share in shares]  # others work here, too
+        return [replace(share, cpus=frozenset()) for share in shares]  # others work here too
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
     for point in study.ask(4):
         study.tell(point, measure(**point.parameters))
 
-Whoever looks needs nothing but an archive. Asking and telling go through the stages of the workflow, on
+To look you need nothing but an archive. Asking and telling go through the stages of the workflow, on
 the same folder and under the same claims, so a study may change hands between a notebook and
 Snakemake at any batch: the same archive and seed give the same points.
 """
@@ -130,8 +130,8 @@ class Session(Looking):
         points: a proposal, its id, a dict of parameters, several of these, or a DataFrame. objective:
         its value, or as many values. outcome: each constraint by name (or `constraints`, a dict of
         them), `status`, `noise`, `duration`, `started`, `finished`, `message`, `metadata`.
-        All of it may stand in the dicts or columns instead. Every constraint has to be told with an
-        objective; a point without one has a `status`, as failed. A batch whose outcomes are all
+        All of it may stand in the dicts or columns instead. An objective needs every constraint
+        with it; a point without one has a `status`, as failed. A batch whose outcomes are all
         there is merged into the archive when somebody asks or looks, or at the end of this process;
         they are on disk before. Outcomes of other points are known to the next `ask`, and
         in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.

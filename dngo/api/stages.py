@@ -1,4 +1,4 @@
-"""What whoever asks from Python does as the workflow does it: claim, merge, and the next batch."""
+"""What a call from Python does as the workflow does it: claim, merge, and the next batch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
 def give_up(study: Study, batch: Batch) -> None:
     """Withdraw what has no outcome of a batch, whose evaluations have died, and merge it.
 
-    What is told of one of them later counts as of a point that nobody asked for.
+    An outcome that is reported for one of them later counts as of a point that nobody asked for.
     """
     for proposal in batch.evaluated:
         if find_outcome(study.outcome_file(proposal), proposal) is None:

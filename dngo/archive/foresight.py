@@ -1,8 +1,8 @@
-"""What a surrogate foresaw of the batch that it proposed, as the archive keeps it beside the model.
+"""What a surrogate predicted of the batch that it proposed, as the archive keeps it beside the model.
 
 Audits, reports and scores ask nothing else of the surrogates before the newest one, so that an archive
 need not hold these (`archive.surrogates: last`). A matrix with a row for each point of the batch; its
-columns are pairs of what was foreseen and of whom:
+columns are pairs of what was predicted and of what:
 
 ``probability`` NAME
     that a constraint holds; ``base rate`` NAME where nothing but that is known of it
@@ -45,10 +45,10 @@ def foresee(
     constraints: Iterable[str],
     objectives: Mapping[str, Array] | None = None,
 ) -> Foreseen:
-    """What a model foresees at points, by what and of whom: (n,) each.
+    """What a model predicts at points, by kind and by name: (n,) each.
 
     x: (n, d) encoded. y: (n,) the objectives that came, of the sign that is minimised, NaN unknown.
-    constraints: names of those to be told of, as far as the model knows them. objectives: as y, of
+    constraints: names of those to predict, as far as the model knows them. objectives: as y, of
     several.
     """
     found: Foreseen = {}
@@ -91,7 +91,7 @@ def _parts(model: Model) -> dict[str, Model]:
 
 
 def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(None)) -> Foreseen:
-    """What a model foresees of an iteration's rows, or of some of its slots."""
+    """What a model predicts of an iteration's rows, or of some of its slots."""
     identity = json.loads(file.attrs["identity"])
     attributes = file[f"iterations/{t}"].attrs
     first, rows = int(attributes["first_row"]), int(attributes["rows"])
@@ -115,7 +115,7 @@ def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(Non
 
 
 def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:
-    """What the surrogate of iteration t foresaw of its batch, or of some of its slots.
+    """What the surrogate of iteration t predicted of its batch, or of some of its slots.
 
     By the model itself in archives that recorded nothing. None where the iteration has no surrogate.
     """

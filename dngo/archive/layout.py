@@ -15,14 +15,14 @@ Layout (format 1), readable by plain h5py::
         constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the threshold of then
         numbers/NAME       of each constraint that has a threshold: what was reported, or NaN
         objectives/NAME noises/NAME   of each of several objectives; `objective` is then NaN
-    /iterations/T/         attributes: config, versions, columns, outlook, environment, merged
+    /iterations/T/         attributes: config, versions, columns, `outlook`, environment, merged
                            (environment of the merge), seed, spawn_key, training_iterations,
                            training_digest, pending, first_row, rows, points_per_job, previous,
                            digest
     /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit, kept,
                            model_digest;  model/ the fitted model, where `kept` is "last" of the newest
-                           surrogate alone;  foreseen what it said of its batch
-                           (`dngo.archive.foresight`);  told outcomes that it knew beside the prefix
+                           surrogate alone;  `foreseen` what it said of its batch
+                           (`dngo.archive.foresight`);  `told` outcomes that it knew beside the prefix
     /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
                            (`dngo.archive.progress`)
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
@@ -83,7 +83,7 @@ PROPOSAL_GROUPS = ("means", "stds", "aims")
 OUTCOME_GROUPS = ("objectives", "noises")
 
 # What later versions added: an archive may be without it. Columns of /proposals have this value in
-# the rows of before; an iteration's attribute `columns` names those that its digest covers.
+# earlier rows; an iteration's attribute `columns` names those that its digest covers.
 OPTIONAL_COLUMNS: dict[str, Any] = {"stage": "", "deviation_scale": 1.0, "origin": ""}
 OPTIONAL_ATTRIBUTES = ("versions", "columns", "outlook")
 # Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
@@ -126,7 +126,7 @@ TRANSFER_ARRAYS = ("v", "x", "y")
 
 
 def foreseen_columns(dataset: h5py.Dataset) -> list[tuple[str, str]]:
-    """What the columns of a surrogate's `foreseen` are, in order; raises ValueError if it is not told."""
+    """What the columns of a surrogate's `foreseen` are, in order; raises ValueError if it lacks them."""
     found = json.loads(str(dataset.attrs.get("columns")))
     if not isinstance(found, list) or not all(
         isinstance(c, list) and len(c) == 2 and all(isinstance(w, str) for w in c) for c in found

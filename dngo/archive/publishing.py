@@ -118,7 +118,7 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
                 _copy(file, copy, change)
                 _sign(file, copy)
             for problem in verify(temporary)[:1]:
-                raise UserError(f"{path}: its copy is none: {problem}")
+                raise UserError(f"{path}: its copy cannot be used: {problem}")
 
 
 def _change(names: Aliases | None) -> Change:
@@ -143,7 +143,7 @@ def _change(names: Aliases | None) -> Change:
 
 
 def _document(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None if it is none."""
+    """The JSON object that a text is; None if it is something else."""
     if not text.startswith("{"):
         return None
     try:

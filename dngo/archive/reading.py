@@ -109,8 +109,8 @@ class Table:
     def judged(self, thresholds: Mapping[str, Threshold]) -> Table:
         """The same rows, whose flags and status are those that these thresholds make of the numbers.
 
-        A threshold may be changed while a study goes on; what stands in the archive was judged by
-        the one of then.
+        A threshold may be changed while a study goes on. Rows in the archive were judged by the
+        threshold that held when they were merged.
         """
         flags = dict(self.constraints)
         for name, number in self.numbers.items():
@@ -193,7 +193,7 @@ def reading(path: Path) -> Iterator[h5py.File]:
 
 
 def _altered(file: h5py.File) -> str:
-    """The first place where the values are not those that were written; empty if all of them are."""
+    """The first place where the values differ from what was written; empty if there is none."""
     try:
         return next(iter(chain_problems(file)), "")
     except Exception as error:  # of such values there is not even a digest

@@ -46,7 +46,7 @@ _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
 def check_header(file: h5py.File, size: int) -> None:
     """Raise Unsound unless the attributes of the root can be used, and their counts are right.
 
-    A file of another kind or of a newer format passes: whoever reads it tells so.
+    A file of another kind or of a newer format passes: reading it says so.
     """
     if not _is_ours(file):
         return
@@ -60,7 +60,7 @@ def check_header(file: h5py.File, size: int) -> None:
 def check_archive(file: h5py.File, size: int) -> None:
     """Raise Unsound unless every part of the file can be used.
 
-    A file of another kind or of a newer format passes: whoever reads it tells so.
+    A file of another kind or of a newer format passes: reading it says so.
     """
     if _is_ours(file):
         _check_parts(file, size)

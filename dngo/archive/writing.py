@@ -258,7 +258,7 @@ def _append(
 
 
 def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
-    """What the fit of iteration t has left, and, as its rows are there, what it foresaw of them."""
+    """What the fit of iteration t has left, and, as its rows are there, what it predicted of them."""
     if outdated := _outdated(file, t):
         del file[outdated]  # HDF5 takes its room for the next one, as long as the file is open
     target = file.create_group(f"iterations/{t}/surrogate")

@@ -26,7 +26,7 @@ def register(commands: Any) -> None:
         help="configurations, archives, or the folders that hold them",
     )
     compare.add_argument("--json", action="store_true", help="print JSON")
-    compare.add_argument("--html", help="write the curves, too, as this HTML file")
+    compare.add_argument("--html", help="write the curves also as this HTML file")
     compare.set_defaults(run=_compare)
 
     verify = commands.add_parser("verify", help="check that no value of an archive was altered")

@@ -86,7 +86,7 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
     if arguments.top != 1:
         raise UserError("--top: no point of a front is better than another; --prefer chooses one")
     if arguments.by == "model":
-        raise UserError("--by: the front is that of the outcomes; there is no other")
+        raise UserError("--by: the front is made of outcomes alone; leave --by out")
     view = session.view_of_front()
     front, rows = view.front, list(range(len(view.front.rows)))
     if arguments.prefer is not None:

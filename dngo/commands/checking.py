@@ -45,7 +45,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.schema or arguments.keys:
         print(schema() if arguments.schema else keys(), end="")
         return 0
-    load([arguments.config])  # whose mistakes are told of the file as it was typed
+    load([arguments.config])  # so that mistakes name the file as it was typed
     if arguments.defaults:
         print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
         return 0
@@ -109,7 +109,7 @@ def _aims(config: Config) -> str:
 
 
 def _learns_from(study: Study) -> Sequence[Earlier]:
-    """The earlier studies that this one is told of; raises UserError if one cannot be read."""
+    """The earlier studies that this one learns from; raises UserError if one cannot be read."""
     if not study.config.transfer:
         return []
     from dngo.archive import transfer

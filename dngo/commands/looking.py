@@ -34,7 +34,7 @@ def register(commands: Any) -> None:
     )
     serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
     report = add("report", _report, "print what a study found")
-    report.add_argument("--html", help="write the report, too, as this HTML file")
+    report.add_argument("--html", help="write the report also as this HTML file")
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -82,7 +82,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             shown = f"Study {study.config.study}" if study else f"Studies below {place}"
             print(f"{shown}: open {server.address}", flush=True)
             what = "the study" if study else "them"
-            print(f"Whoever has this address sees {what}; Ctrl-C ends it", flush=True)
+            print(f"Anyone who has this address sees {what}; Ctrl-C ends it", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address leads nowhere now", flush=True)

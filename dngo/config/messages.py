@@ -61,7 +61,7 @@ WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "less_than": lambda c: f"less than {as_yaml(c['lt'])}",
     "less_than_equal": lambda c: f"{as_yaml(c['le'])} or less",
 }
-UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with a key that is none
+UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with an unknown key
 
 
 class Located(ValueError):
@@ -109,7 +109,7 @@ def nearest(word: str, known: Iterable[Any]) -> str:
 
 
 def threshold_form(text: str) -> str:
-    """How a constraint is written that stands there as text, "ok <= 3"; empty if it is none."""
+    """How to write a constraint that stands there as text, "ok <= 3"; empty for another text."""
     found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*(\S+)\s*", text)
     return f'{{{found[1]}: "{found[2]}= {found[3]}"}}' if found else ""
 

@@ -81,7 +81,7 @@ class Archive(Section):
     surrogates: Literal["last", "all"] = Field(
         "last",
         description="Whose surrogates it holds. last: the newest one's; one before it can be fitted "
-        "again, as `dngo replay` does, and its digest says whether it is the same. What each has foreseen "
+        "again, as `dngo replay` does, and its digest says whether it is the same. What each predicted "
         "of its batch is kept, so that audits and reports need no fit. all: each, at some half a megabyte "
         "a batch. A kind of surrogate whose fit begins with earlier ones keeps them all.",
     )
@@ -225,7 +225,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _each_direction(cls, data: Any) -> Any:
-        # One objective's default is none of several.
+        # The default of one objective does not hold for several.
         if not isinstance(data, dict) or not data.get("objectives"):
             return data
         objective = data.get("objective")

@@ -98,6 +98,6 @@ class Objective(Section):
                 raise Located(where, f"{name} is listed twice; list each variable once")
             if name in self.environment:
                 raise Located(
-                    where, f"{name} has a value in objective.environment, too; remove one of them"
+                    where, f"{name} has a value in objective.environment too; remove one of them"
                 )
         return self

@@ -101,7 +101,7 @@ def validate(
 
 
 def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What would count as a number in a document, and is none, by its keys: true, and '1_000'."""
+    """What looks like a number in a document and is not one, by its keys: true, and '1_000'."""
     word = isinstance(given, str) and not isinstance(found, bool) and number_in(given) is None
     if isinstance(found, int | float) and (
         word or (isinstance(given, bool) and given is not found)

@@ -66,6 +66,6 @@ def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
             what = shown(str(error).strip("'"))
             what = shown(str(error).strip("'"))
             raise UserError(
-                f"{source}: its configuration is none of version {step}: {what}"
+                f"{source}: its configuration is not of version {step}: {what}"
             ) from None
     return found

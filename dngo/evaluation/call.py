@@ -2,7 +2,7 @@
 
 One that takes a single argument, which no parameter is called, is given all of them as one mapping.
 
-`python -P -m dngo.evaluation.call REPORT module:function`; REPORT is that of `dngo.evaluation.start`.
+`python -P -m dngo.evaluation.call REPORT module:function`; REPORT is as in `dngo.evaluation.start`.
 `python -P -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the
 parameters on standard input, and calls nothing.
 
@@ -53,7 +53,7 @@ def main() -> None:
 def takes_a_mapping(function: Any, parameters: Collection[str]) -> bool:
     """Whether a function takes a point as one argument.
 
-    It needs one argument, which has no default and is none of the parameters' names, and no other.
+    It needs one argument, which has no default and no parameter's name, and no other.
     """
     try:
         found = inspect.signature(function).parameters.values()

@@ -1,6 +1,6 @@
 """A job's share of a batch: each point claimed, run once, and its outcome written down.
 
-A point that has an outcome is never run again, whoever asks. A point that somebody else is running is
+A point that has an outcome is never run again. A point that somebody else is running is
 left to them; one whose owner died is taken over: what the owner left is adopted, and if it left
 nothing the point is started again, and given up after so many starts.
 """
@@ -54,7 +54,7 @@ class Evaluator(Protocol):
         """What earlier starts, `attempts` of them, have left."""
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start, the `attempts`-th; raises NotStarted if it was none."""
+        """The outcome of one more start, the `attempts`-th; raises NotStarted if nothing started."""
 
     def tidy(self, proposal: Proposal) -> None:
         """Called once the outcome is on disk."""
@@ -237,7 +237,7 @@ def _claim_and_run(
             return outcome
         outcome = _evaluate(path, starts, proposal, evaluator, attempts, first)
         if outcome.status not in ("ok", "infeasible") and claim.lost:
-            return None  # whoever took the point over may have ended it: no fact about the point
+            return None  # the process that took the point over may have ended it: no fact about the point
         if path.exists() and find_outcome(path, proposal) is None:
             # The outcome of other parameters: paid for, so kept.
             kept = path.with_name(f"{path.stem}.{int(time.time())}.replaced.json")
@@ -292,7 +292,7 @@ def _start(
         try:
             return evaluator.run(proposal, number)
         except (CannotStart, NotStarted):
-            with contextlib.suppress(OSError):  # it was none, and must not use up the attempts
+            with contextlib.suppress(OSError):  # nothing started: that must not use up the attempts
                 os.truncate(starts, before)
             raise
 

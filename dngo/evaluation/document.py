@@ -51,8 +51,8 @@ def judge(
 def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | None:
     """What the report at `{outcome}` knows of an evaluation that ended otherwise than it should have.
 
-    Constraints, all or some of them, and metadata; an objective of a run that failed is none. None where
-    there is no report, or none that can be read.
+    Constraints, all or some of them, and metadata; the objective of a run that failed does not count.
+    None where there is no report, or none that can be read.
     """
     try:
         said = outcomes.gathered(_parse(read_report(path), "", ()), constraints)
@@ -102,7 +102,7 @@ def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
 
     A mapping shows by its last brace that it is whole, a number by the end of its line.
     """
-    text = (report or b"").replace(b"\0", b"")  # of UTF-16, in which the signs are ASCII's, too
+    text = (report or b"").replace(b"\0", b"")  # of UTF-16, in which the signs are ASCII's too
     if not text.rstrip().endswith(b"}") and not text.endswith(b"\n"):
         return None
     verdict = judge(report, "", constraints)

@@ -1,4 +1,4 @@
-"""What an objective is, as far as that can be told without starting it: its words, and its files.
+"""What identifies an objective without starting it: its words, and its files.
 
 A study learns from all its evaluations as if they were of one function. Whether they were is the user's to
 know; that the command or the content of its script changed in between is recorded with each iteration.
@@ -49,7 +49,7 @@ def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, An
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What of an objective has changed, in words; nothing where nothing is known of before."""
+    """What of an objective has changed, in words; nothing where the earlier one is unknown."""
     if not before:
         return []
     words = [{**each, "command": command_of(each)} for each in (before, now)]

@@ -87,7 +87,7 @@ class Bounds:
         )
 
     def short_of_memory(self, message: str) -> End:
-        """What it is to have failed for want of memory, whoever noticed: a larger job may do better."""
+        """The end of a run that lacked memory, also if dngo noticed first. A larger job may do better."""
         return End("out_of_memory", message, by_job=self.job.memory < self.own.memory)
 
 

@@ -29,7 +29,7 @@ def shell_word(words: list[str]) -> str:
 def missing_script(words: list[str], folder: Path, path: str | None) -> str:
     """What is wrong where an interpreter is given a script that is not there; "" if nothing is.
 
-    folder: where it starts.  path: its variable PATH, where shells look, too.
+    folder: where it starts.  path: its variable PATH, where shells look too.
     """
     name = script_of(words)
     places = [folder, *map(Path, (path or "").split(os.pathsep))]

@@ -42,12 +42,12 @@ class Line:
 
 
 def judged(text: str, constraints: Constraints | None) -> Line:
-    """What a line says; raises ValueError, one line, for what is none.
+    """What a line says; raises ValueError, with one line, if it says nothing that counts.
 
     constraints: those of the study; None: what is said of them is of no interest.
     """
     if constraints is not None and len(objectives_of(constraints)) > 1:
-        raise ValueError("the study has several objectives, and progress is that of one")
+        raise ValueError("the study has several objectives, and progress needs exactly one")
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):

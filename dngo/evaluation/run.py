@@ -4,7 +4,7 @@ The contract. In: the parameters as a JSON object on standard input and in the f
 (also `$DNGO_PARAMETERS`), or as placeholders on the command line. Out: the document that
 `dngo.evaluation.document` reads, in the file `{outcome}` (`$DNGO_OUTCOME`) or as the last line of
 standard output. A non-zero exit status is a failure and a fact about the point, never a failure of the
-study; that nothing can be started at all is none, and stops it.
+study. If nothing can be started at all, that is no fact about the point, and the study stops.
 
 Nothing here imports a numerical module: an evaluation costs its objective.
 """
@@ -167,7 +167,7 @@ class Runner:
 
         course = self.course(proposal)
         course.decision = course.noted.read()
-        if course.decision is not None:  # it is a fact, whoever died then
+        if course.decision is not None:  # it is a fact, whichever process died then
             leftovers.kill(leftovers.find(places))
         left = leftovers.wait(
             places, self.objective, self.limits, self.constraints, StopSignal.heed
@@ -273,8 +273,8 @@ def _is_of(places: Places, proposal: Proposal) -> bool:
 def _note(places: Places, outcome: Outcome, *, final: bool) -> None:
     """Keep an outcome where the next owner of its point looks, should this process be killed now.
 
-    It is in place within a millisecond, since it need not outlive the machine: whoever is to write
-    the outcome down for good does that next. A document that did not count is put aside.
+    It is in place within a millisecond, since it need not outlive the machine: the process that
+    writes the outcome down for good does that next. A document that did not count is put aside.
     """
     with contextlib.suppress(OSError):
         if outcome.status not in ("ok", "infeasible") and places.outcome.exists():

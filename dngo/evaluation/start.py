@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
-# Whoever ends a job signals all its processes. The supervisor says what is to be done then.
+# A job that is ended has all its processes signalled. The supervisor then decides what to do.
 IGNORED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -49,7 +49,7 @@ def main() -> None:
 def serve(control: socket.socket, parent: int, become: Callable[[dict, int], None]) -> None:
     """Fork for each request, and have the child do what `become` says; until the parent is gone.
 
-    become: is given the request and the descriptor of the report; what it raises is told there.
+    become: is given the request and the descriptor of the report; what it raises is reported there.
     """
     _die_with(parent)
     control.set_inheritable(False)
@@ -175,7 +175,7 @@ def _die_with(parent: int) -> None:
 
 
 def _note(request: dict) -> None:
-    """Write down who runs it, for whoever finds the supervisor dead: a help, not a condition."""
+    """Write down who runs it, in case the supervisor is found dead: a help, not a condition."""
     note = {**request["host"], "pid": os.getpid(), "ticks": None, "time": time.time()}
     with contextlib.suppress(OSError):
         with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as stream:

@@ -1,6 +1,6 @@
 """Whether a running evaluation is to be stopped: its curve against those of the archive and of the others.
 
-A decision is noted before the evaluation hears of it, so that it is a fact whoever dies then: the
+A decision is noted before the evaluation hears of it, so that it is a fact whichever process dies then: the
 evaluation is not started again. What is read of others is bounded: a snapshot of the archive's curves that
 its batch brought along, and the files of what is in flight, looked at now and then.
 """

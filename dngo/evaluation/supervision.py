@@ -119,7 +119,7 @@ def supervise(
     except StarterDied:
         left_alone = True  # what goes on all the same is waited for, as after a supervisor's death
         try:
-            _heed_scheduler(-signal.SIGKILL)  # which may be about to end this process, too
+            _heed_scheduler(-signal.SIGKILL)  # which may be about to end this process too
         except Interrupted:
             kill(find(places))
             raise
@@ -278,7 +278,7 @@ def _heed_scheduler(code: int) -> None:
 def _end(started: Started, places: Places | None) -> None:
     """End the process, if it still runs, and whatever it started in its group.
 
-    places: if given, what left the group is found by them and ended, too.
+    places: if given, what left the group is found by them and ended too.
     """
     started.send(signal.SIGKILL)
     started.wait()

@@ -47,7 +47,7 @@ def export(
             if anonymous
             else "what looks like a secret is"
         )
-        told.append(f"{what} left out of: {places}; the digests are those of this copy")
+        told.append(f"{what} left out of: {places}; the digests belong to this copy")
     if str(names) and not anonymous:
         told.append(f"it names {names}; --anonymous leaves them out")
     return told

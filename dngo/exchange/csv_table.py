@@ -19,7 +19,7 @@ from dngo.space.parameters import text
 from dngo.storage.files import handing_out
 from dngo.storage.plain import MOST_BYTES
 
-# What a spreadsheet runs, in the wide signs of East Asia, too, or what looks as if it had been marked here.
+# What a spreadsheet runs, also in East Asia's wide signs, or what looks as if it had been marked here.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 # Columns of a table that was written here.
 SEPARATED = ["sep=", ""]  # the line `sep=,`

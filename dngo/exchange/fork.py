@@ -157,7 +157,7 @@ def _check_alike(
     problems: dict[int, str],
     old: Space,
 ) -> None:
-    """Leave out points with a choice that only looks like one of the new space: '1' and 1, of before."""
+    """Leave out points with a choice that only looks like one of the new space: '1' where it has 1."""
     for name, parameter in old.parameters.items():
         if not alike(choices(parameter) if isinstance(parameter, Listed) else ()):
             continue

@@ -2,9 +2,9 @@
 
 A prefix says what a name is of: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
 constraint with a threshold), `objective_NAME` and `noise_NAME` (of several objectives). A name alone is a
-parameter's; or else it is one of `dngo.outcomes.NAMES`; or else a constraint's or an objective's. Studies
-of before may call a parameter as an outcome's column is called: where `parameter_NAME` is there, too, the
-name alone is the outcome's.
+parameter's; or else it is one of `dngo.outcomes.NAMES`; or else a constraint's or an objective's. In
+earlier studies a parameter may have the name of an outcome's column: where `parameter_NAME` is there as
+well, the name alone is the outcome's.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str,
 
 
 def _join(said: dict[str, Any], key: str, given: dict[str, Any]) -> None:
-    """Add what stands in columns of its own to what a mapping says; raises ValueError if it does, too."""
+    """Add what stands in columns of its own to what a mapping says; raises ValueError if it does too."""
     inside = said.get(key)
     if isinstance(inside, Mapping):
         for name in inside:

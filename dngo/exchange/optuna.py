@@ -123,7 +123,7 @@ def _trial(
         params=parameters,
         distributions={n: distributions[n] for n in parameters},
         user_attrs=attributes,
-        # Some unknown would shift the others: then none are told.
+        # Some unknown would shift the others: then none are given.
         system_attrs={"constraints": excess} if excess and None not in excess else {},
         intermediate_values={},
     )

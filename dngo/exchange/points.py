@@ -88,7 +88,7 @@ def _same_text(choice: Any, value: Any) -> bool:
 
 
 def number(name: str, value: Any) -> int | float:
-    """A cell as a number, a whole one with all of its digits; raises ValueError if it is none."""
+    """A cell as a number, a whole one with all of its digits; raises ValueError if it is no number."""
     found = value.item() if isinstance(value, np.generic) else value
     try:
         if isinstance(found, str):

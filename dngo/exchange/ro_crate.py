@@ -56,7 +56,7 @@ What a Bayesian optimisation by dngo proposed and found: {rows} evaluations in {
   Crate (https://w3id.org/ro/wfrun/provenance/0.5).
 """
 SETTINGS = ("seed", "iterations", "batch_size", "points_per_job", "batches_in_flight")
-MANY = 1000  # jobs: beyond, the evaluations of an iteration are told as one action
+MANY = 1000  # jobs: beyond, the evaluations of an iteration become one action
 
 
 def write(

@@ -37,7 +37,7 @@ def natural_points(space: Space, points: Any, constraints: Collection[str] = ())
 
 
 def records(points: Any, *, named: bool = False) -> list[dict[str, Any]]:
-    """Points as a list of dicts; raises UserError for what is none.
+    """Points as a list of dicts; raises UserError for anything else.
 
     points: a proposal, its id, a dict, several of these, or a DataFrame.  named: whether ids say
     which proposal is meant.

@@ -25,9 +25,9 @@ GRAMMAR = "NAME LOW HIGH, NAME LOW HIGH log, or NAME CHOICE,CHOICE,..."
 
 @dataclass
 class Answers:
-    """What a new study is told: its name, direction, parameters (`GRAMMAR`) and objective.
+    """What a new study begins with: its name, direction, parameters (`GRAMMAR`) and objective.
 
-    objective: a command; empty for one in Python that is written, too.  objectives: the names of several,
+    objective: a command; empty for one in Python that is written too.  objectives: the names of several,
     as "error,speed:maximize".  at_once: evaluations side by side.
     """
 

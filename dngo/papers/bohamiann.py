@@ -47,7 +47,7 @@ def fit_bohamiann(
 ) -> Fit[SampledBasis]:
     """One component, of networks sampled from the posterior (3).
 
-    Where there are several tasks, a network is told by an embedding which one it sees.
+    Where there are several tasks, an embedding says which one a network sees.
     """
     chains, streams = min(settings.chains, settings.posterior_samples), Streams.below(rng)
     with deterministic(settings.networks.device) as device:

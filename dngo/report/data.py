@@ -41,7 +41,7 @@ class View:
     """One study as its report sees it; all arrays have a row for each evaluation, in order.
 
     config: the resolved configuration.  numbers: (n,) by the names of the archive's columns.
-    source, stage, message: (n,) text; the stage is empty in archives of before.
+    source, stage, message: (n,) text; the stage is empty in older archives.
     model, model_iteration: the latest surrogate, if there is one, and the iteration it proposed.
     objective: what it is called where this is the view of one of several.  directions: of several, by name
     in order; empty where there is one.  means, stds: of several, by name, (n,) as `numbers` has of one.

@@ -1,4 +1,4 @@
-"""The front of a study with several objectives, for whoever shows it."""
+"""The front of a study with several objectives, to be shown."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def same_objective(view: View) -> Iterator[Check]:
                 yield Check(
                     "warn",
                     f"The objective changed by iteration {t}: {'; '.join(changes)[:300]}.",
-                    "If its values are not those of before, begin another study; "
+                    "If it gives other values than before, begin another study; "
                     "objective.strict: true refuses such changes.",
                     "progress",
                 )
@@ -280,7 +280,7 @@ def expected(view: View) -> Iterator[Check]:
 
 
 def _of_several(view: View) -> Iterator[Check]:
-    """What is of no one objective, and of each whether it is foreseen."""
+    """What concerns all objectives, and whether the model predicts each."""
     each = {name: view.of_objective(name) for name in view.directions}
     for look in (set_up, same_objective, feasible, duplicates, slots):
         yield from look(next(iter(each.values())))

@@ -59,7 +59,7 @@ def status(study: Study) -> dict[str, Any]:
         "study": study.config.study,
         "folder": str(study.folder),
         "iterations_merged": merged,
-        # A run that was started with `--config iterations=...` has told its batches.
+        # A run that was started with `--config iterations=...` has its number in its batches.
         "iterations_configured": max(
             study.config.iterations + 1, merged, *(b["planned"] for b in in_flight), 0
         ),
@@ -275,7 +275,7 @@ def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, s
 
 
 def _waiting(study: Study) -> dict[str, int]:
-    """How many points wait for the next batch: to be evaluated, and told."""
+    """How many points wait for the next batch: to be evaluated, and with outcomes."""
     try:
         entries = study.entries()
     except (OSError, UserError):

@@ -185,7 +185,7 @@ def _course(best: np.ndarray) -> str:
     if len(known) < 2:
         return ""
     known = known[np.unique(np.linspace(0, len(known) - 1, WIDTH).round().astype(int))]
-    # Most of it is a drop at first: what comes later is to be seen, too.
+    # Most of it is a drop at first: what comes later is to be seen too.
     low, high = best[known[-1]], np.quantile(best[np.isfinite(best)], 0.8)
     span = high - low or 1.0
     x = WIDTH * known / max(len(best) - 1, 1)

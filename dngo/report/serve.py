@@ -1,10 +1,10 @@
-"""`dngo serve`: the report in a browser, refreshed while the study runs; for whoever has its address.
+"""`dngo serve`: the report in a browser, refreshed while the study runs.
 
 Of a folder it is a list of all studies below it, each of them one click away.
 
 The loopback address keeps other machines away, and not the other users of this one. So each address has
 a token that is made when the server starts, and that nobody can guess. It stays in the address: a cookie
-would be sent to any other server on this machine, whoever runs it.
+would be sent to any other server on this machine.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Shown:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what is shown on the loopback address, to whoever knows the token.
+    """Serves what is shown on the loopback address, to anyone who knows the token.
 
     A connection is ended after `REQUEST` seconds without a whole request; where `CONNECTIONS` are open, a
     new one takes the place of the oldest that has shown no token.

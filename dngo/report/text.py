@@ -143,7 +143,7 @@ def _outlook(found: dict[str, Any]) -> list[str]:
 
 
 def _constraints(study: Study, table: archive.Table) -> list[str]:
-    """How often each constraint held, and how well that was foreseen."""
+    """How often each constraint held, and how well that was predicted."""
     lines = []
     expected = expected_constraints(study.archive, table)
     for name, flags in table.constraints.items():
@@ -153,7 +153,7 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
         line += f"holds at {int(np.nansum(flags))} of {known}"
         one = expected.get(name)
         if one is not None and np.isfinite(one.probability * flags).any():
-            line += f"; foreseen with a Brier score of {one.brier(flags):.2g}"
+            line += f"; predicted with a Brier score of {one.brier(flags):.2g}"
         if one is not None and name in table.numbers:
             z = np.abs((table.numbers[name] - one.mean) / one.std)
             judged = np.isfinite(z)
@@ -162,7 +162,7 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
                 line += f", its number within the 95 % interval at {inside}"
         lines.append(line)
     return (
-        ["", f"Constraints (foreseen: over the last {RECENT} iterations):", *lines] if lines else []
+        ["", f"Constraints (predicted in the last {RECENT} iterations):", *lines] if lines else []
     )
 
 
@@ -353,7 +353,7 @@ def in_flight(batch: dict[str, Any]) -> str:
     )
 
 
-# What is told of a batch: a heading, and its width where lines stand under each other.
+# The columns of a batch's line: a heading, and its width where lines stand under each other.
 BATCH_COLUMNS = {
     "iteration": 9,
     "points": 8,
@@ -365,11 +365,11 @@ BATCH_COLUMNS = {
     "still to gain": 15,
 }
 MOST_REPORTING = 5  # evaluations that run of a batch
-MOST_FAILURES = 3  # messages that are told of a batch
+MOST_FAILURES = 3  # messages that are shown of a batch
 
 
 def batch_cells(batch: MergedBatch) -> list[str]:
-    """What is told of a batch, in the order of `BATCH_COLUMNS`."""
+    """The cells of a batch's line, in the order of `BATCH_COLUMNS`."""
 
     def number(value: float, form: str) -> str:
         return f"{value:{form}}" if np.isfinite(value) else "-"

@@ -1,4 +1,4 @@
-"""Optuna's samplers as proposers: the archive's rows are told as trials, and the next are asked.
+"""Optuna's samplers as proposers: the archive's rows become trials, and the next are asked.
 
 A study in memory is built anew for each batch, so that a batch is a function of the archive and the
 seed alone. TPE, GP and random look at nothing but trials: these are added as they are. CMA-ES,
@@ -91,7 +91,7 @@ def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
 
 
 class _Conversation:
-    """A study, told points and asked for others."""
+    """A study that is given points and asked for others."""
 
     def __init__(
         self, optuna: Any, study: Any, space: Space, told: dict[str, Any], *, asked: bool

@@ -1,4 +1,4 @@
-"""Every number that the engine goes by and no user sets: one frozen tree, with what each is worth.
+"""Every number that the engine uses and no user sets: one frozen tree, with what each is worth.
 
 `current()` is the tree that counts. A benchmark tries another one:
 

@@ -52,11 +52,11 @@ class BeyondRules:
 
     share: float = 0.5  # of a batch
     # The highest expected improvement weighted by feasibility, in the targets' deviations, that is worth
-    # it: it is near .01 where the best point is found already, and most of these picks fail.
+    # it: it is near 0.01 where the best point is found already, and most of these picks fail.
     worth: float = 0.02
     # What counts as little, of the highest expected improvement weighted by feasibility.
     little: float = 0.2
-    # The last evaluations are those of the last batch, but so many for each parameter at least.
+    # The last evaluations: the last batch, and at least so many for each parameter.
     last_for_each: int = 2
 
 
@@ -133,11 +133,11 @@ class FrontRules:
     """
 
     # How far beyond the worst values of the front rays begin, in units of its extent: its ends are then
-    # worth something, too.
+    # worth something too.
     beyond: float = 0.1
     # A front may have collapsed to one of its ends: rays of one in so many picks begin where one of the
     # objectives is as good as is known, and the others are as bad as such a share of the first outcomes.
-    # Without them ZDT2 ended at .25 of the best hypervolume with two of three seeds, with them above .9.
+    # Without them ZDT2 ended at 0.25 of the best hypervolume with two of three seeds, with them above 0.9.
     ends_every: int = 5
     high: float = 0.9
     # Of the largest part of a ray: with none an objective would not count at all.
@@ -145,7 +145,8 @@ class FrontRules:
     # Of the sum of all objectives beside the highest: of two points that are equal in the highest, the
     # one that is better in others is better.
     augmented: float = 0.05
-    # Functions of each objective by which a batch's gain is foreseen; fewer where a hypervolume takes long.
+    # Functions of each objective by which a batch's gain is predicted; fewer where a hypervolume takes
+    # long.
     draws: int = 64
     draws_of_many: int = 8
     many: int = 5  # objectives
@@ -170,8 +171,8 @@ class FrontRules:
     least_points: int = 6  # ok outcomes; fewer say nothing
     additive_share: float = 0.5  # of these processes, where their fits start
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. The aims of a batch
-    # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had .85 of the best hypervolume with .4, and
-    # .83 with 1; ZDT1 in ten the same.
+    # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4,
+    # and 0.83 with 1; ZDT1 in ten the same.
     boldest: float = 0.4
     shared: int = 1024  # points that all functions of a box share
     shared_wide: int = 4096  # and those of the whole space
@@ -253,8 +254,8 @@ class RegionRules:
     nothing_known: float = 10.0
     most_share: float = 0.95  # of a batch: something is left that looks elsewhere
     # Points of a first batch that the usual share is of. Further ones are all the regions', as to look
-    # elsewhere takes a number of points and not a share: .92 times as high in 48 batches of 400 after 1,000
-    # points, lower in 11 and higher in 4 (standard error .06 of the logarithm).
+    # elsewhere takes a number of points and not a share: 0.92 times as high in 48 batches of 400 after
+    # 1,000 points, lower in 11 and higher in 4 (standard error 0.06 of the logarithm).
     shared: int = 200
 
 
@@ -275,8 +276,8 @@ class RegionSearchRules:
     additive_share: float = 0.5
     # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
     # of them and one for each quadratic at least, have a model of their own, for half of the functions,
-    # where it foretells them better: by so many nats for each, left out one by one. Sectors in ten inputs
-    # end .25 times as high; .33 and .5 of the points do about as well (benchmarks/rules.md, walls and
+    # where it predicts them better: by so many nats for each, left out one by one. Sectors in ten inputs
+    # end 0.25 times as high; 0.33 and 0.5 of the points do about as well (benchmarks/rules.md, walls and
     # floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # points, or there is no such model; not measured
@@ -287,12 +288,12 @@ class RegionSearchRules:
     wide_every: int = 4
     # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
     low: float = 0.25
-    # A smaller gain than a model's noise is none, or, where the noise is large, than so many deviations of
-    # its targets.
+    # A gain counts if it is larger than a model's noise, or, where the noise is large, than so many
+    # deviations of its targets.
     coarsest: float = 1e-3
     # A gain of less is followed nowhere, in units of the targets' deviation. Not measured.
     finest: float = 1e-9
-    # Of the functions that promise no improvement, one in so many is followed all the same.
+    # Of the functions that promise no improvement, one in so many is followed even so.
     kept_every: int = 4
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
     # trust regions alone end 2.4 times as high, with half as much again 1.2 times (geometric means of 39
@@ -342,7 +343,7 @@ class StepRules:
 
 @dataclass(frozen=True, kw_only=True)
 class AcquisitionRules:
-    """One branch for each module of `dngo.acquisition` that goes by numbers."""
+    """One branch for each module of `dngo.acquisition` that uses such numbers."""
 
     ascent: AscentRules = field(default_factory=AscentRules)
     beyond: BeyondRules = field(default_factory=BeyondRules)

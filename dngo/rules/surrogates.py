@@ -12,8 +12,8 @@ class ApartRules:
     """Which points stand apart."""
 
     # Of the distance (n to the power of -1 / d) at which n points spread evenly stand, root mean
-    # square. With all points instead, of test points in the deepest funnel of Hartmann6 .47 and .42
-    # were in their 95 % interval (two seeds); with those apart .75 and .63.
+    # square. With all points instead, of test points in the deepest funnel of Hartmann6 0.47 and 0.42
+    # were in their 95 % interval (two seeds); with those apart 0.75 and 0.63.
     least: float = 0.1
     considered: int = 5  # times as many rows as are asked for: cost. Not measured.
 
@@ -80,7 +80,7 @@ class LocalRules:
     # Medians of the log-normal priors: of a length, times the root of the number of inputs, as
     # distances grow with it; of the variances of the three parts; of the length in the series; of the
     # noise's variance; of the error's, relative to the height. The deviations of their logarithms in
-    # the same order. Not measured, but for the error's: with a median of .01 the models rank better
+    # the same order. Not measured, but for the error's: with a median of 0.01 the models rank better
     # and what is drawn from them is too bold (benchmarks/rules.md, the trust regions' model).
     length: float = float(np.exp(-0.3))
     medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01, 1e-4)
@@ -119,9 +119,9 @@ class NearbyRules:
     measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
     targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
     share of the noise in the logarithms' variance, from which on they are kept: steep functions without
-    noise are likely by logarithms, too, and ended twice as high by them (benchmarks/rules.md).
+    noise are likely by logarithms as well, and ended twice as high by them (benchmarks/rules.md).
     flat: outcomes lie on a floor if they differ by such a share of the mean height above the lowest.
-    outlying: an outlier is so many deviations off what all others foretell. rounds: so many times outliers
+    outlying: an outlier is so many deviations off what all others predict. rounds: so many times outliers
     are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
     hyperparameters are fitted anew.
     """
@@ -227,11 +227,11 @@ class RegressionRules:
 class SelectionRules:
     """When one model of points that lie together takes the place of another.
 
-    low: the share of the outcomes that is low. better: nats that a mean outcome's score has to gain, which
-    are those of the low ones nearly alone: half a nat for each of a fifth. foresight: a model is of no use
+    low: the share of the outcomes that is low. better: nats that a mean outcome's score has to gain,
+    nearly all of them from the low ones: half a nat for each of a fifth. foresight: a model is of no use
     whose predictions of points left out have a lower partial rank correlation, unless they rank these by a
     higher correlation than `ranked`: on `dust`, where no model is of use, that rises to 0.7, on bowls to 1.
-    foresight_alike: as foresight, where points next to each other are known to be alike.
+    foresight_alike: as `foresight`, where points next to each other are known to be alike.
     """
 
     low: float = 0.25
@@ -304,7 +304,7 @@ class NumberRules:
 
     samples: int = 3  # of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # observations; with more the mode stands alone
-    sketch: int = 64  # observations that the way to the mode goes by
+    sketch: int = 64  # observations that the way to the mode uses
     steps: int = 25
     steps_after_sketch: int = 5
     inducing: int = 100  # inputs of a sparse process
@@ -313,7 +313,7 @@ class NumberRules:
 
 @dataclass(frozen=True, kw_only=True)
 class SurrogateRules:
-    """One branch for each module of `dngo.surrogates` that goes by numbers."""
+    """One branch for each module of `dngo.surrogates` that uses such numbers."""
 
     apart: ApartRules = field(default_factory=ApartRules)
     classifier: ClassifierRules = field(default_factory=ClassifierRules)

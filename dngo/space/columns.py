@@ -144,9 +144,8 @@ def to_column(column: Column, value: Any) -> float:
 def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
     """The values of a column of numbers that some given ones (n,) stand for, and what is wrong, by row.
 
-    Whoever enters numbers asks here. A value that the column has stands for itself. Of a grid or a list,
-    one that is off by the rounding of whoever calculated it, at the ends and at zero too, stands for the
-    nearest.
+    Numbers that people enter come here. A value that the column has stands for itself. Of a grid or a
+    list, one that is off by rounding alone, at the ends and at zero too, stands for the nearest.
     """
     near = nearest(column, values)
     wrong = ~(np.abs(values - near) <= _rounding(column, near))
@@ -193,7 +192,7 @@ def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
 def contradicted(name: str, parameters: Mapping[str, Parameter]) -> str:
     """The parameter that has no value where `name` is active; empty if there is none.
 
-    A parameter is active only where its parents are: their conditions are its own, too.
+    A parameter is active only where its parents are: their conditions are its own too.
     """
     left: dict[str, list[Any]] = {}
     waiting, seen = [name], {name}
@@ -274,7 +273,7 @@ class Axes:
         self._flat = np.flatnonzero(self._span == 0)
 
     def coordinates(self, v: np.ndarray) -> np.ndarray:
-        """Those of values (n, k), .5 in a column of one value."""
+        """Those of values (n, k), 0.5 in a column of one value."""
         u = np.array(v)
         for scale, at in self._bent:
             u[:, at] = scale.to(u[:, at])

@@ -12,7 +12,7 @@ Values are rounded to the user's grid *before* they are encoded, so the model se
 that the job runs.
 
 Known constraints are a part of the space: every point that `sample`, `round` and `from_unit` give
-keeps them, so whoever proposes points need not know that there are any.
+keeps them, so code that proposes points need not know that there are any.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Point = tuple[float, float, float]  # step, value, seconds since the start (NaN:
 
 @dataclass(frozen=True)
 class Curve:
-    """The points of one evaluation, by rising step; values in natural units, NaN where it was none.
+    """The points of one evaluation, by rising step. Values are in natural units, NaN if unknown.
 
     ended: whether the evaluation has ended, in whatever way.
     """

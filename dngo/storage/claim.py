@@ -130,8 +130,8 @@ class Claim:
     def _write(self, owner: str) -> None:
         """Make the claim; raises FileExistsError if there is one, OSError.
 
-        Where there are no links it names nobody for a moment: whoever finds it so waits, as for an
-        owner on another host.
+        Where there are no links it names nobody for a moment: a process that finds it so waits, as for
+        an owner on another host.
         """
         temporary = self.path.with_name(f".{self.path.name}.{self.token}")
         try:

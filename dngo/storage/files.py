@@ -188,7 +188,7 @@ def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is none."""
+    """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is no JSON."""
     with _regular(path) as stream:
         try:
             return json.loads(stream.read().decode("utf-8"))

@@ -28,7 +28,7 @@ from dngo.errors import UserError
 from dngo.storage.files import replacing
 from dngo.storage.patience import has_no_disk, has_no_room, in_words, patiently
 
-Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes, too
+Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
 MOST_DEPTH = 12
 MOST_BYTES = 2**19  # of an attribute
@@ -97,7 +97,7 @@ def _mark(path: Path) -> Path:
 
 
 def _told_by_mark(known: os.stat_result) -> str:
-    """What a mark says: the file as it is, by a time, too, that nobody can set."""
+    """What a mark says: the file as it is, and a time that nobody can set."""
     return " ".join(map(str, (__version__, *_signature(known), known.st_ctime_ns))) + "\n"
 
 
@@ -173,7 +173,7 @@ def _look_through(path: Path, descriptor: int, check: Check, size: int) -> None:
     os.close(writer)
     with open(reader, "rb") as stream:
         verdict = stream.read().decode()
-    with contextlib.suppress(ChildProcessError):  # whoever supervises children was faster
+    with contextlib.suppress(ChildProcessError):  # another supervisor of children was faster
         os.waitpid(pid, 0)
     if verdict.startswith(MISTAKE):
         raise UserError(f"{path}: {verdict.removeprefix(MISTAKE)}")

@@ -88,7 +88,7 @@ def _named_apart(values: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _within(value: Any) -> Any:
-    """A value that is none of JSON's as a dict, a list, a number or a text."""
+    """A value that JSON lacks, as a dict, a list, a number or a text."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, list | tuple | set | frozenset):

@@ -5,7 +5,7 @@
 ``archive.h5``       the system of record; only merge writes it
 ``iterations/T/``    what flows between the stages: the outputs that Snakemake knows and may delete
 ``pending/T/``       the batch and its outcomes while the iteration is in flight: what Snakemake must
-                     not be able to delete, so it is not told; merge removes it once it is archived
+                     not be able to delete, so it is no output; merge removes it once it is archived
 ``waiting.json``     points that people entered, until a batch takes them in (`dngo.waiting`)
 ``logs/ work/``      what people look at
 

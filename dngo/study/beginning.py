@@ -20,7 +20,7 @@ from dngo.storage.claim import BEAT
 from dngo.study.batches import keep
 from dngo.study.records import Records
 
-# What Snakemake is told that a study makes, beside its iterations: see rules/.
+# What a study makes for Snakemake, beside its iterations: see rules/.
 OUTPUTS = (
     "done",
     "best.json",
@@ -48,7 +48,7 @@ def begin(records: Records) -> str:
 def check_new(records: Records) -> None:
     """Raise UserError where a study that has not begun would replace files of somebody else.
 
-    Snakemake removes the outputs of a job before that begins, whoever has made them.
+    Snakemake removes the outputs of a job before it begins, even if another program made them.
     """
     paths = records.paths
     if os.path.lexists(paths.archive) or paths.iterations() or paths.journal.path.exists():
@@ -137,7 +137,7 @@ def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
 
 
 def copy_transfer(records: Records) -> Path | None:
-    """What a new archive is told of earlier studies; raises UserError if one cannot be read.
+    """What a new archive takes from earlier studies; raises UserError if one cannot be read.
 
     A copy that is made once, before the study begins: what becomes of their archives while the
     design is evaluated, or before a lost archive is written again, does not matter.

@@ -39,9 +39,9 @@ def reached(records: Records, header: archive.Header | None) -> str:
 
 
 def ends(records: Records, t: int) -> str:
-    """Why iteration t is not to be, empty if it is; one that is in flight is."""
+    """Why there is no iteration t; empty if there is one, or if it is in flight."""
     if t == 0 or records.flying(t) is not None or entries(records):
-        return ""  # what people have entered is evaluated all the same
+        return ""  # what people have entered is evaluated even so
     header = records.header()
     merged = header.iterations if header else 0
     if t < merged:
@@ -92,7 +92,7 @@ def _little_volume(outlook: dict[str, Any], least: float | None) -> str:
 def write_end(
     records: Records, t: int, reason: str, output: Path, outlook: dict[str, Any] | None = None
 ) -> Batch:
-    """Write the batch without points of an iteration that is none, and return it.
+    """Write a batch without points, which says that the study has ended, and return it.
 
     outlook: what it was decided by, None if the archive or a note says so already.
     """
@@ -105,7 +105,7 @@ def write_end(
 
 
 def clear_end(records: Records, t: int) -> None:
-    """Remove what the stages of an iteration that was none have left, now that it is one."""
+    """Remove the empty batch of iteration t, now that the study goes on."""
     path = records.paths.iteration(t) / "proposals.json"
     if path.exists() and Batch.read(path).ended:
         shutil.rmtree(records.paths.iteration(t))

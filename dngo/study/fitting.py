@@ -95,5 +95,5 @@ def _stands(records: Records, t: int, surrogate: Path, beside: Beside) -> bool:
 
 
 def _empty(output: Path) -> None:
-    """The surrogate of an iteration that is none."""
+    """The surrogate of an iteration after the end of the study: an empty file."""
     hdf5.write(output, lambda file: file.attrs.update(ended=True))

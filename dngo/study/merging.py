@@ -45,7 +45,7 @@ def merge(records: Records, t: int, output: Path) -> None:
 
 
 def _settle(records: Records, batch: Batch, outcomes: list[Outcome]) -> None:
-    """Remove the checkpoints of points that need none any more."""
+    """Remove the checkpoints of points that no longer need one."""
     if not records.checkpoints.folder.is_dir():
         return
     ladder = records.config.ladder

@@ -24,7 +24,7 @@ class Ending:
     config: Config
 
     def reason(self, t: int, merged: int) -> str:
-        """Why iteration t is none any more, with so many in the archive; empty if it is one."""
+        """Why there is no iteration t, with so many in the archive; empty if there is one."""
         note = self.read()
         if note.get("stop") != self._stop or not isinstance(note.get("iteration"), int):
             return ""
@@ -38,7 +38,7 @@ class Ending:
         return {}
 
     def note(self, t: int, reason: str, outlook: dict[str, Any]) -> None:
-        """Iteration t, and what would follow it, is none."""
+        """Write down that the study ends before iteration t, and why."""
         note = {"iteration": t, "reason": reason, "stop": self._stop, "outlook": outlook}
         write_json(self.path, note)
 

@@ -27,7 +27,7 @@ class Paths:
 
     @property
     def transfer(self) -> Path:
-        """What the archive will be told of earlier studies."""
+        """What the archive will take from earlier studies."""
         return self.folder / "transfer.h5"
 
     @property

@@ -1,4 +1,4 @@
-"""Merging a batch as soon as each of its points has an outcome, by whoever asks or looks.
+"""Merging a batch as soon as each of its points has an outcome, when somebody asks or looks.
 
 `tell` only writes down what it is given. So a study is settled wherever it is looked at: from Python, by a
 command, or in a browser. What cannot be merged now is merged by the next who looks.
@@ -54,7 +54,7 @@ def settle(records: Records) -> None:
     """Merge what is complete, before somebody looks.
 
     Nothing is done where somebody else holds the study, who does it then; where it cannot be written to;
-    and where the disk has no room: whoever only looks does not wait for any.
+    and where the disk has no room: a command that only looks does not wait for room.
     """
     first = next(iter(records.in_flight(records.merged())), None)
     if first is None or not is_complete(records, first) or not _has_room(records):

@@ -156,7 +156,7 @@ class Study:
         return beginning.changes(self.records)
 
     def transfer(self) -> Path | None:
-        """What a new archive is told of earlier studies; raises UserError if one cannot be read."""
+        """What a new archive takes from earlier studies; raises UserError if one cannot be read."""
         return beginning.copy_transfer(self.records)
 
     def plan(self) -> Plan:
@@ -173,7 +173,7 @@ class Study:
         return ending.noted(self.records)
 
     def clear_end(self, t: int) -> None:
-        """Remove what the stages of an iteration that was none have left, now that it is one."""
+        """Remove the empty batch of iteration t, now that the study goes on."""
         ending.clear_end(self.records, t)
 
     # ---- stages (fitting, proposing, evaluating, merging) ---------------------------------------
@@ -232,7 +232,7 @@ class Study:
         """
         merging.merge(self.records, t, output)
 
-    # ---- what was told (settling) ---------------------------------------------------------------
+    # ---- reported outcomes (settling) -----------------------------------------------------------
 
     def held(self, wait: float) -> AbstractContextManager[None]:
         """Hold the study as a run of Snakemake does; raises TimeoutError if somebody else does."""

@@ -54,7 +54,7 @@ def correlation(kernel: str, a: Array, b: Array, further: Array | float = 0.0) -
 
     further: (..., n, 1) squared distance of each of a from all of b in inputs that are left out.
 
-    Raises ValueError for a kernel that is none of `KERNELS`.
+    Raises ValueError for a kernel that is not in `KERNELS`.
     """
     found = np.empty((*a.shape[:-1], b.shape[-2]))
     left, right = _factors(a, b, _factor(kernel), further)

@@ -271,7 +271,7 @@ def heights(targets: Array) -> Array:
 
 def products(t: Array) -> Array:
     """All products of two of (1, t), scaled to squares of about 1 in sum: t (n, d) in [-1, 1] ->
-    (n, (d + 1) (d + 2) / 2). Their kernel is that of all quadratics, (1 + t^T t')^2.
+    (n, (d + 1) (d + 2) / 2). Their kernel is the one of all quadratics, (1 + t^T t')^2.
     """
     n, d = t.shape
     one = np.hstack([np.ones((n, 1)), t])

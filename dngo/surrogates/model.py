@@ -137,7 +137,7 @@ class Model:
 
         x: (n, d) encoded, y: (n,) objective. Its log predictive density in units of the objective,
         and the probability that was given to a lower value: uniform if the model is calibrated,
-        and beyond .025 and .975 as often as the 95 % interval misses.
+        and beyond 0.025 and 0.975 as often as the 95 % interval misses.
         """
         with one_thread():
             means, variances, weight = self._mixture(x)
@@ -249,7 +249,7 @@ class Model:
 
 
 def _type_in_format_2(part: h5py.Group) -> str:
-    """The type of a component as formats up to 2 told it: by what it holds."""
+    """The type of a component as formats up to 2 stored it: by what it holds."""
     if "kernel" in part.attrs:
         return "gaussian_process"
     return "finite_basis" if "rotation" in part else "sampled_basis"

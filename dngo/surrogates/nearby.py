@@ -123,7 +123,7 @@ class Nearby:
         turn: bool,
         rng: np.random.Generator,
     ) -> Nearby:
-        """The same on a scale on which the lowest outcomes differ, where that foretells them better.
+        """The same on a scale on which the lowest outcomes differ, where that predicts them better.
 
         Where walls are a thousand times as high as what lies on the floor between them, a function that is
         drawn dives hundreds below the floor. x, y, noise, share, turn: as for `fit`.
@@ -253,7 +253,7 @@ class _Points:
         points, found = self, first
         if first.noise[0] > current().nearby.noisy:
             points, found = self.with_outliers(first, *rng.spawn(1))
-        # What is far off where noise multiplies is none by the logarithms.
+        # An outlier where noise multiplies is no outlier by the logarithms.
         other_scale, other = self.by_logarithms(scale, found, share, rng)
         return (points, scale, found) if other is found else (self, other_scale, other)
 

@@ -150,7 +150,7 @@ class SurrogateKind(Section):
 
     learn_infeasible: bool = Field(
         default=True,
-        description="Learn the objective from points that break a constraint, too, wherever it was "
+        description="Learn the objective from points that break a constraint as well, wherever it was "
         "reported. The best point is a feasible one either way. false: from feasible points alone, as "
         "the papers do.",
     )
@@ -180,8 +180,8 @@ class SurrogateKind(Section):
     ) -> Fit:
         """Components of the posterior given standardised targets, n >= 1.
 
-        The result depends on the problem, the settings and the state of `rng` alone; `progress` is
-        told how far it is, from 0 to 1.
+        The result depends on the problem, the settings and the state of `rng` alone; `progress`
+        is called with how far it is, from 0 to 1.
         """
         return resolve_name(self.fitted_by)(problem, self, rng=rng, progress=progress)
 

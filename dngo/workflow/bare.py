@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from dngo.workflow.words import CANNOT_BEGIN
 
-OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes, too
+OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes too
 # What Snakemake tells a job's script; libraries of linear algebra read it.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
 NOTHING = "-"  # in place of a path
@@ -59,7 +59,7 @@ def _elapsed() -> float:
 
 
 def stage_of(rule: Any) -> str:
-    """The stage that a rule of Snakemake is, "" if it is none of a cluster's or not as it was shipped."""
+    """The stage that a rule of Snakemake runs; "" if it needs no cluster or is not as shipped."""
     from dngo.provenance import workflow_folder
 
     rules = workflow_folder() / "rules"
@@ -195,7 +195,7 @@ def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
 def _note_cost(path: Path, seconds: float) -> None:
     """What Snakemake notes of a job, of which the report shows the seconds.
 
-    Memory and CPU seconds are those of the process so far.
+    Memory and CPU seconds belong to the process so far.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     row = [seconds, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime]

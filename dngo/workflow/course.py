@@ -1,4 +1,4 @@
-"""What whoever watches a run is told: a bar for the study, and a line for each batch.
+"""What a run prints for people: a bar for the study, and a line for each batch.
 
 `--logger dngo` (snakemake_logger_plugin_dngo) hands on Snakemake's messages; what they do not say is
 read from the study's folder. Without a terminal there is no bar, and every line is plain.
@@ -50,7 +50,7 @@ def attach(handlers: Sequence[Any], study: Study) -> None:
 
 
 class Course:
-    """The course of the studies of one run, told on a stream; usually there is one study."""
+    """The course of the studies of one run, written to a stream; usually there is one study."""
 
     def __init__(self, stream: TextIO):
         self.studies: list[Study] = []
@@ -65,7 +65,7 @@ class Course:
     # ---- what Snakemake says --------------------------------------------------------------------
 
     def knows(self, record: logging.LogRecord) -> bool:
-        """Whether a message is of jobs of these studies: they are told by lines of their own."""
+        """Whether a message is of jobs of these studies: they have lines of their own."""
         if record.__dict__.get("event") == LogEvent.JOB_INFO:
             return self._study(_paths(record)) is not None
         number = record.__dict__.get("job_id", record.__dict__.get("jobid"))

@@ -105,7 +105,7 @@ class Dag:
     ) -> Dag:
         """Plan the run of a study; raises UserError with one line for each mistake."""
         if (workflow_folder() / "dngo").is_dir():
-            # The scripts of this run's jobs import the package beside the Snakefile, too.
+            # The scripts of this run's jobs import the package beside the Snakefile too.
             paths = [str(workflow_folder()), os.environ.get("PYTHONPATH", "")]
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         dag = cls(study, main=main, remote=remote, folder=folder)

@@ -1,4 +1,4 @@
-"""What Snakemake does for a main Snakefile alone, and a study needs in a workflow of the user's, too.
+"""What Snakemake does for a main Snakefile alone, and a study needs in a workflow of the user's too.
 
 Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
 it, by which only the age of files decides what runs again. A study that is used as a module gets both

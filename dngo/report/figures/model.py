@@ -140,7 +140,7 @@ def _band(
         figure.add_scatter(
             x=np.concatenate([values, values[::-1]]), y=np.concatenate([upper, lower[::-1]]),
             fill="toself", fillcolor="rgba(0,114,178,.25)", hoverinfo="skip",
-            line={"width": 1, "color": BLUE, "dash": "dash"},  # in grey it is told by its edge
+            line={"width": 1, "color": BLUE, "dash": "dash"},  # in grey its edge shows
             name="95 %", legendgroup="band", mode="lines", **legend, **place,
         )  # fmt: skip
         figure.add_scatter(

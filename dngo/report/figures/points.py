@@ -299,7 +299,7 @@ def models(view: View) -> Figure | None:
         "models",
         "What proposed each batch",
         "The share of each model in the points of a batch. Local models are Gaussian processes of the "
-        "points near the best ones (trust regions). The other parts are those of the surrogate of the "
+        "points near the best ones (trust regions). The other parts belong to the surrogate of the "
         "whole space, by their weights. No model: points that people entered, and steps where no model is "
         "of use.",
         figure,

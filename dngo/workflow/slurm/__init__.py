@@ -19,7 +19,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 PACKAGE = "snakemake-executor-plugin-slurm"
-# What pyproject.toml asks for, too. tests/test_slurm_executor.py fails where the plugin has changed in what
+# What pyproject.toml asks for too. tests/test_slurm_executor.py fails where the plugin has changed in what
 # our executor replaces or calls.
 AT_LEAST, BELOW = (2, 8), (2, 9)
 

@@ -33,7 +33,7 @@ class Nodes:
         return {n for n, last in self._last.items() if now - last < SUSPECT} | self.left_out.keys()
 
     def excluded(self, job: Hashable, now: float) -> set[str]:
-        """Where the next attempt of a job must not go: where one failed, too."""
+        """Where the next attempt of a job must not go: where one failed too."""
         return self._of_job.get(job, set()) | self.bad(now)
 
     def forget(self, job: Hashable) -> None:

@@ -22,7 +22,7 @@ _PASSES = re.compile(
     r"|authentication|munge|Socket|database",
     re.I,
 )
-# What it says where it may have accepted the job all the same.
+# What it says where it may have accepted the job even so.
 _UNCERTAIN = re.compile(
     r"timed out|Zero Bytes|communication|Socket|Connection reset|Unexpected message", re.I
 )
@@ -95,7 +95,7 @@ class Refusal:
 
     @property
     def uncertain(self) -> bool:
-        """Whether the job may have been accepted all the same."""
+        """Whether the job may have been accepted even so."""
         return bool(_UNCERTAIN.search(self.words))
 
     @property
@@ -119,7 +119,7 @@ class Row(NamedTuple):
 
 
 def minutes(limit: str) -> float:
-    """A time limit as Slurm prints it, [days-][[hours:]minutes:]seconds; infinite if it is none."""
+    """A time limit as Slurm prints it, [days-][[hours:]minutes:]seconds; infinite for any other text."""
     days, _, rest = limit.strip().rpartition("-")
     parts = rest.split(":")
     if not all(part.isdigit() for part in [days or "0", *parts]) or len(parts) > 3:

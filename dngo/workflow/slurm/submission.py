@@ -1,6 +1,6 @@
 """How a job is submitted: once, whatever becomes of the answer.
 
-A submission that got no answer, or an answer that leaves it open, may have been accepted all the same.
+A submission that got no answer, or an answer that leaves it open, may have been accepted even so.
 Each one carries a tag in its comment, and is looked for by that before it is tried again.
 """
 

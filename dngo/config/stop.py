@@ -44,6 +44,6 @@ class Stop(Section):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a key goes by what is still to be gained."""
+        """Whether a key depends on what is still to be gained."""
         keys = (self.hypervolume_gain, self.expected_improvement, self.distance)
         return any(key is not None for key in keys)

@@ -33,7 +33,7 @@ from dngo.report.models import by_batch
 from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 
-MOST_SILENT = 200  # batches that are looked through for an outlook, from the last one backwards
+MOST_SILENT = 200  # batches that are looked through for an expected gain, last one first
 PACE = 5  # batches whose pace counts
 REPORTING = 100  # evaluations that run whose progress is looked at
 STAGES = ("fit", "propose", "evaluate", "merge")

@@ -65,7 +65,7 @@ def _looks_ahead(records: Records, t: int, number: int) -> bool:
     """Whether a batch of so many proposals says what is still to be gained.
 
     That takes as long as the choice of a few points. Where these come one by one, what was said some rows
-    ago still holds, unless a key of `stop` goes by it.
+    ago still holds, unless a key of `stop` depends on it.
     """
     if records.config.stop.looks_ahead or number >= current().outlook.few or t <= 1:
         return True

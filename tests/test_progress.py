@@ -207,16 +207,16 @@ def test_a_thousand_lines_cost_little(tmp_path: Path) -> None:
 VALUES = st.floats(allow_nan=True, allow_infinity=False, width=32)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=1500))
-def test_thinning_keeps_the_ends_and_the_extremes(values: list[float]) -> None:
+@given(st.lists(VALUES, min_size=1, max_size=1500), st.sampled_from([MOST, 50]))
+def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int) -> None:
     points = [(float(i), v, 0.0) for i, v in enumerate(values)]
-    kept = thinned(points).points
-    assert len(kept) <= MOST and set(map(repr, kept)) <= set(map(repr, points))
+    kept = thinned(points, most).points
+    assert len(kept) <= most and set(map(repr, kept)) <= set(map(repr, points))
     assert repr(kept[0]) == repr(points[0]) and repr(kept[-1]) == repr(points[-1])
     numbers = [v for v in values if not math.isnan(v)]
     if numbers:
         assert {min(numbers), max(numbers)} <= {v for _, v, _ in kept}
-    if len(points) <= MOST - 3:
+    if len(points) <= most - 3:
         assert list(map(repr, kept)) == list(map(repr, points))
 
 

@@ -14,10 +14,10 @@ from evaluating import POINT, outcome_of, python, runner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dngo.batch import Outcome
+from dngo.batch import Outcome, write_outcomes
 from dngo.config import Objective, validate
 from dngo.errors import UserError
-from dngo.evaluation.stopping import Judge
+from dngo.evaluation.stopping import MOST, Flying, Judge, read_snapshot, write_snapshot
 from dngo.evaluation.supervision import Interrupted
 from dngo.stopping.curves import Curve
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
@@ -269,3 +269,39 @@ def test_a_stop_is_a_fact_once_it_is_noted(tmp_path: Path) -> None:
     found = runner(python("raise SystemExit('again')"), tmp_path).adopt(POINT, 1)
     assert found is not None and found.status == "stopped" and found.curve
     assert found.message.startswith(str(Decision.of_plain(found.stop)))
+
+
+def test_a_batch_brings_the_newest_curves_along(tmp_path: Path) -> None:
+    path = tmp_path / "curves.json"
+    known = [Curve(((1.0, float(i), 0.5), (2.0, math.nan, 0.6))) for i in range(MOST + 7)]
+    write_snapshot(path, known)
+    found = read_snapshot(path)
+    assert repr([[p[:2] for p in c.points] for c in found]) == repr(
+        [[p[:2] for p in c.points] for c in known[-MOST:]]
+    )
+    for text in ("", "{}", '{"curves": 3}', '{"curves": [[[1], []]]}', '{"curves": [[1]]}'):
+        path.write_text(text)
+        assert read_snapshot(path) == []
+    assert read_snapshot(tmp_path / "none.json") == []
+
+
+def test_evaluations_in_flight_are_seen_by_each_other(tmp_path: Path) -> None:
+    """Those that run by their files, those that have ended by their outcomes; not oneself."""
+    outcomes, work = tmp_path / "outcomes", tmp_path / "work"
+    outcomes.mkdir()
+    for slot, curve_ in enumerate(GOOD[:6]):
+        folder = work / str(slot)
+        folder.mkdir(parents=True)
+        lines = (json.dumps({"step": s, "objective": v}) for s, v, _ in curve_.points[:30])
+        (folder / "progress.jsonl").write_text("\n".join(lines) + "\n")
+        if slot < 3:
+            ended = Outcome(0, slot, "0" * 64, "ok", 1.0, curve=curve_.plain())
+            write_outcomes(outcomes / f"{slot}.json", [ended])
+    (outcomes / "damaged.json").write_text("{")
+    (outcomes / "7.json").write_text("{")
+    rule = Median(min_curves=5, patience=0)
+    flying = [Flying(0, outcomes, work), Flying(1, tmp_path / "none", tmp_path / "none")]
+    judge = Judge(rule, [], flying, 1.0)
+    found = judge.decide("0-5", curve(*[100.0] * 12))
+    assert found is not None and (found.worse_than, found.of, found.target) == (5, 5, 50)
+    assert judge.decide("0-0", curve(*[-100.0] * 12)) is None

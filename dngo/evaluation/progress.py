@@ -191,25 +191,30 @@ class Printed:
 
     def __init__(self, path: Path):
         self.path, self._held = path, b""
+        self._found: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed next."""
+        """Take what was printed next; `flush` appends it."""
         text, sign, rest = (self._held + data).rpartition(b"\n")
         if not sign:
             text = b""
         self._held = rest if len(rest) <= LONGEST else b""
         if SIGN in text:
-            self._append(text.split(b"\n"))
+            found = (of_printed(line) for line in text.split(b"\n"))
+            self._found += [said for said in found if said is not None]
+
+    def flush(self) -> None:
+        """Append what was found to the file."""
+        if self._found:
+            text = b"".join(said + b"\n" for said in self._found)
+            self._found = []
+            with contextlib.suppress(OSError), open(self.path, "ab") as stream:
+                stream.write(text)
 
     def close(self) -> None:
-        """Take a last line that nothing ended."""
+        """Take a last line that nothing ended, and append the rest."""
         self.feed(b"\n")
-
-    def _append(self, lines: list[bytes]) -> None:
-        found = [said for line in lines if (said := of_printed(line)) is not None]
-        if found:
-            with contextlib.suppress(OSError), open(self.path, "ab") as stream:
-                stream.write(b"".join(said + b"\n" for said in found))
+        self.flush()
 
 
 def of_printed(line: bytes) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
@@ -23,12 +24,13 @@ from dngo.errors import UserError
 from dngo.evaluation.command import Places
 from dngo.evaluation.progress import Printed, Progress
 from dngo.outcomes import Verdict
-from dngo.stopping.curves import Curve
+from dngo.stopping.curves import Curve, thinned
 from dngo.stopping.settings import Decision, Stopping
 from dngo.storage.files import read_json, write_json
 from dngo.thresholds import Constraints
 
-MOST = 1000  # curves of others, of the archive and in flight each
+MOST = 300  # curves of others, of the archive and in flight each: ranks need no more
+POINTS = 50  # of each in what a batch brings along
 PAUSE = 2.0  # seconds between looks at what is in flight, at least
 SHARE = 50  # and so many times as long as the last look took
 EACH = 0.05  # and so many seconds for each that runs: a hundred jobs look at a hundred files
@@ -171,6 +173,7 @@ class Course:
 
     def look(self) -> Decision | None:
         """Take what is new, and decide; the decision is noted by then."""
+        self.printed.flush()
         if not self.progress.look() or self.judge is None or self.decision is not None:
             return self.decision
         decision = self.judge.decide(self.name, self.progress.curve)
@@ -213,13 +216,20 @@ class Course:
 
 
 def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
-    """Write the curves of an archive for the jobs of a batch."""
-    write_json(path, {"curves": [curve.plain() for curve in curves[-MOST:]]})
+    """Write the newest curves of an archive for the jobs of a batch, thinner than they are kept."""
+    kept = [thinned(curve.points, POINTS) for curve in curves[-MOST:]]
+    points = ([[p[i] for p in curve.plain()] for i in (0, 1)] for curve in kept)
+    write_json(path, {"curves": list(points)})
 
 
 def read_snapshot(path: Path) -> list[Curve]:
     """What `write_snapshot` wrote; none where there is no such file, or one that is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         document: dict[str, Any] = read_json(path)
-        return [Curve.of(points) for points in document["curves"]]
+        return [
+            Curve(
+                tuple((s, math.nan if v is None else v, math.nan) for s, v in zip(*c, strict=True))
+            )
+            for c in document["curves"]
+        ]
     return []

@@ -76,9 +76,10 @@ class Curve:
 
 
 class Growing:
-    """A curve to which points are added, one after another."""
+    """A curve to which points are added, one after another. most: points that are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._grid: list[Point] = []
         self._stride, self._count = 1, 0
         self._last = self._low = self._high = None
@@ -94,7 +95,7 @@ class Growing:
         point = (step, value, seconds)
         if self._count % self._stride == 0:
             self._grid.append(point)
-            if len(self._grid) > MOST - 3:
+            if len(self._grid) > self._most - 3:
                 self._grid = self._grid[::2]
                 self._stride *= 2
         self._count += 1
@@ -122,9 +123,9 @@ class Growing:
             self._take(point)
 
 
-def thinned(points: Iterable[Point]) -> Curve:
+def thinned(points: Iterable[Point], most: int = MOST) -> Curve:
     """The curve of these points, as it is kept."""
-    growing = Growing()
+    growing = Growing(most)
     for point in points:
         growing.add(*point)
     return growing.curve()

@@ -128,13 +128,15 @@ class Shared(Stopping):
         patience = EARLIEST * _longest(others) if self.patience is None else self.patience
         if last - patience < first:
             return None
-        steps = [step for step in curve.steps if step >= last - patience]
-        worse = number = 0
-        for step in steps:
+        found = rank(curve, others, last, sign)
+        # From the last one back: of most runs no more is looked at.
+        for step in reversed(curve.steps):
+            if step < last - patience:
+                break
             worse, number = rank(curve, others, step, sign)
             if number < self.min_curves or worse <= self.most * number:
                 return None
-        return steps[-1], worse, number
+        return last, *found
 
     @property
     @abstractmethod

@@ -233,3 +233,20 @@ def test_a_study_without_networks_imports_no_torch() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_the_report_and_its_figures_from_python(both, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = dngo.open(both[1].archive)
+    assert "best" in session.report() and not Path("page.html").exists()
+    for _ in range(2):  # an earlier page gives way
+        assert session.report("page.html") == session.report()
+    assert f"<title>Study {session.config.study}</title>" in Path("page.html").read_text()
+    Path("mine.html").write_text("mine")
+    with pytest.raises(UserError, match=r"mine\.html"):
+        session.report("mine.html")
+    assert {"course", "edf", "slices"} <= set(dir(session.figures))
+    assert session.figures.course().data and session.figures.slices().data
+    assert session.figures.course("course.svg", width=60).read_text().startswith("<?xml")
+    with pytest.raises(UserError, match="there is no figure 'slice'; they are progress"):
+        session.figures.slice()

@@ -421,3 +421,11 @@ def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> No
     assert len(lines("ended")) == len(set(lines("ended"))) == 8
     assert verify(archive) == [] and len(audit_all(archive)) == 8
     assert replay(archive, 3).verdict == "identical"
+
+
+def test_each_batch_of_a_function_learns_from_all_before_it() -> None:
+    study = dngo.create("f", SPACE, batches_in_flight=2, batch_size=2, **CHEAP)
+    study.optimize(lambda x, y: x, 8, progress=False)
+    merged = study.study.merged()
+    assert merged > 2
+    assert [study.study.batch(t).training_iterations for t in range(merged)] == [*range(merged)]

@@ -6,6 +6,7 @@ known and nobody else holds it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dngo import archive
+from dngo.api.figures import Figures, of_objective
 from dngo.api.stages import whole
 from dngo.audit import table_of
 from dngo.batch import STOPPED
@@ -26,6 +28,7 @@ from dngo.replay import configuration, surrogate
 from dngo.report.best import Best, escape
 from dngo.report.data import View
 from dngo.report.text import headline
+from dngo.storage.files import handing_out_page
 from dngo.study import Study
 
 if TYPE_CHECKING:
@@ -96,6 +99,16 @@ class Looking:
 
     def __init__(self, path: Path, study: Study | None):
         self.path, self._study = path, study
+
+    @property
+    def study(self) -> Study:
+        """What the workflow works on; raises UserError for an archive that lies apart from it."""
+        if self._study is None:
+            raise UserError(
+                f"{self.path}: an archive that lies outside its study's folder is only to be looked at; "
+                "open the study's configuration"
+            )
+        return self._study
 
     def _settle(self) -> None:
         """Merge outcomes that were reported, here or elsewhere, before somebody looks."""
@@ -212,15 +225,6 @@ class Looking:
             raise UserError(f"{self.path}: no evaluation is feasible yet")
         return view
 
-    def _of(self, view: View, objective: str | None) -> View:
-        """The view of the only objective, or of one of several; raises UserError."""
-        if not view.has_several and objective is None:
-            return view
-        if objective in view.directions:
-            return view.of_objective(objective)
-        known = ", ".join(view.directions) or "one, without a name"
-        raise UserError(f"objective: say which one is meant; they are {known}")
-
     def model(self, iteration: int | None = None) -> Fitted:
         """The surrogate that an iteration was proposed with; the latest one by default.
 
@@ -256,7 +260,7 @@ class Looking:
         """
         from dngo.report.figures.model import slices
 
-        fitted = Fitted(self._of(self.model().view, objective))
+        fitted = Fitted(of_objective(self.model().view, objective))
         view = fitted.view
         columns = {c.name: j for j, c in view.columns}
         if name not in columns:
@@ -280,7 +284,7 @@ class Looking:
         """
         from dngo.report.figures.model import importance
 
-        view = self._of(self.model().view, objective)
+        view = of_objective(self.model().view, objective)
         figure = importance(view)
         if figure is None:
             raise UserError(f"{self.path}: the model is constant: nothing matters yet")
@@ -298,17 +302,31 @@ class Looking:
 
         objective: which of several, of a figure of one.
         """
-        from dngo.report.figures import FIGURES, OF_FRONTS
+        return self.figures._drawn(name, objective)
 
-        view = self._view
-        fronts = {draw.__name__: draw for draw in OF_FRONTS} if view.has_several else {}
-        known = fronts | {draw.__name__: draw for draw in FIGURES}
-        if name not in known:
-            raise UserError(f"there is no figure {name!r}; they are {', '.join(known)}")
-        found = known[name](view if name in fronts else self._of(view, objective))
-        if found is None:
-            raise UserError(f"{name}: there is nothing to show yet")
-        return found.plot
+    @property
+    def figures(self) -> Figures:
+        """Those of the report, and those for a paper: `study.figures.course("course.pdf")`."""
+        return Figures(lambda: self._view)
+
+    def report(self, output: str | Path | None = None) -> str:
+        """What the study found, in words, as `dngo report` prints it.
+
+        output: an HTML file that the whole report is written to as well. Raises UserError where there is
+        nothing yet, for an archive that lies apart from its study, and where another file is in the way.
+        """
+        from dngo.report import summary
+        from dngo.report.page import study_page
+
+        self._settle()
+        study, title = self.study, f"Study {self.config.study}"
+        if study.header() is None:
+            raise UserError(f"{study.archive}: there is no archive yet; nothing has been merged")
+        with archive.reading(study.archive), contextlib.ExitStack() as stack:
+            if output is not None:
+                page = stack.enter_context(handing_out_page(Path(output), title))
+                page.write_text(study_page(study), encoding="utf-8")
+            return summary(study)
 
     # ---- showing itself -------------------------------------------------------------------------
 

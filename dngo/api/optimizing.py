@@ -97,6 +97,8 @@ def _set_up(
         "iterations": max(1, study.merged()) - 1 + max(0, math.ceil(left / size)),
         "points_per_job": size,
         "points_at_once": workers,
+        # One batch runs at a time: the next one learns from all of it.
+        "batches_in_flight": 1,
     }
     return Study(config.model_copy(update=changes), study.beside, study.records.asked)
 

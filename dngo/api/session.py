@@ -78,16 +78,6 @@ class Session(Looking):
 
     # ---- asking and telling ---------------------------------------------------------------------
 
-    @property
-    def study(self) -> Study:
-        """What the workflow works on; raises UserError for an archive that lies apart from it."""
-        if self._study is None:
-            raise UserError(
-                f"{self.path}: an archive that lies outside its study's folder is only to be looked at; "
-                "open the study's configuration"
-            )
-        return self._study
-
     def ask(self, n: int | None = None) -> list[Proposal]:
         """The next batch: points to evaluate, each with its `parameters`, and why.
 

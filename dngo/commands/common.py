@@ -56,10 +56,9 @@ def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]
     """
     if path is None:
         return nullcontext()
-    from dngo.storage.files import handing_out
+    from dngo.storage.files import handing_out_page
 
-    marks = b'<meta name="dngo-version"', f"<title>{title}</title>".encode()
-    return handing_out(Path(path), lambda beginning: all(mark in beginning for mark in marks))
+    return handing_out_page(Path(path), title)
 
 
 def add_ignore(command: argparse.ArgumentParser) -> None:

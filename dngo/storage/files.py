@@ -11,6 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
@@ -203,3 +204,9 @@ def is_hdf5(path: Path) -> bool:
             return stream.read(len(HDF5)) == HDF5
     except OSError:
         return False
+
+
+def handing_out_page(path: Path, title: str) -> AbstractContextManager[Path]:
+    """`handing_out` of an HTML page, which an earlier page of the same title may give way to."""
+    marks = b'<meta name="dngo-version"', f"<title>{title}</title>".encode()
+    return handing_out(path, lambda beginning: all(mark in beginning for mark in marks))

@@ -99,27 +99,34 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
     y = bounded(direction * table.objective)
     scores: list[Score] = []
     with archive.reading(path) as file:
-        for t in np.unique(table.iteration):
+        iterations, first = np.unique(table.iteration, return_index=True)
+        ends = [*first[1:], len(table)]
+        before = _Running()
+        for t, own in zip(iterations, map(slice, first, ends), strict=True):
             group = file[f"iterations/{t}"]
-            rows = ok & (table.iteration == t) & ~table.told  # not those it knew
+            rows = ok[own] & ~table.told[own]  # not those it knew
             if "surrogate" not in group or not rows.any():
                 continue
             foreseen = archive.foreseen(path, int(t)) or {}
             if ("density", name or "all") not in foreseen:
                 continue
-            seen = y[ok & (table.iteration < group["surrogate"].attrs["training_iterations"])]
+            learnt = group["surrogate"].attrs["training_iterations"]
+            known = int(np.searchsorted(table.iteration, learnt))
+            if known < before.rows:  # more batches were in flight
+                before = _Running()
+            seen = slice(before.rows, known)
+            before.add(y[seen][ok[seen]], known)
             constant = np.nan  # where all that it learnt from was transferred
-            if len(seen):
-                deviation = max(float(np.std(seen)), 1e-12 * (1.0 + abs(float(np.mean(seen)))))
-                z = (y[rows] - np.mean(seen)) / deviation
+            if before.count:
+                deviation = max(before.deviation, 1e-12 * (1.0 + abs(before.mean)))
+                z = (y[own][rows] - before.mean) / deviation
                 constant = float(np.mean(-0.5 * z**2 - np.log(deviation * np.sqrt(2 * np.pi))))
-            judged = rows[table.iteration == t]
             for kind in ("all", "gp", "adaptive_basis"):
                 part = kind if not name else name if kind == "all" else f"{name}/{kind}"
                 if ("density", part) not in foreseen:
                     continue
-                density = foreseen["density", part][judged]
-                level = foreseen["level", part][judged]
+                density = foreseen["density", part][rows]
+                level = foreseen["level", part][rows]
                 scores.append(
                     Score(
                         iteration=int(t),
@@ -132,3 +139,32 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
                     )
                 )
     return scores
+
+
+@dataclass
+class _Running:
+    """Mean and deviation of values that become more (Chan, Golub and LeVeque 1983).
+
+    rows: of the table, from which the values are.
+    """
+
+    rows: int = 0
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: np.ndarray, rows: int) -> None:
+        """Further values, from rows up to a number."""
+        self.rows = rows
+        if not len(values):
+            return
+        mean = float(np.mean(values))
+        total, apart = self.count + len(values), mean - self.mean
+        self.squares += float(np.sum((values - mean) ** 2))
+        self.squares += apart**2 * self.count * len(values) / total
+        self.mean += apart * len(values) / total
+        self.count = total
+
+    @property
+    def deviation(self) -> float:
+        return float(np.sqrt(self.squares / self.count))

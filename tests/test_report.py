@@ -27,7 +27,7 @@ from dngo.report.figures import FIGURES, all_figures
 from dngo.report.figures.style import scale
 from dngo.report.health import checks, messages
 from dngo.report.live import status
-from dngo.report.page import study_page
+from dngo.report.page import Page, _drawn, _listed, _points, study_page
 from dngo.report.text import format_status, lasting, one_line
 from dngo.report.watch import screen
 from dngo.study import Study
@@ -363,6 +363,27 @@ def test_text_of_users_is_text_and_the_page_refers_to_nothing(small: Study) -> N
 
 
 # ---- studies and runs ----------------------------------------------------------------------------
+
+
+def test_of_many_points_a_page_lists_those_that_count_and_says_so(view: View, monkeypatch) -> None:
+    """All that a click leads to, the best and the last; and the model is asked of the best alone."""
+    every = _listed(view, [])
+    assert len(every) == len(view) and _points(view, every)["listed"] is None
+    clicked = _drawn(all_figures(view), messages(view))
+    assert {*view.improvements} <= clicked <= {*every}
+    monkeypatch.setattr("dngo.report.page.MOST_LISTED", 10)
+    monkeypatch.setattr("dngo.report.data.MOST_EXPECTED", 10)
+    listed = _listed(view, [3])
+    assert {3, view.best, *view.last} <= {*listed} and len(listed) < len(view)
+    points = _points(view, listed)
+    assert points["rows"][0] == [view.id(row) for row in points["listed"]]
+    page = Page(title="", headline="", figures=[], points=points).render()
+    assert f"{len(listed)} of {len(view)} points are listed" in page
+    some = replace(view)  # knows nothing yet
+    known = np.isfinite(some.expected[0])
+    assert known.any() and known.sum() < len(view)
+    np.testing.assert_allclose(some.expected[0][known], view.expected[0][known], rtol=1e-9)
+    assert some.ranking("model")[0] == view.ranking("model")[0]
 
 
 def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys) -> None:

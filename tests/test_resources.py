@@ -32,6 +32,15 @@ def test_what_is_configured_is_asked_for(toy: Toy) -> None:
     assert asked(config, "propose", cluster=False) == {"gpu": 1}
 
 
+def test_what_a_fit_is_given_follows_the_number_of_rows(toy: Toy) -> None:
+    config = configured(toy, propose={"runtime": 5})
+    few, many = (asked(config, "fit", cluster=True, rows=n) for n in (100_000, 1_000_000))
+    assert few == DEFAULTS["fit"] and many == {"mem_mb": 9000, "runtime": 60}
+    # What people say wins.
+    assert asked(config, "propose", cluster=True, rows=10**6) == {"mem_mb": 9000, "runtime": 5}
+    assert asked(config, "evaluate", cluster=True, rows=10**6) == {}
+
+
 PLAN = ("-n", "--quiet")
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.special import expit
 from test_surrogates import CLASSIFIER, NETWORKS, QUICK, some_data
 
+from dngo.rules import current, using
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.classifier import Laplace, Step
 from dngo.surrogates.constraints import fit_classifier
@@ -290,3 +291,19 @@ def test_one_network_learns_where_a_constraint_holds():
     p = found.probability(new)
     assert np.mean(np.where(truth(new) == 1, p, 1 - p)) > 0.9
     assert found.log_density > -0.25
+
+
+def test_a_classifier_of_many_labels_is_one_of_some_of_them_and_as_good() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((4000, 2))
+    labels = (x[:, 0] + 0.1 * rng.standard_normal(4000) < 0.6).astype(float)
+    found, densities = [], []
+    for most in (100_000, 800):
+        rules = {"most": 2 * most, "most_judged": most}
+        with using(current().but(classifier=rules, training={"most_classified": most})):
+            given = {"rng": np.random.default_rng(0)}
+            found.append(fit_classifier(x[:3000], labels[:3000], CLASSIFIER, **given))
+        p, held = found[-1].probability(x[3000:]), labels[3000:]
+        densities.append(np.mean(np.log(np.where(held == 1, p, 1 - p))))
+    assert not np.array_equal(found[0].members[0][1].mean, found[1].members[0][1].mean)
+    assert abs(densities[0] - densities[1]) < 0.02 and densities[1] > -0.3

@@ -4,7 +4,7 @@ from dngo.archive.curves import read_curves
 from dngo.archive.digests import chain_problems, contents, model_digest
 from dngo.archive.flat import flat_columns
 from dngo.archive.foresight import Foreseen, foreseen
-from dngo.archive.layout import FORMAT_VERSION
+from dngo.archive.layout import FORMAT_VERSION, words
 from dngo.archive.reading import (
     Header,
     Table,
@@ -57,4 +57,5 @@ __all__ = [
     "reading",
     "receipt",
     "verify",
+    "words",
 ]

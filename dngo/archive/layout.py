@@ -40,6 +40,7 @@ import numpy as np
 from dngo.batch import STATUSES
 
 FORMAT_VERSION = 1
+SLICE = 8192  # rows of text that are read at once
 TEXT = h5py.string_dtype("utf-8")
 
 
@@ -140,6 +141,36 @@ def columns_of(group: h5py.Group) -> list[h5py.Dataset]:
     for name in sorted(group):
         item = group[name]
         found += [item] if isinstance(item, h5py.Dataset) else columns_of(item)
+    return found
+
+
+def group_of(table: h5py.Group, name: str, part: slice) -> list[dict[str, float]]:
+    """The numbers in a group with a column for each objective, a mapping for each row, without NaN.
+
+    Empty where there is no such group.
+    """
+    columns = {n: table[name][n][part] for n in table.get(name, ())}
+    rows = zip(*columns.values(), strict=True)
+    return [
+        {n: float(v) for n, v in zip(columns, row, strict=True) if not np.isnan(v)} for row in rows
+    ]
+
+
+def values_of(dataset: h5py.Dataset, part: slice) -> list[Any]:
+    values = dataset.asstr()[part] if dataset.dtype.kind == "O" else dataset[part]
+    return values.tolist()
+
+
+def words(column: h5py.Dataset, rows: int) -> np.ndarray:
+    """The first rows of a column of text, (n,) objects: of texts that are the same there is one."""
+    known: dict[bytes, str] = {}
+    found = np.empty(rows, dtype=object)
+    for start in range(0, rows, SLICE):
+        part = column[start : min(start + SLICE, rows)].tolist()
+        for text in set(part):
+            if text not in known:
+                known[text] = text.decode()
+        found[start : start + len(part)] = [known[text] for text in part]
     return found
 
 

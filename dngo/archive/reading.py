@@ -21,7 +21,10 @@ from dngo.archive.layout import (
     OUTCOME_GROUPS,
     PROPOSAL_COLUMNS,
     PROPOSAL_GROUPS,
+    group_of,
     plain,
+    values_of,
+    words,
 )
 from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, space_of
@@ -162,6 +165,7 @@ class Table:
 
 
 _open: ContextVar[Mapping[Path, h5py.File]] = ContextVar("archives that a block reads")
+_tables: ContextVar[dict[Any, Table]] = ContextVar("what it has read of them")
 
 
 @contextlib.contextmanager
@@ -169,15 +173,15 @@ def reading(path: Path) -> Iterator[h5py.File]:
     """An archive opened to be read, once its structure has been checked.
 
     Within such a block every function that reads the same path reads the same file, whatever takes
-    its place meanwhile. Raises UserError if the archive is missing, damaged or too new, or if the
-    block fails and a value of the archive was altered.
+    its place meanwhile, and a table once. Raises UserError if the archive is missing, damaged or too
+    new, or if the block fails and a value of the archive was altered.
     """
     held = _open.get({})
     if path in held:
         yield held[path]
         return
     with _opened(path, check_archive) as file:
-        token = _open.set({**held, path: file})
+        token, tables = _open.set({**held, path: file}), _tables.set({})
         try:
             yield file
         except UserError:
@@ -190,6 +194,7 @@ def reading(path: Path) -> Iterator[h5py.File]:
             raise UserError(f"{path}: {problem}; put a good copy in its place") from error
         finally:
             _open.reset(token)
+            _tables.reset(tables)
 
 
 def _altered(file: h5py.File) -> str:
@@ -273,33 +278,39 @@ def read_table(
     thresholds: what the numbers are judged by now; as they were then if None.
     """
     with reading(path) as file:
-        rows = _rows(file, iterations)
-        p, o = file["proposals"], file["outcomes"]
-        flags = {n: o["constraints"][n][:rows].astype(float) for n in o["constraints"]}
-        table = Table(
-            iteration=p["iteration"][:rows],
-            slot=p["slot"][:rows],
-            v=p["v"][:rows],
-            x=p["x"][:rows],
-            status=np.array(STATUSES)[o["status"][:rows]],
-            objective=o["objective"][:rows],
-            noise=o["noise"][:rows],
-            duration=o["duration"][:rows],
-            constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
-            numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
-            objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
-            noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
-            told=np.isin(p["source"].asstr()[:rows].astype(str), TOLD),
-            stage=p["stage"].asstr()[:rows].astype(str) if "stage" in p else np.full(rows, ""),
-        )
+        rows, kept = _rows(file, iterations), _tables.get()
+        key = path, rows, str(thresholds and sorted(map(str, thresholds.items())))
+        if key not in kept:
+            kept[key] = _read_table(file, rows, thresholds or {})
+        return kept[key]
+
+
+def _read_table(file: h5py.File, rows: int, thresholds: Mapping[str, Threshold]) -> Table:
+    p, o = file["proposals"], file["outcomes"]
+    flags = {n: o["constraints"][n][:rows].astype(float) for n in o["constraints"]}
+    table = Table(
+        iteration=p["iteration"][:rows],
+        slot=p["slot"][:rows],
+        v=p["v"][:rows],
+        x=p["x"][:rows],
+        status=np.array(STATUSES)[o["status"][:rows]],
+        objective=o["objective"][:rows],
+        noise=o["noise"][:rows],
+        duration=o["duration"][:rows],
+        constraints={n: np.where(f < 0, np.nan, f) for n, f in flags.items()},
+        numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
+        objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
+        noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
+        told=np.isin(words(p["source"], rows).astype(str), TOLD),
+        stage=words(p["stage"], rows).astype(str) if "stage" in p else np.full(rows, ""),
+    )
     return table.judged(thresholds) if thresholds and len(table) else table
 
 
 def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
     """What the objective reported beside its value: a dict for each row of `read_table`."""
     with reading(path) as file:
-        rows = _rows(file, iterations)
-        return [json.loads(text) for text in file["outcomes/metadata"].asstr()[:rows]]
+        return list(map(json.loads, file["outcomes/metadata"].asstr()[: _rows(file, iterations)]))
 
 
 def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
@@ -315,11 +326,11 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
     part = slice(first, first + rows)
     with reading(path) as file:
         p = file["proposals"]
-        columns = {n: _values(p[n], part) for n in PROPOSAL_COLUMNS if n in p}
+        columns = {n: values_of(p[n], part) for n in PROPOSAL_COLUMNS if n in p}
         if "origin" in columns:
             columns["origin"] = [json.loads(text) if text else {} for text in columns["origin"]]
         parameters = space.to_parameters(p["v"][part])
-        several: dict[str, Any] = {g: _group(p, g, part) for g in PROPOSAL_GROUPS}
+        several: dict[str, Any] = {g: group_of(p, g, part) for g in PROPOSAL_GROUPS}
     proposals = [
         Proposal(
             parameters=parameters[i],
@@ -380,10 +391,10 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     part = slice(first, first + rows)
     with reading(path) as file:
         o = file["outcomes"]
-        columns = {n: _values(o[n], part) for n in OUTCOME_COLUMNS}
+        columns = {n: values_of(o[n], part) for n in OUTCOME_COLUMNS}
         flags = {n: o["constraints"][n][part] for n in o["constraints"]}
         numbers = {n: o["numbers"][n][part] for n in o.get("numbers", ())}
-        several: dict[str, Any] = {g: _group(o, g, part) for g in OUTCOME_GROUPS}
+        several: dict[str, Any] = {g: group_of(o, g, part) for g in OUTCOME_GROUPS}
         progress = reported(file[f"iterations/{batch.iteration}"])
     outcomes = []
     for i, proposal in enumerate(batch.proposals):
@@ -480,20 +491,3 @@ def _rows(file: h5py.File, iterations: int | None) -> int:
     if iterations is None or iterations >= int(file.attrs["iterations"]):
         return int(file.attrs["rows"])
     return int(file[f"iterations/{iterations}"].attrs["first_row"])
-
-
-def _group(table: h5py.Group, name: str, part: slice) -> list[dict[str, float]]:
-    """The numbers in a group with a column for each objective, a mapping for each row, without NaN.
-
-    Empty where there is no such group.
-    """
-    columns = {n: table[name][n][part] for n in table.get(name, ())}
-    rows = zip(*columns.values(), strict=True)
-    return [
-        {n: float(v) for n, v in zip(columns, row, strict=True) if not np.isnan(v)} for row in rows
-    ]
-
-
-def _values(dataset: h5py.Dataset, part: slice) -> list[Any]:
-    values = dataset.asstr()[part] if dataset.dtype.kind == "O" else dataset[part]
-    return values.tolist()

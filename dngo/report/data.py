@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # The last iterations whose points are compared with all that was known before: one tree for each.
 RECENT = 20
+MOST_EXPECTED = 10_000  # rows of which it is asked what they are worth without noise
 MOST_PAIRS = 2000  # points of a batch that are compared with each other
 NUMBERS = ("value", "mean", "std", "feasibility", "runner_up", "num_pending")
 TIMES = ("started", "finished")
@@ -80,14 +81,14 @@ class View:
             numbers |= {name: outcomes[name][:rows] for name in TIMES}
             stage = np.full(rows, "", dtype=object)
             if "stage" in proposals:
-                stage = np.array(proposals["stage"].asstr()[:rows], dtype=object)
-            source = np.array(proposals["source"].asstr()[:rows], dtype=object)
+                stage = archive.words(proposals["stage"], rows)
+            source = archive.words(proposals["source"], rows)
             means, stds = (
                 {name: column[:rows] for name, column in proposals.get(group, {}).items()}
                 for group in ("means", "stds")
             )
-            said = outcomes["message"].asstr()[:rows]
-            message = np.array([redacted(text) for text in said], dtype=object)
+            message = archive.words(outcomes["message"], rows)
+            message[:] = [redacted(text) for text in message]
         if config is None:
             last = archive.iteration_attributes(path, header.iterations - 1)
             config = json.loads(last["config"])
@@ -192,7 +193,8 @@ class View:
         """What each row's point is worth without noise: mean, deviation, P(feasible), three (n,).
 
         By the latest surrogate, and, where it has not learnt a row's outcome, by that as well; near the
-        best point by a process fitted to the points there. NaN without a surrogate.
+        best point by a process fitted to the points there. NaN without a surrogate, and beyond the best
+        `MOST_EXPECTED` outcomes.
         """
         if self.model is None or not self.has_model:
             nothing = np.full(len(self), np.nan)
@@ -200,10 +202,23 @@ class View:
         found = archive.iteration_attributes(self.path, self.model_iteration)
         new = self.ok & (self.table.iteration >= int(found["training_iterations"]))
         y = np.where(new, self.sign * self.table.objective, np.nan)
-        mean, std = self.model.function(self.table.x, y)
+        mean, std, feasibility = np.full((3, len(self)), np.nan)
+        rows = self._to_be_expected
+        x = self.table.x[rows]
+        mean[rows], std[rows] = self.model.function(x, y[rows])
+        feasibility[rows] = self.model.feasibility(x)
         rows, *nearby = self._around_the_best
         mean[rows], std[rows] = nearby
-        return self.sign * mean, std, self.model.feasibility(self.table.x)
+        return self.sign * mean, std, feasibility
+
+    @cached_property
+    def _to_be_expected(self) -> np.ndarray:
+        """All rows, or, of many, the best ones and those of which the best are found."""
+        if len(self) <= MOST_EXPECTED:
+            return np.arange(len(self))
+        value = np.where(self.counts, self.sign * self.table.objective, np.inf)
+        best = np.argsort(value, kind="stable")[:MOST_EXPECTED]
+        return np.union1d(best, self._around_the_best[0])
 
     @cached_property
     def _around_the_best(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,9 +237,8 @@ class View:
     @cached_property
     def point(self) -> np.ndarray:
         """(n,) which point each row is of: evaluations of the same point have the same number."""
-        keys = self.space.keys(self.table.v)
-        number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        return np.array([number[key] for key in keys], dtype=np.intp)
+        keys = np.array(self.space.keys(self.table.v), dtype=f"V{max(8 * self.space.k, 1)}")
+        return np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.intp)
 
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
         """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
@@ -304,10 +318,18 @@ class View:
         """
         found = np.full(len(self), np.nan)
         iteration = self.table.iteration
-        for t in np.unique(iteration)[-RECENT:]:
-            rows, before = np.flatnonzero(iteration == t), iteration < t
-            if before.any():
-                found[rows] = KDTree(self.unit[before]).query(self.unit[rows])[0]
+        recent = np.unique(iteration)[-RECENT:]
+        first = recent[0]  # one tree of all that is older
+        old = KDTree(self.unit[iteration < first]) if (iteration < first).any() else None
+        for t in recent:
+            rows = np.flatnonzero(iteration == t)
+            for tree, part in (
+                (old, iteration < first),
+                (None, (first <= iteration) & (iteration < t)),
+            ):
+                if part.any():
+                    tree = tree or KDTree(self.unit[part])
+                    found[rows] = np.fmin(found[rows], tree.query(self.unit[rows])[0])
             if 1 < len(rows) <= MOST_PAIRS:
                 apart = cdist(self.unit[rows], self.unit[rows])
                 apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only the picks before it

@@ -100,9 +100,9 @@ def set_up(view: View) -> Iterator[Check]:
 def same_objective(view: View) -> Iterator[Check]:
     """The objective is not the same in all iterations."""
     known: dict[str, Any] = {}
-    with archive.reading(view.path):
+    with archive.reading(view.path) as file:
         for t in np.unique(view.table.iteration).tolist():
-            merged = json.loads(archive.iteration_attributes(view.path, t)["merged"])
+            merged = json.loads(str(file[f"iterations/{t}"].attrs["merged"]))
             now = merged.get("objective") or {}
             changes = differences(known, now) if now else []
             known = now or known
@@ -225,10 +225,10 @@ def slots(view: View) -> Iterator[Check]:
         return
     started, finished = view.numbers["started"], view.numbers["finished"]
     own = view.timed & (view.source != "imported")
-    firsts = [
-        float(np.min(started[own & (view.table.iteration == t)]))
-        for t in np.unique(view.table.iteration[own])
-    ]
+    iterations, which = np.unique(view.table.iteration[own], return_inverse=True)
+    earliest = np.full(len(iterations), np.inf)
+    np.minimum.at(earliest, which, started[own])
+    firsts = earliest.tolist()
     if len(firsts) < 4:
         return
     edges = np.array([*firsts, float(np.max(finished[own]))])

@@ -178,7 +178,7 @@ def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]
     if not failed.any():
         return []
     with archive.reading(path) as file:
-        message = np.array(file["outcomes/message"].asstr()[: len(table)], dtype=object)
+        message = archive.words(file["outcomes/message"], len(table))
     return count_messages(np.where(failed, table.status, "ok"), message)
 
 
@@ -216,7 +216,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         n = len(table)
         numbers = {name: file["proposals"][name][:n] for name in ("mean", "std", "feasibility")}
         times = {name: file["outcomes"][name][:n] for name in ("started", "finished")}
-        message = np.array(file["outcomes/message"].asstr()[:n], dtype=object)
+        message = archive.words(file["outcomes/message"], n)
     sign = derive.sign(study.config)
     values = np.where(table.status == "ok", sign * table.objective, np.nan)
     best = np.fmin.accumulate(values)
@@ -264,13 +264,16 @@ def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, s
     status, message: (n,) text. Messages that differ only in their numbers are one; the most frequent
     come first.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
-    lines = {}
-    for row in np.flatnonzero(status != "ok"):
-        key = way(str(status[row]), str(message[row]))
-        groups.setdefault(key, []).append(int(row))
-        lines[key] = last_line(str(message[row]))
-    found = [(len(rows), key[0], lines[key], rows[-1]) for key, rows in groups.items()]
+    groups: dict[tuple[str, str], list[Any]] = {}  # how many, the line, the last row
+    known: dict[tuple[str, str], tuple[tuple[str, str], str]] = {}
+    for row in np.flatnonzero(status != "ok").tolist():
+        said = str(status[row]), str(message[row])
+        if said not in known:
+            known[said] = way(*said), last_line(said[1])
+        key, line = known[said]
+        count = groups[key][0] if key in groups else 0
+        groups[key] = [count + 1, line, row]
+    found = [(count, key[0], line, row) for key, (count, line, row) in groups.items()]
     return sorted(found, key=lambda one: -one[0])
 
 
@@ -441,10 +444,9 @@ def stage_seconds(folder: Path, table: archive.Table | None) -> dict[str, dict[i
             if name.isdecimal() and np.isfinite(value):
                 found[int(name)] = found.get(int(name), 0.0) + value
     if table is not None:
-        spent = np.nan_to_num(table.duration)
-        seconds["evaluate"] = {
-            int(t): float(spent[table.iteration == t].sum()) for t in np.unique(table.iteration)
-        }
+        iterations, which = np.unique(table.iteration, return_inverse=True)
+        spent = np.bincount(which, weights=np.nan_to_num(table.duration))
+        seconds["evaluate"] = dict(zip(iterations.tolist(), spent.tolist(), strict=True))
     return seconds
 
 

@@ -12,7 +12,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +34,7 @@ from dngo.study import Study
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
 MOST_MESSAGES = 30
+MOST_LISTED = 20_000  # points that the table has
 SCORES = ("iteration", "part", "outcomes", "log_density", "constant", "coverage")
 
 
@@ -72,15 +73,16 @@ def study_page(study: Study, *, served: bool = False) -> str:
     """
     header = study.header()
     view = View.of(study.archive, json.loads(study.config.resolved()))
+    figures, said = all_figures(view), messages(view)[:MOST_MESSAGES]
     page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
         version=header.digest if header else "",
-        figures=all_figures(view),
+        figures=figures,
         checks=checks(view),
         texts=[("Summary", summary_of(study))],
-        messages=messages(view)[:MOST_MESSAGES],
-        points=_points(view),
+        messages=said,
+        points=_points(view, _listed(view, _drawn(figures, said))),
         served=served,
     )
     return page.render()
@@ -100,6 +102,15 @@ class Page:
     points: dict[str, Any] | None = None
     served: bool = False
 
+    def _partly(self) -> str:
+        """How many points the table has, where it has not all."""
+        if self.points is None or self.points["listed"] is None:
+            return ""
+        return (
+            f"{len(self.points['listed']):,} of {self.points['of']:,} points are listed: the best, those "
+            "of the figures, the last batch, and others evenly spaced. `dngo audit --all` lists them all."
+        )
+
     def render(self) -> str:
         """The page, one HTML file."""
         blocks = {f"figure-{each.key}": _pack(each.plot.to_json()) for each in self.figures}
@@ -111,7 +122,7 @@ class Page:
         anchors = {each.key for each in self.figures} | ({"messages"} if self.messages else set())
         template = environment.from_string(asset("report.html.j2"))
         page = template.render(
-            {**vars(self), "points": self.points is not None},
+            {**vars(self), "points": self.points is not None, "partly": self._partly()},
             connect="'self'" if self.served else "'none'",
             css=asset("report.css") + asset("tabulator.min.css"),
             js=asset("report.js"),
@@ -132,28 +143,47 @@ def _pack(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
-def _points(view: View) -> dict[str, Any]:
-    """Every row of the archive for the table, column by column; NaN is null."""
-    table, n = view.table, len(view)
-    parameters = view.space.to_parameters(table.v)
-    columns: list[tuple[str, list[Any], bool, bool]] = []  # name, values, numeric, hidden
+def _listed(view: View, drawn: Iterable[int]) -> np.ndarray:
+    """The rows that the table of points has: all of them, or of many those that are `drawn`, the best, the
+    last batch, and others evenly spaced.
+    """
+    n = len(view)
+    if n <= MOST_LISTED:
+        return np.arange(n)
+    value = np.where(view.ok, view.sign * view.table.objective, np.inf)
+    best = np.argsort(value, kind="stable")[: MOST_LISTED // 5]
+    kept = np.unique([*drawn, *best.tolist(), *view.last.tolist()])
+    spread = np.linspace(0, n - 1, max(MOST_LISTED - len(kept), 2)).astype(int)
+    return np.union1d(kept, spread).astype(int)
 
-    def numbers(name: str, values: np.ndarray, hidden: bool = False, whole: bool = False) -> None:
-        known, form = np.isfinite(values), ".0f" if whole else ".6g"
-        short = [float(f"{v:{form}}") if k else None for v, k in zip(values, known, strict=True)]
-        columns.append((name, short, True, hidden))
 
-    def words(name: str, values: Sequence[Any], hidden: bool = False) -> None:
-        columns.append((name, list(values), False, hidden))
+def _drawn(figures: Sequence[Figure], said: Sequence[tuple[int, str, str, int]]) -> set[int]:
+    """Rows that a click on a figure, or on a message, leads to."""
+    found = {row for *_, row in said}
+    for each in figures:
+        for trace in each.plot.data:
+            data = getattr(trace, "customdata", None)
+            if data is not None and np.ndim(data) == 1 and np.asarray(data).dtype.kind in "iu":
+                found.update(np.asarray(data).tolist())
+    return found
 
-    words("proposal", [view.id(row) for row in range(n)])
-    words("status", table.status.tolist())
+
+def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
+    """Some rows of the archive for the table, column by column; NaN is null.
+
+    `listed`, where these are not all, says which they are.
+    """
+    table, columns = view.table, _Columns(listed)
+    numbers, words = columns.numbers, columns.words
+    parameters = view.space.to_parameters(table.v[listed])
+    words("proposal", [view.id(row) for row in listed])
+    words("status", table.status[listed].tolist())
     if not view.has_several:
         numbers("objective", table.objective)
     for name in view.directions:
         numbers(name, table.objectives[name])
     if view.has_several:
-        there = np.isin(np.arange(n), view.front.rows)
+        there = np.isin(listed, view.front.rows)
         words("front", ["front" if found else "" for found in there])
     for j, column in view.columns:
         if column.choices is None:
@@ -167,8 +197,8 @@ def _points(view: View) -> dict[str, Any]:
         numbers(f"{name} expected", view.means[name], hidden=True)
         numbers(f"{name} deviation", view.stds[name], hidden=True)
     numbers("P(feasible)", view.numbers["feasibility"])
-    words("found as", view.source.tolist())
-    words("picked by the stage", view.stage.tolist(), hidden=True)
+    words("found as", view.source[listed].tolist())
+    words("picked by the stage", view.stage[listed].tolist(), hidden=True)
     numbers("acquisition", view.numbers["value"], hidden=True)
     numbers("next best", view.numbers["runner_up"], hidden=True)
     numbers("pending then", view.numbers["num_pending"], hidden=True)
@@ -181,17 +211,36 @@ def _points(view: View) -> dict[str, Any]:
             numbers(f"{name} deviation", expected.std, hidden=True)
     for name, flags in table.constraints.items():
         states = {1.0: "satisfied", 0.0: "violated"}
-        words(f"constraint {name}", [states.get(flag, "") for flag in flags], hidden=True)
+        words(f"constraint {name}", [states.get(flag, "") for flag in flags[listed]], hidden=True)
     numbers("seconds", table.duration)
-    words("message", [text[:500] for text in view.message])
-    names, rows, numeric, concealed = zip(*columns, strict=True)
-    return {
-        "archive": str(view.path),
-        "names": names,
-        "numeric": numeric,
-        "hidden": concealed,
-        "rows": rows,
-    }
+    words("message", [text[:500] for text in view.message[listed]])
+    return {"archive": str(view.path), "of": len(view), **columns.document(len(view))}
+
+
+class _Columns:
+    """Columns of a table that has some rows of another one: a name, values, whether numeric and hidden."""
+
+    def __init__(self, listed: np.ndarray):
+        self.listed = listed
+        self.columns: list[tuple[str, list[Any], bool, bool]] = []
+
+    def numbers(
+        self, name: str, values: np.ndarray, hidden: bool = False, whole: bool = False
+    ) -> None:
+        values, form = values[self.listed], ".0f" if whole else ".6g"
+        pairs = zip(values, np.isfinite(values), strict=True)
+        short = [float(f"{value:{form}}") if known else None for value, known in pairs]
+        self.columns.append((name, short, True, hidden))
+
+    def words(self, name: str, values: Sequence[Any], hidden: bool = False) -> None:
+        self.columns.append((name, list(values), False, hidden))
+
+    def document(self, n: int) -> dict[str, Any]:
+        """Plain data; n: rows of the other table."""
+        names, rows, numeric, concealed = zip(*self.columns, strict=True)
+        listed = None if len(self.listed) == n else self.listed.tolist()
+        found = {"names": names, "numeric": numeric, "hidden": concealed, "rows": rows}
+        return {**found, "listed": listed}
 
 
 def _table(scores: list[Score]) -> str:

@@ -171,7 +171,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     table = view.table
     design = table.iteration == 0
     defaults = study.space.keys(study.space.defaults())[0]
-    is_default = np.array([k == defaults for k in study.space.keys(table.v)])
+    is_default = np.fromiter((k == defaults for k in study.space.keys(table.v)), bool, len(table))
     rows = []
     if is_default.any():
         rows.append(("the default parameters", int(np.flatnonzero(is_default)[0])))

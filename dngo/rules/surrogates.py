@@ -20,7 +20,7 @@ class ApartRules:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRules:
-    """How the posterior of a classifier's weights is approximated. None was measured by itself."""
+    """How the posterior of a classifier's weights is approximated. Only the last two were measured."""
 
     most_newton_steps: int = 100  # a convex function takes some ten
     # Share of the labels that the step function gets wrong: the basis cannot draw every boundary.
@@ -35,6 +35,10 @@ class ClassifierRules:
     precisions: tuple[float, ...] = tuple(np.geomspace(0.01, 10.0, 7).tolist())
     # Of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely.
     intercept_precision: float = 0.05
+    # Random observations that the precisions are judged by, and that the weights are fitted to: some fifty
+    # weights are determined by far fewer (benchmarks/results/fit_size.csv).
+    most_judged: int = 20_000
+    most: int = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +271,7 @@ class TailRules:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRules:
-    """What of training is no key of the configuration. None was measured by itself."""
+    """What of training is no key of the configuration. Only `most_classified` was measured by itself."""
 
     # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
     # linear function of x, which generalises better from few observations.
@@ -276,6 +280,9 @@ class TrainingRules:
     # and what keeps a parameter whose gradient is zero where it is.
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
+    # Labels that `epochs` counts passes over: with more of them there are as many steps, each with other
+    # ones. Of values no such bound: it costs 0.48 nats of 2.71 (benchmarks/results/fit_size.csv).
+    most_classified: int = 20_000
     at_once: int = 200  # steps whose minibatches are sent to the device together: its latency
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.rules import current
-from dngo.surrogates.classifier import HEADS, Classifier
+from dngo.surrogates.classifier import HEADS, Classifier, Laplace, Step
 from dngo.surrogates.network import ByParameter
 from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.settings import TRAININGS, ClassifierSettings
@@ -32,7 +32,8 @@ def fit_classifier(
     constant = (labels.sum() + 1.0) / (len(labels) + 2.0)
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
-    (folding, training_rng), view = rng.spawn(2), ByParameter.of(groups, x)
+    folding, training_rng, choosing = rng.spawn(3)
+    view = ByParameter.of(groups, x)
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
@@ -48,30 +49,47 @@ def fit_classifier(
         progress=progress,
     )
     networks = [view.undone(network) for network in networks]
-    heads, precision, score = HEADS[settings.likelihood], 1.0, float("nan")
+    heads, score, rules = HEADS[settings.likelihood], float("nan"), current().classifier
+    x, labels, fold = _some(choosing, rules.most, x, labels, fold)
     features = [network.features(x) for network in networks]
+    precision = 1.0
     if settings.calibration == "out_of_fold":
-        scores = np.zeros(len(current().classifier.precisions))
-        for k, phi in enumerate(features):
-            seen, unseen = fold != k, fold == k
-            start = None
-            for i in reversed(range(len(scores))):
-                head = heads.fit(
-                    phi[seen],
-                    labels[seen],
-                    _prior(current().classifier.precisions[i], phi.shape[1]),
-                    start,
-                )
-                start = head.mean
-                p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
-                scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
-        precision = current().classifier.precisions[int(np.argmax(scores))]
-        score = float(scores.max() / np.sum(fold < len(networks)))
+        some, known, held = _some(choosing, rules.most_judged, np.arange(len(x)), labels, fold)
+        scores = _left_out([phi[some] for phi in features], known, held, heads)
+        precision = rules.precisions[int(np.argmax(scores))]
+        score = float(scores.max() / np.sum(held < len(networks)))
     members = tuple(
         (network, heads.fit(phi, labels, _prior(precision, phi.shape[1])))
         for network, phi in zip(networks, features, strict=True)
     )
     return Classifier(members, float(constant), score)
+
+
+def _some(rng: np.random.Generator, most: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same random rows, in order, of each of some arrays (n, ...): all of them if they are not more."""
+    n = len(arrays[0])
+    if n <= most:
+        return arrays
+    rows = np.sort(rng.choice(n, most, replace=False))
+    return tuple(array[rows] for array in arrays)
+
+
+def _left_out(
+    features: list[Array], labels: Array, fold: Rows, heads: type[Laplace] | type[Step]
+) -> Array:
+    """Sum of the log probabilities of the labels (n,) that networks have left out, for each precision."""
+    precisions = current().classifier.precisions
+    scores = np.zeros(len(precisions))
+    for k, phi in enumerate(features):
+        seen, unseen = fold != k, fold == k
+        start = None
+        for i in reversed(range(len(scores))):
+            prior = _prior(precisions[i], phi.shape[1])
+            head = heads.fit(phi[seen], labels[seen], prior, start)
+            start = head.mean
+            p = np.clip(head.probability(phi[unseen]), 1e-12, 1 - 1e-12)
+            scores[i] += float(np.sum(np.log(np.where(labels[unseen] == 1, p, 1 - p))))
+    return scores
 
 
 def _prior(precision: float, size: int) -> Array:

@@ -123,7 +123,10 @@ def _descend(
     """The parameters after all steps of the optimizer."""
     lengths = [len(rows) for rows in rows_of]
     batch = min(settings.minibatch, min(lengths))
-    steps = max(settings.steps, settings.epochs * -(-max(lengths) // batch))
+    passed = max(lengths)
+    if loss == "logistic":
+        passed = min(passed, current().training.most_classified)
+    steps = max(settings.steps, settings.epochs * -(-passed // batch))
     draws = [_minibatches(rows, batch, rng) for rows in rows_of]
     with deterministic(settings.device) as device:
         inputs = torch.as_tensor(inputs_of(x), dtype=torch.float32, device=device)

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,8 @@ class Dag:
 
         Time and memory of an evaluation grow with each attempt where the user asks for it.
         """
-        found = resources.asked(self.study.config, rule, cluster=self.cores is None)
+        cluster = self.cores is None
+        found = resources.asked(self.study.config, rule, cluster=cluster, rows=self._rows)
         if rule == "evaluate":
             for name in ("mem_mb", "gpu", "gpus"):
                 if isinstance(found.get(name), int | float):
@@ -261,6 +263,13 @@ class Dag:
                 if isinstance(found.get(name), int | float):
                     found[name] = self._growing(found[name])
         return found
+
+    @cached_property
+    def _rows(self) -> int:
+        """Evaluations that the archive has at the end of this run."""
+        header = self.study.header()
+        planned = self.plan.iterations if self.plan else ()
+        return (header.rows if header else 0) + sum(map(self.study.config.batch_size_of, planned))
 
     def _growing(self, base: float) -> Any:
         factor, most = self.study.config.escalation, self.study.config.retries

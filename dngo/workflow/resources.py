@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,28 +10,41 @@ from typing import Any
 from dngo.config import Config
 from dngo.errors import UserError
 
-# Of a cluster's job: 10,000 observations take 700 MB, and it grows linearly with them.
+# Of a cluster's job, with few observations: 100,000 take 800 MB and a minute.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "fit": {"mem_mb": 4000, "runtime": 20},
     "propose": {"mem_mb": 4000, "runtime": 20},
 }
+# Beyond, MB for each observation, and observations for each minute: several times what was measured
+# (benchmarks/results/scaling.csv), as nodes are slower, and objectives may be several.
+MB_EACH = 0.008
+EACH_MINUTE = 20_000
 TOGETHER = {"fit": "propose", "propose": "fit"}  # one job of a cluster
 RULES = ("fit", "propose", "evaluate", "merge")
 
 
-def asked(config: Config, rule: str, *, cluster: bool) -> dict[str, Any]:
+def asked(config: Config, rule: str, *, cluster: bool, rows: int = 0) -> dict[str, Any]:
     """The resources of a rule, but for its threads.
 
-    On a cluster fit and propose are one job: a partition and the like that only one of them names is
-    that of both.
+    rows: observations that a fit may have.  On a cluster fit and propose are one job: a partition and the
+    like that only one of them names is that of both.
     """
     found = dict(getattr(config.resources, rule))
     if cluster and rule in TOGETHER:
         other = getattr(config.resources, TOGETHER[rule])
         words = {name: value for name, value in other.items() if isinstance(value, str)}
-        found = {**DEFAULTS[rule], **words, **found}
+        found = {**_by_size(rule, rows), **words, **found}
     found.pop("threads", None)
     return found
+
+
+def _by_size(rule: str, rows: int) -> dict[str, Any]:
+    """What a fit or a proposal needs, where nobody says it."""
+    least = DEFAULTS[rule]
+    return {
+        "mem_mb": max(least["mem_mb"], 1000 + math.ceil(MB_EACH * rows)),
+        "runtime": max(least["runtime"], 10 + math.ceil(rows / EACH_MINUTE)),
+    }
 
 
 def check(config: Config, workflow: Any, argv: Sequence[str] = sys.argv) -> None:

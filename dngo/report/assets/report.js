@@ -70,7 +70,7 @@ function passes(wanted, value) {
 }
 
 async function tabulate(div) {
-  const [{ names, numeric, hidden, rows }] = await Promise.all([read(), library("tabulator")]);
+  const [{ names, numeric, hidden, rows, listed }] = await Promise.all([read(), library("tabulator")]);
   const field = (i) => "c" + i; // names are a user's: a dot in one would be a path to Tabulator
   const columns = names
     .map((name, i) => ({
@@ -80,7 +80,7 @@ async function tabulate(div) {
       hozAlign: numeric[i] ? "right" : "left", visible: !hidden[i], minWidth: 80, maxInitialWidth: 220,
     }));
   const data = rows[0].map((_, r) => {
-    const row = { row: r };
+    const row = { row: listed ? listed[r] : r };
     rows.forEach((column, i) => { row[field(i)] = column[r]; });
     return row;
   });
@@ -112,13 +112,15 @@ if (table) {
 const detail = document.getElementById("detail");
 async function show(row) {
   if (!document.getElementById("block-points")) return;
-  const { names, rows, archive } = await read();
-  const id = rows[0][row];
+  const { names, rows, archive, listed } = await read();
+  const at = listed ? listed.indexOf(row) : row;
+  if (at < 0) return;
+  const id = rows[0][at];
   detail.querySelector("h2").textContent = "Proposal " + id;
   const list = detail.querySelector("dl");
   list.replaceChildren();
   names.forEach((name, i) => {
-    const value = rows[i][row];
+    const value = rows[i][at];
     if (i === 0 || value === null || value === "") return;
     const term = document.createElement("dt");
     const given = document.createElement("dd");

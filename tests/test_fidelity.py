@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,7 @@ import dngo
 from dngo import archive
 from dngo.acquisition import History
 from dngo.acquisition.standing import Standing
-from dngo.config import validate
+from dngo.config import load, validate
 from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.report.levels import said_at
@@ -270,3 +274,24 @@ def test_a_best_below_the_highest_is_said_to_be_one(ladder: Ladder) -> None:
     assert said_at(ladder, at(ladder, [0.1], 3)) == " at epochs 81"
     assert said_at(ladder, at(ladder, [0.1], 1)) == " at epochs 9, none at 81 yet"
     assert said_at(None, at(ladder, [0.1], 1)) == ""
+
+
+def test_the_example_learns_more_with_more_epochs() -> None:
+    folder = Path(__file__).parents[1] / "examples" / "digits"
+    config = load([folder / "fidelity.yaml"])
+    assert config.ladder is not None and config.ladder.levels == (4, 13, 40)
+    (point,) = config.search_space.to_parameters(config.search_space.defaults())
+
+    def error(epochs: int) -> float:
+        given = json.dumps({**point, "epochs": epochs})
+        said = subprocess.run(
+            [sys.executable, "objective.py"],
+            cwd=folder,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return float(json.loads(said.splitlines()[-1])["objective"])
+
+    assert error(13) < error(4)

@@ -14,6 +14,7 @@ Parameters, a JSON object on standard input:
     augmentation    what is done to the images anew in each epoch: "none", "shift" or "rotation"
     distance        how far that moves a pixel at most (for a rotation: one at the middle of an
                     edge), in pixels; only where there is an augmentation
+    epochs          passes over the images, 40 if left out (fidelity.yaml has it as a fidelity)
 
 Outcome, a JSON object as the last line of standard output:
     objective       validation error in percent; lower is better
@@ -126,8 +127,9 @@ def train(
     augmentation: str,
     distance: float,
     rng: np.random.Generator,
+    epochs: int = EPOCHS,
 ) -> tuple[list[Array], list[Array]]:
-    """Weights and biases after EPOCHS passes over images x: (n, 64) with labels: (n,).
+    """Weights and biases after so many passes over images x: (n, 64) with labels: (n,).
 
     Raises:
         Diverged: the loss is no number, or no better in the end than an untrained network's.
@@ -137,7 +139,7 @@ def train(
     velocities = [np.zeros_like(p) for p in weights + biases]
     targets = np.eye(CLASSES, dtype=np.float32)[labels]
     keep = np.float32(1 - dropout)
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         images = move(x, augmentation, distance, rng)
         losses = []
         for chosen in np.array_split(rng.permutation(len(x)), len(x) // BATCH):
@@ -196,6 +198,7 @@ def evaluate(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
                 augmentation=parameters["augmentation"],
                 distance=parameters.get("distance") or 0.0,  # absent or null where inactive
                 rng=np.random.default_rng([seed, repeat, k]),
+                epochs=int(parameters.get("epochs", EPOCHS)),
             )
             log_p = predict(x[part != k], *network)
             truth = labels[part != k]

@@ -127,9 +127,9 @@ def train(
     augmentation: str,
     distance: float,
     rng: np.random.Generator,
-    epochs: int = EPOCHS,
+    epochs: int | None = None,
 ) -> tuple[list[Array], list[Array]]:
-    """Weights and biases after so many passes over images x: (n, 64) with labels: (n,).
+    """Weights and biases after so many passes (EPOCHS) over images x: (n, 64) with labels: (n,).
 
     Raises:
         Diverged: the loss is no number, or no better in the end than an untrained network's.
@@ -139,7 +139,7 @@ def train(
     velocities = [np.zeros_like(p) for p in weights + biases]
     targets = np.eye(CLASSES, dtype=np.float32)[labels]
     keep = np.float32(1 - dropout)
-    for _ in range(epochs):
+    for _ in range(EPOCHS if epochs is None else epochs):
         images = move(x, augmentation, distance, rng)
         losses = []
         for chosen in np.array_split(rng.permutation(len(x)), len(x) // BATCH):
@@ -198,7 +198,7 @@ def evaluate(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
                 augmentation=parameters["augmentation"],
                 distance=parameters.get("distance") or 0.0,  # absent or null where inactive
                 rng=np.random.default_rng([seed, repeat, k]),
-                epochs=int(parameters.get("epochs", EPOCHS)),
+                epochs=parameters.get("epochs"),
             )
             log_p = predict(x[part != k], *network)
             truth = labels[part != k]

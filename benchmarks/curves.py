@@ -20,9 +20,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import datetime
 import heapq
+import itertools
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -182,8 +185,9 @@ def ours(
         v = ladder.at(v, 0)
     history = History(v=v[:0], y=np.empty(0))
     curves: list[Array] = []
+    done: dict[bytes, int] = {}
     for t in range(10_000):
-        y, costs, full = _evaluated(run.table, ladder, v, stopping, curves)
+        y, costs, full = _evaluated(run.table, ladder, v, stopping, curves, done)
         for epochs, error, whole_curve in zip(spent_by(run, costs), y, full, strict=True):
             if whole_curve:
                 run.note(epochs, error)
@@ -219,19 +223,19 @@ def _evaluated(
     v: Array,
     stopping: Stopping | None,
     curves: list[Array],
+    done: dict[bytes, int],
 ) -> tuple[Array, Array, Array]:
     """Errors of points, the epochs that they took, and which had all epochs.
 
-    A promoted point goes on from where it was: it takes what its level has above the one before.
+    A promoted point goes on from where it was: done has the epochs of each point so far.
     """
     points = ladder.points.of_full(v) if ladder else v
     last = ladder.values(v).astype(int) if ladder else np.full(len(v), EPOCHS)
     whole = table.curve(points)
     costs = last.astype(float)
-    if ladder:
-        level = ladder.level(v)
-        before = np.where(level > 0, np.asarray(ladder.levels)[np.maximum(level - 1, 0)], 0)
-        costs -= before
+    for i, key in enumerate(table.space.keys(points)):
+        costs[i] -= done.get(key, 0)
+        done[key] = int(last[i])
     if stopping:
         for i, curve in enumerate(whole):
             stops = (n for n in range(1, last[i]) if stopping(curves, curve[:n]))
@@ -261,39 +265,140 @@ def optuna_study(sampler: str, pruner: str, seed: int) -> Any:
     return optuna.create_study(sampler=samplers[sampler](), pruner=pruners[pruner]())
 
 
-def with_optuna(run: Run, seed: int, at_once: int, *, sampler: str, pruner: str) -> None:
-    """Workers that each run a trial epoch by epoch, all at the same speed."""
-    study = optuna_study(sampler, pruner, seed)
-    columns = [column.name for column in run.table.space.columns]
+def in_steps(
+    run: Run, at_once: int, begin: Callable[[], tuple[Any, Array]], ends: Callable[..., bool]
+) -> None:
+    """Workers that each run an evaluation epoch by epoch, all at the same speed.
+
+    begin: another evaluation and its curve. ends: whether an evaluation is over after so many epochs, given
+    also its value then; told of the last epoch too.
+    """
     running: list[
-        tuple[int, int, Any, Array]
-    ] = []  # epoch of the next report, number, trial, curve
+        tuple[int, int, int, Any, Array]
+    ] = []  # epoch by the clock, number, epochs so far
 
-    def begin(now: int) -> None:
-        trial = study.ask()
-        point = {name: _suggest(trial, name, p) for name, p in PARAMETERS.items()}
-        v = run.table.space.round(np.array([[point[name] for name in columns]], dtype=float))
-        heapq.heappush(running, (now + 1, trial.number, trial, run.table.curve(v)[0]))
+    def start(now: int, number: int) -> None:
+        one, curve = begin()
+        heapq.heappush(running, (now + 1, number, 1, one, curve))
 
-    for _ in range(at_once):
-        begin(0)
-    import optuna
-
-    done: dict[int, int] = {}
+    for number in range(at_once):
+        start(0, number)
+    number = at_once
     while not run.is_over:
-        now, number, trial, curve = heapq.heappop(running)
-        n = done[number] = done.get(number, 0) + 1
+        now, its, n, one, curve = heapq.heappop(running)
         run.spent += 1
-        trial.report(curve[n - 1], n)
         if n == EPOCHS:
             run.note(run.spent, curve[-1])
-            study.tell(trial, curve[-1])
+        if not ends(one, n, float(curve[n - 1])) and n < EPOCHS:
+            heapq.heappush(running, (now + 1, its, n + 1, one, curve))
+            continue
+        start(now, number)
+        number += 1
+
+
+def curve_of(run: Run, point: Any) -> Array:
+    """That of a point by name."""
+    v = [[float(point[column.name]) for column in run.table.space.columns]]
+    curve: Array = run.table.curve(run.table.space.round(np.array(v)))[0]
+    return curve
+
+
+def with_optuna(run: Run, seed: int, at_once: int, *, sampler: str, pruner: str) -> None:
+    """A sampler and a pruner of Optuna's."""
+    import optuna
+
+    study = optuna_study(sampler, pruner, seed)
+
+    def begin() -> tuple[Any, Array]:
+        trial = study.ask()
+        return trial, curve_of(
+            run, {name: _suggest(trial, name, p) for name, p in PARAMETERS.items()}
+        )
+
+    def ends(trial: Any, n: int, value: float) -> bool:
+        trial.report(value, n)
+        if n == EPOCHS:
+            study.tell(trial, value)
         elif trial.should_prune():
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        else:
-            heapq.heappush(running, (now + 1, number, trial, curve))
-            continue
-        begin(now)
+            return True
+        return False
+
+    in_steps(run, at_once, begin, ends)
+
+
+def with_syne_tune(run: Run, seed: int, at_once: int, *, name: str) -> None:
+    """A baseline of Syne Tune's that stops trials at its rungs."""
+    from syne_tune import config_space as spaces
+    from syne_tune.backend.trial_status import Trial
+    from syne_tune.optimizer import baselines
+
+    named = {}
+    for key, p in PARAMETERS.items():
+        kind = "randint" if isinstance(p, Int) else "uniform"
+        named[key] = getattr(spaces, f"log{kind}" if p.log else kind)(p.low, p.high)  # type: ignore[attr-defined]
+    scheduler = getattr(baselines, name)(
+        named, "error", "epoch", EPOCHS, random_seed=seed, grace_period=2
+    )
+    started = datetime.datetime(2020, 1, 1)
+    numbers = itertools.count()
+
+    def begin() -> tuple[Any, Array]:
+        trial = Trial(next(numbers), scheduler.suggest().config, started)
+        scheduler.on_trial_add(trial)
+        return trial, curve_of(run, trial.config)
+
+    def ends(trial: Any, n: int, value: float) -> bool:
+        return bool(scheduler.on_trial_result(trial, {"error": value, "epoch": n}) != "CONTINUE")
+
+    in_steps(run, at_once, begin, ends)
+
+
+def with_smac(run: Run, seed: int, at_once: int) -> None:
+    """SMAC's facade for several fidelities; what it evaluates with more epochs goes on where it was."""
+    from ConfigSpace import ConfigurationSpace, Float, Integer
+    from smac import MultiFidelityFacade, Scenario
+    from smac.runhistory.dataclasses import TrialValue
+
+    space = ConfigurationSpace(seed=seed)
+    for name, p in PARAMETERS.items():
+        kind = Integer if isinstance(p, Int) else Float
+        space.add(kind(name, (p.low, p.high), log=p.log))
+    done: dict[Any, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Scenario(
+            space,
+            deterministic=True,
+            n_trials=100_000,
+            min_budget=2,
+            max_budget=EPOCHS,
+            seed=seed,
+            output_directory=Path(folder),
+        )
+        smac = MultiFidelityFacade(
+            scenario, lambda config, seed, budget: 0.0, overwrite=True, logging_level=False
+        )
+        running: list[tuple[int, int, Any, int]] = []  # its end by the clock, number, what, epochs
+
+        def start(now: int, number: int) -> None:
+            info = smac.ask()
+            epochs = max(1, round(info.budget))
+            charged = max(epochs - done.get(info.config, 0), 1)
+            done[info.config] = epochs
+            run.spent += charged
+            heapq.heappush(running, (now + charged, number, info, epochs))
+
+        for number in range(at_once):
+            start(0, number)
+        for number in itertools.count(at_once):
+            if run.is_over:
+                return
+            now, _, info, epochs = heapq.heappop(running)
+            error = float(curve_of(run, info.config)[epochs - 1])
+            if epochs == EPOCHS:
+                run.note(run.spent, error)
+            smac.tell(info, TrialValue(cost=error))
+            start(now, number)
 
 
 def _suggest(trial: Any, name: str, p: Any) -> float:
@@ -315,6 +420,9 @@ METHODS: dict[str, Callable[[Run, int, int], None]] = {
     "tpe median": lambda r, s, a: with_optuna(r, s, a, sampler="tpe", pruner="median"),
     "tpe hyperband": lambda r, s, a: with_optuna(r, s, a, sampler="tpe", pruner="hyperband"),
     "random asha": lambda r, s, a: with_optuna(r, s, a, sampler="random", pruner="asha"),
+    "syne tune asha cqr": lambda r, s, a: with_syne_tune(r, s, a, name="ASHACQR"),
+    "syne tune bohb": lambda r, s, a: with_syne_tune(r, s, a, name="BOHB"),
+    "smac multi-fidelity": with_smac,
 }
 MARKS = (0.1, 0.03, 0.01, 0.003)
 

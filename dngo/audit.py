@@ -280,7 +280,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
     came = data["outcome"]
     lines = [
-        f"  Status                  {came['status']} {came['message']}".rstrip(),
+        f"  Status                  {_ended(came['status'], came['message'])}",
         *(
             [f"  {name:<24}{_show(value)}" for name, value in came["objectives"].items()]
             or [f"  Objective               {_show(came['objective'])}"]
@@ -300,6 +300,11 @@ def _what_came(data: dict[str, Any]) -> list[str]:
         f"  Took                    {_show(came['duration'])} s, attempt {came['attempts']}",
         f"  Where and when          {came['host']}{job}, {_time(came['started'])}",
     ]
+
+
+def _ended(status: str, message: str) -> str:
+    """A status and why; the message of one that was stopped begins with the word."""
+    return message if message.startswith(f"{status} ") else f"{status} {message}".rstrip()
 
 
 def _held(constraint: dict[str, Any]) -> str:

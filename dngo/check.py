@@ -25,6 +25,7 @@ from dngo.evaluation.obstacles import obstacle, script_of
 from dngo.evaluation.run import Files
 from dngo.evaluation.slots import slots
 from dngo.redaction import redacted_command
+from dngo.stopping.curves import Curve
 from dngo.storage.text import visible
 from dngo.study import Study
 
@@ -219,6 +220,8 @@ def page(trial: Tried) -> str:
         *([f"  noise        {outcome.noise:g}"] if outcome.noise == outcome.noise else []),
         *([f"  metadata     {json.dumps(outcome.metadata)}"] if outcome.metadata else []),
     ]
+    if outcome.curve:
+        lines.append(f"  progress     {Curve.of(outcome.curve)}")
     if outcome.message:
         lines.append(f"  message      {outcome.message}")
     if not outcome.ran:

@@ -209,7 +209,15 @@ def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> 
     curves = archive.read_curves(path, iterations)
     curves += [Curve()] * (len(table) - len(curves))  # of what was reported beside the prefix
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
-    return predicted(curves, y, stopped, sign(config))
+    if config.ladder is None:
+        return predicted(curves, y, stopped, sign(config))
+    # Ends are compared where evaluations go equally far.
+    level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
+    for one in np.unique(level[stopped]):
+        own = level == one
+        ends = predicted(curves, np.where(own, y, np.nan), stopped & own, sign(config))
+        found = np.where(own, ends, found)
+    return found
 
 
 def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[float]:

@@ -14,10 +14,10 @@ import pytest
 from test_archive import DOCUMENT, append, batch_of
 
 import dngo
-from dngo import archive
+from dngo import archive, derive
 from dngo.archive import verify
 from dngo.audit import audit, page
-from dngo.batch import Outcome
+from dngo.batch import Beside, Outcome
 from dngo.config import validate
 from dngo.evaluation.progress import last_point
 from dngo.exchange.optuna import write
@@ -293,3 +293,24 @@ def test_the_report_says_what_is_wrong_with_progress() -> None:
     assert found[0] == [("warn", nobody)]
     unread = "8 of 8 evaluations reported progress that could not be read, as: step must be 0 or more, and is -1"
     assert found[1] == [("note", unread), ("warn", nobody)]
+
+
+def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
+    study = minimised()
+    config, path = study.config, study._study.archive
+    table = archive.read_table(path)
+    stopped = table.status == "stopped"
+    iterations = archive.read_header(path).iterations  # type: ignore[union-attr]
+    ends = derive._ends(path, table, config, iterations)
+    assert ends is not None and (np.isfinite(ends) == stopped).all()
+    data = derive.training_data(table, config, ends=ends)
+    assert np.isnan(data.constraints["completed"][stopped]).all()
+    assert (data.constraints["completed"][~stopped] == 1).all()
+    own = table.objective[~stopped]
+    assert (data.y[~stopped] == own).all() and not data.feasible[stopped].any()  # type: ignore[index]
+    assert (own.min() <= data.y[stopped]).all() and (data.y[stopped] <= own.max()).all()
+    # They are worse than most, and so it is learnt.
+    assert np.median(data.y[stopped]) > np.median(own)
+    # The acquisition knows no value of theirs: none of them is ever the best.
+    known = derive._history(path, config, iterations, Beside())
+    assert np.isnan(known.y[stopped]).all()

@@ -3,7 +3,7 @@
 import os
 import sys
 
-# A file of the user's, as `json.py`, must not stand for one of Python's; `dngo` itself may be here.
+# A file of the user, such as `json.py`, must not replace one of Python's; `dngo` itself may be here.
 here = os.getcwd()
 if sys.path[:1] == [here] and not os.path.samefile(
     os.path.dirname(os.path.dirname(__file__)), here

@@ -97,7 +97,7 @@ def _fields(record: Any, *names: str) -> dict[str, Any]:
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
-    """An outcome without what says whose it is."""
+    """An outcome without the names of its host and people."""
     names = [f.name for f in fields(outcome) if f.name not in _KEYS]
     unused = [n for n in ("curve", "stop") if not getattr(outcome, n)]
     return _fields(outcome, *(n for n in names if n not in unused))
@@ -242,7 +242,7 @@ def _each_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _expected(why: dict[str, Any]) -> list[str]:
-    """What an acquisition saw in a point."""
+    """Why an acquisition picked a point."""
     other = why["runner_up"]
     stage, scale = why["stage"].replace("_", " "), why["deviation_scale"]
     rows = [
@@ -308,7 +308,7 @@ def _ended(status: str, message: str) -> str:
 
 
 def _held(constraint: dict[str, Any]) -> str:
-    """What came of a constraint, beside what was expected."""
+    """A constraint's outcome, beside its prediction."""
     words = {1: "satisfied", 0: "violated", None: "unknown"}
     text = words[constraint.get("held")]
     if "threshold" in constraint:
@@ -405,8 +405,8 @@ def _constraints(
     """What was expected of each constraint at a point, and what came of it: by name.
 
     foreseen: at this point alone. threshold: as it was then; held: 1, 0 or None if unknown.
-    probability: of its holding; number: what was reported; mean, std: of it. Only what there is: a
-    design expected nothing.
+    probability: of its holding; number: what was reported; mean, std: of it. Entries without a value
+    are left out: a design has no predictions.
     """
     told: dict[str, dict[str, Any]] = {
         "threshold": {n: str(threshold) for n, threshold in thresholds_of(batch.config).items()},

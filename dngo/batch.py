@@ -35,7 +35,7 @@ STOPPED = "stopped"  # early, for what it had reported: no failure, and no objec
 UNTOLD = ("lost", "withdrawn")  # outcomes that say nothing about their point
 TOLD = ("imported", "api")  # sources of points whose outcomes were measured elsewhere
 RAN = ("ok", "infeasible")  # outcomes with which an objective came to its end
-WORKED = (*RAN, STOPPED)  # those that show that it works
+WORKED = (*RAN, STOPPED)  # outcomes that show that the objective works
 BATCH_FORMAT = 1
 # JSON has no NaN: null stands for "does not apply".
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -138,7 +138,7 @@ class Outcome:
 
     @property
     def ran(self) -> bool:
-        """Whether the objective came to its end, and reported."""
+        """Whether the objective ran to its end and reported."""
         return self.status in RAN
 
 
@@ -207,7 +207,7 @@ class Batch:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the study was when the batch was proposed (`Config.identity`)."""
+        """The study's identity when the batch was proposed (`Config.identity`)."""
         return identity_of(self.config)
 
     @property
@@ -225,7 +225,7 @@ class Batch:
         return self.evaluated[start : start + self.points_per_job]
 
     def longest_first(self, proposals: list[Proposal]) -> list[Proposal]:
-        """Some of its proposals in the order in which a job with several slots is soonest done."""
+        """Some of its proposals, ordered so that a job with several slots ends soonest."""
         expected = dict(zip((p.slot for p in self.proposals), self.durations, strict=False))
         return sorted(proposals, key=lambda p: -expected.get(p.slot, 0.0))
 
@@ -260,12 +260,12 @@ def numbers_of(name: str) -> tuple[int, int]:
 
 
 def way(status: str, message: str) -> tuple[str, str]:
-    """In which way an evaluation ended: messages that differ only in their numbers are one."""
+    """The way an evaluation ended; messages that differ only in their numbers count as the same."""
     return status, re.sub(r"\d+(\.\d+)?", "#", last_line(message))
 
 
 def last_line(message: str) -> str:
-    """The line of a message that says it, within bounds, and without what looks like a secret."""
+    """The line of a message that says the cause, within bounds, and without what looks like a secret."""
     lines = message.strip().splitlines()
     # An archive of an earlier release may hold what moves the cursor of a terminal.
     return one_line(redacted(lines[-1]), 300) if lines else "(no message)"

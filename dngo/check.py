@@ -140,7 +140,7 @@ def _check_python(call: Call, folder: Path) -> None:
 
 
 def _ask(words: list[str], call: Call, folder: Path) -> tuple[bool | None, str]:
-    """Whether a program says yes, None if it does not answer in time; and its last line."""
+    """Whether a program ends with status 0 (None if it takes too long), and its last line."""
     try:
         answer = subprocess.run(
             words,
@@ -244,7 +244,7 @@ def _quoted(where: str, text: str) -> list[str]:
 
 
 def standing(study: Study) -> str:
-    """What is there of a study, in words, and what a run would do; "" for a study that is new.
+    """How far a study is, in words, and what a run would do; "" for a new study.
 
     Raises UserError for what a run would refuse: an archive or a batch of another study, a folder that
     cannot be written.
@@ -273,12 +273,12 @@ def standing(study: Study) -> str:
 
 
 def _references(study: Study) -> list[str]:
-    """A warning for each reference that is on the wrong side of all that is known."""
+    """A warning for each reference that no known outcome is better than."""
     from dngo.report.front import Front
 
     front = Front.of(study.table(), study.config)
     return [
-        f"Warning: objectives.{name}.reference: no outcome is better than it, and so none counts for the "
-        f"hypervolume; of what is to {study.config.directions[name]} it is the worst value of interest"
+        f"Warning: objectives.{name}.reference: no outcome is better than it, so the hypervolume is 0; "
+        f"it must be the worst value of interest of an objective to {study.config.directions[name]}"
         for name in front.beyond_reference
     ]

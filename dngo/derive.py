@@ -77,7 +77,7 @@ def minimised(
 
 
 def ran(table: archive.Table) -> np.ndarray:
-    """Which rows came to their end, and so have an objective and a cost: (n,) bool."""
+    """Which rows ran to their end, and so have an objective and a cost: (n,) bool."""
     return np.isin(table.status, RAN)
 
 
@@ -88,8 +88,8 @@ def training_data(
     earlier: Sequence[transfer.Earlier] = (),
     ends: np.ndarray | None = None,
 ) -> TrainingData:
-    """What an archive's rows teach: those with an objective the objective, all but those of which nothing
-    is known the constraints.
+    """The data that an archive's rows give: rows with an objective teach the objective, all rows with a
+    known outcome teach the constraints.
 
     cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
     earlier: evaluations of earlier studies, already of the sign that is minimised.
@@ -97,8 +97,8 @@ def training_data(
     """
     from dngo.surrogates import EarlierTask, TrainingData
 
-    # A lost evaluation says nothing about its point, and a withdrawn point has none; of one that was
-    # stopped nobody knows whether it would have come to its end.
+    # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. Whether
+    # one that was stopped would have ended well is not known.
     silent = np.isin(table.status, (*UNTOLD, STOPPED))
     completed = np.where(silent, np.nan, ran(table).astype(float))
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
@@ -202,7 +202,7 @@ def fit(
 
 
 def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
-    """Where those that were stopped early would have ended; None where none was."""
+    """Where evaluations that were stopped early would have ended; None if no evaluation was stopped."""
     stopped = table.status == STOPPED
     if not stopped.any() or config.has_several:
         return None
@@ -312,9 +312,9 @@ def propose(
 
 
 def _named(config: Config, values: np.ndarray, i: int, *, signed: bool = False) -> dict[str, float]:
-    """Row i of values (n, m) of several objectives by name, without NaN; empty where there is no column.
+    """Row i of values (n, m) of several objectives, by name, without NaN; empty without columns.
 
-    signed: whether they are minimised, and are to be in the objectives' own units.
+    signed: whether they are minimised values, to be turned back into the objectives' own units.
     """
     if not values.shape[1]:
         return {}
@@ -424,7 +424,7 @@ def _known(
 ) -> archive.Table:
     """The rows of a prefix and what was reported beside it, judged by today's thresholds.
 
-    A row that a later one repeats says nothing any more: that one does.
+    A row that a later one repeats no longer counts: the later one does.
     """
     table = archive.read_table(path, iterations=iterations)
     repeated = archive.read_repeated(path, iterations=iterations)

@@ -130,7 +130,7 @@ def add(study: Study, source: Source) -> list[Entry]:
 def _misnamed(
     study: Study, source: Source, *, told: bool, objective: str | None = None
 ) -> dict[int, str]:
-    """Names in the rows that mean nothing, by the number of the row.
+    """Unknown names in the rows, by the number of the row.
 
     told: whether the rows may say something of an outcome. Of a file each column has been looked at.
     """
@@ -158,7 +158,7 @@ def _twice(
     waiting: Sequence[Entry],
     points: Mapping[int, dict[str, Any]],
 ) -> dict[int, str]:
-    """Why some of the points, by their number, need not be entered."""
+    """Reasons why points need not be entered, by their number."""
 
     def keys(some: Iterable[dict[str, Any]]) -> list[bytes]:
         return study.space.keys(study.space.from_parameters(list(some)))
@@ -261,7 +261,7 @@ def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, 
 
 
 def _filled(study: Study, row: Row, proposal: Proposal | None) -> Row:
-    """A row with the parameters of its proposal that it does not have itself."""
+    """A row, with missing parameters filled in from its proposal."""
     if proposal is None:
         return row
     names = ColumnNames.of(study.config)
@@ -283,7 +283,7 @@ def _outcomes(
     objective: str,
     problems: dict[int, str],
 ) -> dict[int, Outcome]:
-    """What the rows say of the outcomes of their points, of those that have no problem."""
+    """The outcomes in the rows, of rows that have no problem."""
     found: dict[int, Outcome] = {}
     for i, row in enumerate(source.rows):
         if i not in problems:
@@ -339,7 +339,7 @@ def _in_flight(study: Study, known: tuple[str, str] | None) -> Proposal | None:
 
 
 def _conclude(study: Study, proposal: Proposal, outcome: Outcome) -> None:
-    """Write the outcome of a point in flight, which is held at rest."""
+    """Write the outcome of a point in flight, whose claim is held."""
     own = replace(
         outcome,
         iteration=proposal.iteration,

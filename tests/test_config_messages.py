@@ -268,12 +268,12 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "constraints: {ok: 3}\n",
         4,
-        "constraints.ok: is true of a flag, '<= 350' of a number, and not 3",
+        "constraints.ok: must be true (a flag) or a bound as '<= 350', and not 3",
     ),
     (
         WHOLE + "constraints: {ok: false}\n",
         4,
-        "constraints.ok: is true of a flag, '<= 350' of a number, and not false",
+        "constraints.ok: must be true (a flag) or a bound as '<= 350', and not false",
     ),
     (
         WHOLE + "constraints: {ok: '< 3'}\n",

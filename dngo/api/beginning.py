@@ -32,7 +32,7 @@ def create(
     folder: str | Path = FOLDER,
     **settings: Any,
 ) -> Session:
-    """A study by its name: a new one, or the one that is there, which goes on.
+    """A study by its name: a new one, or the existing one, which goes on.
 
     name: its folder in `folder`; None: a temporary one, which is gone with this process.
     space: a mapping of names to parameters: (0, 1) or (1e-5, 1, "log") for a real number, `Int(1, 9)`,
@@ -64,7 +64,7 @@ def create(
     }
     config = validate(given, source="create")
     study = Study(config)
-    header = study.header()  # whose study it is, and whether names clash
+    header = study.header()  # checks that it is the same study, and that no names clash
     flying = study.in_flight(header.iterations if header else 0)
     if header or flying:
         last = (
@@ -77,7 +77,7 @@ def create(
 
 
 def _temporary() -> str:
-    """A folder that is there as long as this process."""
+    """A folder that lasts as long as this process."""
     _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="dngo-"))
     return _TEMPORARY[-1].name
 
@@ -95,7 +95,7 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(objective: Any) -> dict[str, Any]:
-    """What is said of the objective besides the function: its limits."""
+    """The limits of the objective: what a call gives besides the function."""
     given = dict(objective) if isinstance(objective, Mapping) else {}
     if objective is not None and not isinstance(objective, Mapping):
         raise UserError("create: objective: is a mapping of limits, as {'time_limit': 60}")
@@ -105,7 +105,7 @@ def _limits(objective: Any) -> dict[str, Any]:
 
 
 def _going_on(config: Config, last: Config) -> Config:
-    """The configuration of a study that goes on: what evaluates it is known already."""
+    """The configuration of a study that goes on: its objective is known already."""
     if config.objective.callable != UNKNOWN:
         return config
     keys = ("command", "callable", "working_directory")

@@ -15,7 +15,7 @@ from dngo.study import Study
 
 HEAD = """\
 # The study {study}, which was begun in Python. To go on with it, raise `iterations`: dngo run {file}
-# All keys: docs/configuration.md. What stands under `space` cannot change any more.
+# All keys: docs/configuration.md. What stands under `space` can no longer change.
 """
 
 
@@ -23,7 +23,7 @@ def write_config(study: Study, path: str | Path | None, objective: str | None) -
     """Write the configuration of a study to a file, which is new or says the same already.
 
     objective: "module:function" or a command, if not the function that was evaluated.
-    Raises UserError where nobody but this process has that function, or where a file is in the way.
+    Raises UserError if no other process can import that function, or if another file is in the way.
     """
     config = study.config
     file = Path(path if path is not None else f"{config.study}.yaml")
@@ -39,7 +39,7 @@ def write_config(study: Study, path: str | Path | None, objective: str | None) -
 
 
 def _document(config: Config, file: Path, objective: str | None) -> dict[str, Any]:
-    """What the file says: what is no default, with paths relative to its folder."""
+    """The content of the file: all that is no default, with paths relative to its folder."""
     folder = file.absolute().parent
     whole, given = (
         config.model_dump(mode="json"),
@@ -71,7 +71,7 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
 
 
 def _evaluated(config: Config, objective: str | None, folder: Path) -> dict[str, Any]:
-    """What Snakemake evaluates; raises UserError if that is nothing that it can find."""
+    """What Snakemake evaluates; raises UserError if Snakemake cannot find it."""
     if objective is not None:
         kind = "command" if " " in objective or ":" not in objective else "callable"
         none = {"command": None, "callable": None, "working_directory": None}
@@ -107,7 +107,7 @@ def _begins_something(source: Path) -> bool:
         return False
     for statement in tree.body:
         if isinstance(statement, ast.If | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue  # what stands below a condition is the writer's own business
+            continue  # code below a condition is left to its writer
         for node in ast.walk(statement):
             name = getattr(
                 getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", "")

@@ -196,7 +196,7 @@ class Looking:
         ]
 
     def front(self) -> pd.DataFrame:
-        """Of several objectives the points that nothing betters in all of them, a row for each.
+        """Of several objectives the points that no other point beats in all of them, a row for each.
 
         Columns: id, each objective in its own units, parameter_NAME, and whether it is the knee. Raises
         UserError if there is one objective, or no evaluation is ok yet.
@@ -228,8 +228,8 @@ class Looking:
     def model(self, iteration: int | None = None) -> Fitted:
         """The surrogate that an iteration was proposed with; the latest one by default.
 
-        An earlier one than the archive holds (`archive.surrogates: last`) is read from the stage's
-        file, or fitted again: that takes as long as it took then. Raises UserError if there is none.
+        If the archive no longer holds it (`archive.surrogates: last`), it is read from the stage's
+        file, or fitted again, which takes as long as the first fit. Raises UserError if there is none.
         """
         view = self._view
         if iteration is not None:

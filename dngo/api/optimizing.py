@@ -1,7 +1,7 @@
 """A Python function from its first point to its last, on this machine: the stages of the workflow.
 
 The points of a batch are evaluated by processes of this machine, or by this process; fits and
-proposals are made in this one. What has ended is on disk, whatever becomes of this process, and the same
+proposals are made in this one. What has ended is on disk, even if this process is killed, and the same
 call goes on.
 """
 
@@ -56,13 +56,13 @@ def optimize(
     found = Function.of(function, always, list(space))
     study = _set_up(study, found, max(1, workers), batch_size, evaluations)
     with contextlib.ExitStack() as stack:
-        # Before there are threads: a fork has none of them.
+        # Before there are threads, since a fork has none of them.
         forks = stack.enter_context(contextlib.closing(Forking(found.call))) if workers else None
         stack.enter_context(claimed(study))
         if changed := study.begin():
             print(
-                f"{study.folder}: {changed}; its evaluations of before stay, and another `name` begins "
-                "another study",
+                f"{study.folder}: {changed}; its earlier evaluations stay; another `name` begins another "
+                "study",
                 file=sys.stderr,
             )
         bar = stack.enter_context(_Bar(study, evaluations, progress))
@@ -169,7 +169,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Seen:
-    """An evaluator whose outcomes are shown on a bar."""
+    """An evaluator that shows its outcomes on a progress bar."""
 
     evaluator: Watched
     bar: _Bar
@@ -193,7 +193,7 @@ class Seen:
 
 
 class _Bar:
-    """How far a run is, and its best value, as long as it lasts."""
+    """The progress of a run and its best value, while it runs."""
 
     def __init__(self, study: Study, evaluations: int, shown: bool | None):
         self._sign = derive.sign(study.config)

@@ -70,7 +70,7 @@ def Choice(
 
 @dataclass(frozen=True)
 class Named:
-    """A space whose names and choices may be anything, as those of other libraries are.
+    """A space whose names and choices may be anything, as in other libraries.
 
     names: what each parameter is called here. values: for a choice among objects, each by its word.
     """
@@ -118,7 +118,7 @@ class Named:
 
 
 def _is_plain(choices: list[Any]) -> bool:
-    """Whether each is a value that an archive can hold, and none looks like another."""
+    """Whether an archive can hold each value, and no two look alike."""
     scalars = (scalar(choice) for choice in choices)
     return all(
         isinstance(c, bool | int | str) or (isinstance(c, float) and math.isfinite(c))
@@ -127,7 +127,7 @@ def _is_plain(choices: list[Any]) -> bool:
 
 
 def sections(space: Any) -> dict[str, dict[str, Any]]:
-    """The section `space` of a configuration; raises UserError for what is no parameter."""
+    """The section `space` of a configuration; raises UserError for anything that is no parameter."""
     if not isinstance(space, Mapping):
         raise UserError(
             f"space: must be a mapping of names to parameters, as {{'x': (0, 1)}}, and not {shown(space)}"
@@ -161,7 +161,7 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
 
 
 def _section(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not given, and with values as a configuration has them."""
+    """Without what was left out, and with values as a configuration writes them."""
     found = {str(key): value for key, value in given.items() if value is not None}
     if isinstance(found.get("active_if"), Mapping):
         found["active_if"] = {

@@ -81,8 +81,8 @@ class Session(Looking):
     def ask(self, n: int | None = None) -> list[Proposal]:
         """The next batch: points to evaluate, each with its `parameters`, and why.
 
-        n: how many; `batch_size` if left out, or the size of the design. The first points are those
-        that `add` has put there. Raises UserError while as many batches as `batches_in_flight`
+        n: how many; `batch_size` if left out, or the size of the design. The first points are the
+        ones that `add` has added. Raises UserError while as many batches as `batches_in_flight`
         allows wait for outcomes: `pending` has their points.
         """
         with claimed(self.study) as study:
@@ -99,7 +99,7 @@ class Session(Looking):
             return next_batch(study, t, n).evaluated
 
     def pending(self) -> list[Proposal]:
-        """The points that were asked for and have no outcome yet, after a restart too."""
+        """The points that were asked for and have no outcome yet, also after a restart."""
         self._settle()
         study = self.study
         return [
@@ -124,7 +124,7 @@ class Session(Looking):
         with it; a point without one has a `status`, as failed. A batch whose outcomes are all
         there is merged into the archive when somebody asks or looks, or at the end of this process;
         they are on disk before. Outcomes of other points are known to the next `ask`, and
-        in the archive with its batch. Raises UserError for what cannot be entered; nothing is then.
+        in the archive with its batch. Raises UserError for what cannot be entered; then nothing is entered.
         """
         study = self.study
         rows = with_outcomes(records(points, named=True), objective, outcome)
@@ -157,8 +157,8 @@ class Session(Looking):
         {"objective": 0.1, "constraints": {...}, "metadata": {...}}; an exception is a failed outcome.
         workers: evaluations side by side, each in a process of its own, a fork of this one; 0: one after
         another in this process, which has no limits then. batch_size: points in a batch; as many as
-        the study was given, or as workers. progress: whether there is a bar; None: where somebody looks.
-        What has ended is kept whatever ends this process, and the same call goes on.
+        the study was given, or as workers. progress: whether there is a bar; None: on a terminal and in a
+        notebook. What has ended is kept whatever ends this process, and the same call goes on.
         Raises UserError for a mistake, KeyboardInterrupt at Ctrl-C, and Halted, a UserError, where failures
         look like a mistake of the function (`stop.failures`).
         """
@@ -177,6 +177,6 @@ class Session(Looking):
 
         path: NAME.yaml in this folder by default. objective: "module:function" or a command, where the
         function that was evaluated can be found by nobody else, as one of a notebook.
-        Raises UserError where it cannot, and where another file is in the way.
+        Raises UserError if no other process can find it, or if another file is in the way.
         """
         return write_config(self.study, path, objective)

@@ -29,10 +29,10 @@ def claimed(study: Study) -> Iterator[Study]:
 
 
 def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
-    """Ask for n points although others wait: each batch in flight is one more that may be.
+    """Ask for n points although others wait: one more batch may be in flight for each that is.
 
-    Nothing can be asked beside a design, and the list is empty. most: batches in flight beyond which the
-    first one is given up.
+    The list is empty while the design is in flight: nothing can be asked for beside it. most: batches in
+    flight beyond which the first one is given up.
     """
     with claimed(study):
         study.merge_complete()
@@ -49,7 +49,7 @@ def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
 
 
 def give_up(study: Study, batch: Batch) -> None:
-    """Withdraw what has no outcome of a batch, whose evaluations have died, and merge it.
+    """Withdraw the points of a batch that have no outcome, as their evaluations have died, and merge it.
 
     An outcome that is reported for one of them later counts as of a point that nobody asked for.
     """
@@ -60,9 +60,9 @@ def give_up(study: Study, batch: Batch) -> None:
 
 
 def settle_at_the_end(owner: object, study: Study) -> weakref.finalize[..., Any]:
-    """Have it settled once the owner is gone, or the process ends."""
+    """Merge it once the owner is gone, or as the process ends."""
     found = weakref.finalize(owner, _settle_quietly, study)
-    # By a way of its own, which comes before the end of HDF5: that of all others may come later.
+    # Registered so that it runs before HDF5 ends; the usual atexit may run later.
     found.atexit = False
     atexit.register(found)
     return found
@@ -82,7 +82,7 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
     n = None if n is None else whole("n", n)
     if n is not None and n < 1:
         raise UserError(f"ask for 1 point at least, not for {n}")
-    # Beyond the configured iterations nothing is proposed unasked; here somebody asks.
+    # The workflow stops at the configured iterations; a call may ask for more.
     changes: dict[str, Any] = {"iterations": max(study.config.iterations, t)}
     if n is not None and t:
         changes["batch_size"] = n

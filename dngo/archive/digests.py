@@ -19,7 +19,7 @@ def genesis_digest(file: h5py.File) -> str:
 def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
     part = slice(first, first + rows)
-    # A resumed archive of an earlier version has columns that its first iterations knew nothing of.
+    # A resumed archive of an earlier version has columns that are newer than its first iterations.
     later = {f"/proposals/{n}" for n in set(OPTIONAL_COLUMNS) - set(recorded_columns(group))}
     tables = {
         d.name: d.asstr()[part] if d.dtype.kind == "O" else d[part]
@@ -31,7 +31,7 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
     if is_replaceable(group):  # then the digest of its model stands for it
         surrogate = {k: v for k, v in surrogate.items() if not k.startswith(("/model/", "/model@"))}
-    # What no evaluation reported, the digests of earlier releases do not name.
+    # Digests of earlier releases do not name what no evaluation reported.
     progress = [contents(group["progress"])] if "progress" in group else []
     return digest(tables, attributes, surrogate, *progress)
 
@@ -47,12 +47,12 @@ def model_digest(model: h5py.Group) -> str:
 
 
 def recorded_columns(group: h5py.Group) -> list[str]:
-    """The optional columns that an iteration's rows have values of their own in."""
+    """The optional columns in which an iteration's rows have values."""
     return str(group.attrs.get("columns", "")).split()
 
 
 def chain_problems(file: h5py.File) -> list[str]:
-    """One line for each link of the chain that does not fit; none if no value was altered."""
+    """One line for each link of the chain that does not fit; no lines if no value was altered."""
     problems: list[str] = []
     previous = genesis_digest(file)
     for t in range(int(file.attrs["iterations"])):
@@ -72,7 +72,7 @@ def chain_problems(file: h5py.File) -> list[str]:
             )
         previous = str(group.attrs["digest"])
     if str(file.attrs["digest"]) != previous:
-        problems.append("the archive's digest is not that of its last iteration")
+        problems.append("the archive's digest is not its last iteration's")
     return problems
 
 

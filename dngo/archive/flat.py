@@ -20,7 +20,7 @@ from dngo.space import Space
 from dngo.space.columns import natural
 
 ROWS = 4096  # that are in memory at once
-# Columns that are there if any row has them, and None where it has not.
+# Columns that exist if any row has them; other rows then have None.
 REPORTED = ("number_", "last_", "stopped_")
 Columns = dict[str, list[Any]]
 
@@ -98,7 +98,7 @@ def _columns(
 
 
 class _Ran:
-    """Where what evaluations reported as they ran ended, and why they were stopped if they were."""
+    """The last point that each evaluation reported as it ran, and why it was stopped if it was."""
 
     def __init__(self, file: h5py.File):
         self.records = file["iterations"]
@@ -108,7 +108,7 @@ class _Ran:
         self.read: dict[int, Any] = {}
 
     def columns(self, iteration: list[int], slot: list[int]) -> Columns:
-        """Of rows of these iterations and slots; none where nobody reported anything."""
+        """Of rows of these iterations and slots; empty where nothing was reported."""
         names = ("last_step", "last_value") if self.curves else ()
         stops = ("worse_than", "of") if self.curves and self.stops else ()
         found: Columns = {n: [] for n in (*names, *(f"stopped_{s}" for s in stops))}

@@ -1,4 +1,4 @@
-"""What may never change in a study, and what to say when it did."""
+"""What may never change in a study, and the message if it did."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _changed_space(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def _today(space: Any) -> dict[str, Any]:
-    """A space as this release writes it down, what was not known then filled in."""
+    """A space as this release writes it, with what an earlier release did not know filled in."""
     try:
         return {n: p.model_dump(mode="json") for n, p in parameters_of_archive(space).items()}
     except ValidationError:

@@ -41,7 +41,7 @@ class Aliases:
 
     @classmethod
     def of(cls, file: h5py.File) -> Aliases:
-        """Those that an archive's fields tell."""
+        """Those that an archive's fields name."""
         found = cls()
         for host in np.unique(file["outcomes/host"].asstr()[:]):
             found.add_host(str(host))
@@ -99,7 +99,7 @@ def _look(document: dict[str, Any], names: Aliases) -> None:
 
 
 def changes(path: Path, *, anonymous: bool = False) -> tuple[Counter[str], Aliases]:
-    """How many texts a copy for others would not have as they are, by what they are, and whom they name."""
+    """How many texts a copy for others would change, by kind, and the people and hosts that they name."""
     with reading(path) as file:
         names = Aliases.of(file)
         change = _change(names if anonymous else None)
@@ -122,7 +122,7 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
 
 
 def _change(names: Aliases | None) -> Change:
-    """What becomes of a text."""
+    """A text as the copy has it."""
 
     def plain(text: str) -> str:
         return names.without(redacted(text)) if names else redacted(text)

@@ -110,7 +110,7 @@ class Table:
         return len(self.iteration)
 
     def judged(self, thresholds: Mapping[str, Threshold]) -> Table:
-        """The same rows, whose flags and status are those that these thresholds make of the numbers.
+        """The same rows, with flags and status as these thresholds judge the numbers.
 
         A threshold may be changed while a study goes on. Rows in the archive were judged by the
         threshold that held when they were merged.
@@ -236,7 +236,7 @@ def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | 
     """The header of the archive in `path`, or None if there is no file.
 
     identity: what the archive must belong to (`Config.identity`); raises UserError otherwise, and for
-    a link that leads nowhere, as to a disk that is not mounted: nobody is to begin anew there.
+    a link that leads nowhere, as to a disk that is not mounted: a new study must not begin there.
     """
     if not path.exists():
         if path.is_symlink():
@@ -451,7 +451,8 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
     """Write the surrogate that a merged iteration was proposed with as a file of its own.
 
-    Without its model, if a later one has replaced that: who proposes finds the batch in the archive.
+    Without its model if a later one has replaced it: the stage that proposes finds the batch in the
+    archive.
     """
     with reading(path) as file:
         surrogate = file.get(f"iterations/{iteration}/surrogate")

@@ -197,7 +197,7 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             if h5py.check_enum_dtype(dataset.dtype) not in names:
                 raise Unsound(f"{dataset.name}: has other names than {', '.join(STATUSES)}")
         else:
-            # Of a parameter the space says no type: numbers, or the text of choices.
+            # The space does not say a parameter's type: numbers, or the text of choices.
             _array(group, name, (rows,), "fO" if kind is None else _KINDS.get(str(kind), "O"))
 
 

@@ -136,7 +136,7 @@ def _known(
 def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of another space in this one, v (n, k), and which of them lie in it, (n,).
 
-    By name. A number between the values that this space lists is as good as any to learn from.
+    By name. A number between the values that this space lists can be learnt from as well.
     """
     v = np.full((len(rows), space.k), np.nan)
     inside = np.ones(len(rows), dtype=bool)

@@ -25,7 +25,12 @@ from dngo.archive.structure import space_of
 OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, empty or not
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 COMMENT = 13  # the number of such a message in the header of an object
-END = {0: 40, 1: 44, 2: 28, 3: 28}  # where a superblock of a version says where the file ends
+END = {
+    0: 40,
+    1: 44,
+    2: 28,
+    3: 28,
+}  # by version of the superblock: where it says the end of the file
 
 
 def verify(path: Path) -> list[str]:
@@ -112,7 +117,7 @@ def _beside(
 
 
 def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[str]:
-    """Columns with values in rows that are of before there was such a column."""
+    """Columns with values in rows that are older than the column."""
     first, rows = int(record.attrs["first_row"]), int(record.attrs["rows"])
     for name in set(OPTIONAL_COLUMNS) & set(proposals) - set(recorded_columns(record)):
         column = proposals[name].asstr() if proposals[name].dtype.kind == "O" else proposals[name]
@@ -121,7 +126,7 @@ def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[st
 
 
 def _empty_groups(group: h5py.Group, known: set[str]) -> Iterator[str]:
-    """Groups in which nothing is, and of which a digest cannot tell; those known may be empty."""
+    """Empty groups, which no digest shows; some known ones may be empty."""
     for name in sorted(group):
         item = group[name]
         if isinstance(item, h5py.Group):

@@ -115,7 +115,7 @@ def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses
 
     statuses: the type of a column that knows those which are to be written.
 
-    Whether it is copied as it is, and nothing in it will be written anew.
+    Whether it is copied as it is, with nothing in it written anew.
     """
     t = header.iterations
     with reading(path) as file:
@@ -140,7 +140,7 @@ def _outdated(file: h5py.File, t: int) -> str:
 
 
 def _copy_without(source: h5py.Group, target: h5py.Group, left_out: str) -> None:
-    """Copy a group's content but for the object of this name."""
+    """Copy a group's content except for the object of this name."""
     for name, value in source.attrs.items():
         target.attrs[name] = value
     for name, item in source.items():
@@ -277,7 +277,7 @@ def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
 
 
 def _is_empty(model: h5py.Group) -> bool:
-    """Whether a model knows nothing, as that of a baseline: to load it would take its time."""
+    """Whether a model knows nothing, as a baseline's does. Loading it would take time."""
     return not int(model.attrs["components"]) and not len(model["constraints"])
 
 

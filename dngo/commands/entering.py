@@ -69,14 +69,14 @@ def _source(
         say_left_out(source.name, source.left_out)
         return source
     if arguments.ignore:
-        raise UserError("--ignore: is for the columns of a file")
+        raise UserError("--ignore: is for a file; leave it out")
     values = named_values("--set", arguments.set)
     _check_names(study, values, objective)
     return Source.of_values([values], kind, "--set")
 
 
 def _check_names(study: Study, values: dict[str, str], objective: str | None) -> None:
-    """Raise UserError for a name of --set that means nothing; without an objective, parameters alone do."""
+    """Raise UserError for an unknown name of --set; without an objective only parameters are known."""
     from dngo.config.messages import nearest
     from dngo.exchange.names import PARAMETER, ColumnNames
     from dngo.outcomes import NAMES
@@ -140,7 +140,7 @@ def _retry(arguments: argparse.Namespace) -> int:
 
 
 def _say_when(study: Study, number: int, what: str, config: str) -> None:
-    """When the next batch is proposed, which takes in what waits."""
+    """When the next batch is proposed and takes in what waits."""
     points = f"{number} point{'s' * (number != 1)}"
     print(f"{study.waiting.path}: {points} to be {what} the next batch")
     plan = study.plan()

@@ -86,7 +86,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address leads nowhere now", flush=True)
-    # A thread may be at work on a page, in libraries that an interpreter which ends can hang in.
+    # A thread may be busy with a page; an interpreter that ends meanwhile can hang.
     os._exit(0)
 
 

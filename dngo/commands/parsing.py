@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line: what is wrong, and what would be right."""
 
     def parse(self, words: Sequence[str], known: argparse.Namespace) -> argparse.Namespace:
-        """The arguments; ends the process with status 2 and one line where they mean nothing."""
+        """The arguments; wrong ones end the process with status 2 and one line."""
         found, rest = self.parse_known_args(words, known)
         for name in PATHS & vars(found).keys():  # bash leaves the ~ of --output=~/o.csv as it is
             given = getattr(found, name)
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's own; an option of several values leaves the last word to an argument that is missing.
+        """As argparse does, but an option with several values leaves its last word to a missing argument.
 
         `--ignore a file.csv` and `--with k=1 OLD`: without this the option takes the file as well.
         """
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         named = {o: a for a in self._actions for o in a.option_strings}
         if "--" in words or not any(a.option_strings == [] for a in self._actions):
             return words
-        # The option that takes the words that come, where these begin, and the last one it can do without.
+        # The option that takes the next words, where these begin, and the fewest words it needs.
         taker, first, last = None, 0, -1
         for i, word in enumerate(words):
             if word.startswith("-") and len(word) > 1:
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         return words if last < 0 else [words[last], *words[:last], *words[last + 1 :]]
 
     def unknown(self, word: str) -> str:
-        """What is said of a word that is left over."""
+        """The message for a word that is left over."""
         if not word.startswith("-"):
             return f"{word!r} is one word too many"
         named = [option for action in self._actions for option in action.option_strings]

@@ -69,4 +69,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
     words = command(Path(arguments.config), arguments.results, arguments.snakemake)
     sys.stdout.flush()
-    os.execv(words[0], words)  # so signals and the exit status are Snakemake's
+    os.execv(words[0], words)  # signals and the exit status are then Snakemake's

@@ -1,4 +1,4 @@
-"""The section `constraints` of a study's configuration: what is reported, and what is to hold of it."""
+"""The section `constraints` of a study's configuration: what is reported, and which bounds it must keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _held(given: Any) -> Any:
     if isinstance(given, str):
         return str(Threshold.parse(given))
     if given is not True:
-        raise ValueError(f"is true of a flag, '<= 350' of a number, and not {shown(given)}")
+        raise ValueError(f"must be true (a flag) or a bound as '<= 350', and not {shown(given)}")
     return given
 
 
@@ -36,5 +36,5 @@ def by_name(given: Any) -> Any:
     return found
 
 
-# What is to hold of what is reported: true of a flag, a bound of a number.
+# What a reported value must be: true for a flag, within its bound for a number.
 Held = Annotated[bool | str, BeforeValidator(_held, json_schema_input_type=Literal[True] | str)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check(config: Config) -> None:
-    """Raise Located for a label of what is neither a parameter, nor reported."""
+    """Raise Located for a label that names neither a parameter nor a reported value."""
     known = [*config.space, *config.constraints, *(config.objectives or ["objective"])]
     for name in config.labels:
         if name not in known:

@@ -20,7 +20,7 @@ Sections = list[type[BaseModel]]
 # What may stand in a place, by the kind of the section around it.
 Kinds = dict[str, type[BaseModel]]
 
-# What people call things that have another name here.
+# Common names of things that are called otherwise here.
 OTHER_NAMES = {
     "float": "uniform range real double number numeric continuous loguniform log_uniform normal",
     "int": "integer whole discrete randint quniform",
@@ -76,8 +76,8 @@ class Located(ValueError):
 class _Mistake:
     """One place that is wrong, and all that pydantic says of it: an error for each type it may have.
 
-    here: the sections that may stand there.  chosen: the tag of the section around it.  union: what
-    stands there in every kind of that.
+    here: the sections that may stand there. chosen: the tag of the section around it. union: what
+    every kind of that section has there.
     """
 
     keys: list[str]
@@ -131,7 +131,7 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
     found = set()
     for path, mistake in mistakes.items():
         if mistake.of_a_type and any(k[: len(path)] == path and k != path for k in mistakes):
-            continue  # of the types that it may have, another is right as far as a value inside
+            continue  # another of the possible types fits, except for a value inside
         place = place_of(path, lines, source)
         name = ".".join(short(k) for k in path) or "configuration"
         found.add((_order(place), f"{place}: {name}: {_message(mistake)}"))
@@ -265,7 +265,7 @@ def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
 
 
 def _wrong_tag(mistake: _Mistake, name: str, given: Any) -> str:
-    """That a section is of no kind, or of one that there is not."""
+    """The message for a section without a kind, or with an unknown one."""
     kinds = [tag(m)[1] for m in mistake.here]
     if given is None or given == "None":
         return f"needs a {name}: {_either(kinds)}"
@@ -273,7 +273,7 @@ def _wrong_tag(mistake: _Mistake, name: str, given: Any) -> str:
 
 
 def _wrong_name(keys: list[str], given: Any, *, is_key: bool) -> str:
-    """How a name is written: this one has other characters than it may have."""
+    """How to write a name; this one has characters that are not allowed."""
     if is_key and threshold_form(keys[-1]):
         return f"a constraint with a threshold is written {threshold_form(keys[-1])}"
     if is_key:

@@ -127,7 +127,7 @@ class Config(Section):
         max_length=100,
         description="What every point keeps, as expressions over the parameters' names: "
         "'x1 + x2 <= 0.6', 'low < high', 'a + b + c == 1', 'count_nonzero(a, b, c) <= 2', "
-        "'kind == \"gp\" or n <= 100'. One that names an inactive parameter holds.",
+        "'kind == \"gp\" or n <= 100'. An expression that names an inactive parameter holds.",
     )
     constraints: Annotated[
         dict[Name, Held],
@@ -155,8 +155,8 @@ class Config(Section):
     )
     points_at_once: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         1,
-        description="Points that a job evaluates side by side. The job asks for as many times the "
-        "threads, mem_mb and gpu of resources.evaluate, and each point has its share. auto: as many as "
+        description="Points that a job evaluates side by side. The job asks for that many times "
+        "the threads, mem_mb and gpu of resources.evaluate, and each point has its share. auto: as many as "
         "the CPUs that the job is given allow, for nodes that are handed out whole and for one's own "
         "machine.",
     )
@@ -182,10 +182,10 @@ class Config(Section):
     )
     preset: PresetName | None = Field(
         None,
-        description="A published system, by one word: it stands for the sections `surrogate`, "
-        "`classifier`, `acquisition` and `design` as docs/presets.md has them. Keys that are given "
-        "beside it take the place of its own, one by one; another kind takes that of a whole section. "
-        "The archive holds what came of it.",
+        description="A published system, by one word: it sets the sections `surrogate`, `classifier`, "
+        "`acquisition` and `design` as docs/presets.md lists them. Keys that you give "
+        "replace its own, one by one; another kind replaces a whole section. "
+        "The archive holds the resulting keys.",
     )
     surrogate: SurrogateSection = SurrogateSettings()
     classifier: ClassifierSettings = ClassifierSettings()
@@ -193,8 +193,8 @@ class Config(Section):
     optimum: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="The best value that the objective can have, where it is known: reports then "
-        "say how far from it the study was, and is.",
+        description="The best value that the objective can have, if it is known. Reports then "
+        "say how far from it the study is.",
     )
     transfer: list[str] = Field(
         default_factory=list,
@@ -219,7 +219,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _keep_text(cls, data: Any, info: ValidationInfo) -> Any:
-        # `results` may have become a folder of any name: no archive is to be unreadable for that.
+        # `results` may be a folder of any name; an archive must stay readable even so.
         return storable_tree(data, MAX_DEPTH) if archived(info) else _storable(data, ())
 
     @model_validator(mode="before")
@@ -235,7 +235,7 @@ class Config(Section):
 
     @model_serializer(mode="wrap")
     def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # What a study does not use, archives of earlier releases do not name.
+        # Archives of earlier releases do not name what a study does not use.
         found: dict[str, Any] = handler(self)
         if not self.objectives:
             found.pop("objectives", None)
@@ -354,7 +354,7 @@ class Config(Section):
 
     @property
     def exposed(self) -> tuple[str, ...]:
-        """What looks like a secret in the file that this was read from: a line for each place."""
+        """Places in its file with what looks like a secret: a line for each."""
         return self._exposed
 
     @property
@@ -376,7 +376,7 @@ class Config(Section):
 
     @property
     def names(self) -> tuple[list[str], list[str], list[str]]:
-        """Those of parameters, constraints and several objectives, which are one set."""
+        """The names of parameters, constraints and several objectives, which must all differ."""
         return list(self.space), list(self.constraints), sorted(self.objectives)
 
     @property
@@ -391,12 +391,12 @@ class Config(Section):
 
     @property
     def direction(self) -> str:
-        """That of the only objective; raises ValueError if there are several."""
+        """The direction of the only objective; raises ValueError if there are several."""
         return direction_of(self.model_dump(include={"objective", "objectives"}))
 
     @property
     def references(self) -> list[float | None]:
-        """The worst values of interest, in the order of the names, None where nobody said."""
+        """The worst values of interest, in the order of the names; None where none was given."""
         return [self.objectives[name].reference for name in self.directions]
 
     @property
@@ -418,20 +418,20 @@ class Config(Section):
 
 
 def thresholds_of(resolved: Mapping[str, Any]) -> dict[str, Threshold]:
-    """`Config.thresholds` of a resolved configuration as a batch keeps it."""
+    """`Config.thresholds` of a resolved configuration, as a batch stores it."""
     held = resolved["constraints"]  # a list of names in archives of before there were thresholds
     bounds = held if isinstance(held, dict) else {}
     return {n: Threshold.parse(bound) for n, bound in bounds.items() if bound is not True}
 
 
 def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """`Config.identity` of a resolved configuration as a batch keeps it."""
-    # What a study does not use, archives of earlier releases do not name.
+    """`Config.identity` of a resolved configuration, as a batch stores it."""
+    # Archives of earlier releases do not name what a study does not use.
     transfer, known = resolved.get("transfer"), resolved.get("space_constraints")
     thresholds, objectives = thresholds_of(resolved), directions_of(resolved)
     return {
         "study": resolved["study"],
-        # Of several, where nothing reads it, the usual one.
+        # With several objectives nothing reads it; then it is the default.
         "direction": direction_of(resolved) if len(objectives) < 2 else "minimize",
         **({"objectives": objectives} if objectives else {}),
         "constraints": sorted(resolved["constraints"]),

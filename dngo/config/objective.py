@@ -25,8 +25,8 @@ class Objective(Section):
     callable: str | None = Field(
         None,
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="A Python function, module:function, in place of a command: it is called "
-        "with the parameters as keywords and returns a number or an outcome document.",
+        description="A Python function, module:function, instead of a command. It is called "
+        "with the parameters as keywords, and returns a number or an outcome document.",
     )
     direction: Literal["minimize", "maximize"] | None = Field(
         "minimize",
@@ -34,13 +34,15 @@ class Objective(Section):
         "named, each has its own.",
     )
     time_limit: float | None = Field(
-        None, gt=0, description="Seconds for one evaluation; then it is stopped: status timeout."
+        None,
+        gt=0,
+        description="Seconds for one evaluation; after them it is stopped: status timeout.",
     )
     memory_mb: int | None = Field(
         None,
         gt=0,
-        description="Resident memory in MB for one evaluation with its children; above it is "
-        "stopped: status out_of_memory. Left out: what the machine or the job has.",
+        description="Resident memory in MB of one evaluation with its children; above that "
+        "it is stopped, with the status out_of_memory. Left out: what the machine or the job has.",
     )
     environment: dict[str, str] = Field(
         default_factory=dict,
@@ -60,14 +62,14 @@ class Objective(Section):
     )
     strict: bool = Field(
         False,
-        description="Refuse to go on once the command, the callable or the content of a file that it "
-        "names is another one than before; otherwise that is recorded, and said once.",
+        description="Refuse to go on if the command, the callable or a file that it names has changed. "
+        "Otherwise a change is recorded, and reported once.",
     )
     output_limit: int = Field(
         65536,
         ge=1024,
         le=2**26,
-        description="Bytes of standard output, and of standard error, that are kept for a point.",
+        description="Bytes of standard output that are kept for a point, and as many of standard error.",
     )
 
     # The digest of a function's text, by its name, where it is a Python function of this process.

@@ -1,4 +1,4 @@
-"""The section `objectives` of a study's configuration: what each of several is to be."""
+"""The section `objectives` of a study's configuration: the direction and reference of each of several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Direction = Literal["minimize", "maximize"]
 
 
 class Aim(Section):
-    """One of several objectives. Its direction alone will do, `speed: maximize`."""
+    """One of several objectives. Its direction alone is enough, `speed: maximize`."""
 
     direction: Direction = Field(
         "minimize", description="Whether small or large values of it are good."
@@ -26,8 +26,8 @@ class Aim(Section):
     reference: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="The worst value of interest: what is worse in it adds nothing to the front, and is "
-        "not looked for. If left out, hypervolumes reach to the worst value of the first batch.",
+        description="The worst value of interest: points that are worse add nothing to the front, and "
+        "are not searched for. If left out, hypervolumes reach to the worst value of the first batch.",
     )
 
 

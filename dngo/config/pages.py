@@ -22,10 +22,10 @@ Kinds = list[tuple[str, type[BaseModel]]]  # what a section may be, each with th
 
 HEAD = """# Every key of a study's configuration
 
-Written by `dngo check --keys`: change the models in `dngo`, not this page. What a key without a
-default is without it, its description says. `config.yaml` shows the keys at work.
+Written by `dngo check --keys`: change the models in `dngo`, not this page. A key without a default
+says in its description what happens without it. `config.yaml` shows the keys at work.
 """
-# What follows it says what a preset stands for, and is written anew.
+# The lines behind it list the preset's keys, and are written anew.
 STANDS_FOR = "# ---- preset: "
 # A key with a value, commented out or not, and what is said of it.
 KEY = re.compile(
@@ -74,7 +74,7 @@ def _section(path: str, models: Kinds) -> Iterator[str]:
 
 
 def _head(model: type[BaseModel], labels: list[str]) -> str:
-    """What a kind is, or a section that is another one under each kind."""
+    """The description of a kind, or of a section that differs from kind to kind."""
     name, kind = tag(model)
     text = " ".join((model.__doc__ or "").split())
     if kind:
@@ -89,7 +89,7 @@ def _row(property: dict[str, Any]) -> str:
 
 
 def _values(property: dict[str, Any]) -> str:
-    """What may stand for a key, of its JSON schema."""
+    """The values that a key may have, from its JSON schema."""
     if "anyOf" in property:
         found = (_values(each) for each in property["anyOf"] if each.get("type") != "null")
         return " or ".join(dict.fromkeys(found))

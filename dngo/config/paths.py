@@ -1,7 +1,7 @@
-"""The paths that a configuration names: relative to its folder, with the home folder in place of `~`.
+"""The paths that a configuration names: relative to its folder, with the home folder instead of `~`.
 
-What stands in `$` is refused: configuration files of Snakemake have no variables, either, and a study
-whose place depends on the environment is not found again.
+`$` is refused: Snakemake's configuration files have no variables either, and a study whose place depends
+on the environment is not found again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, type
     for i, written in enumerate(config.transfer):
         path(
             ("transfer", str(i)), written, folder
-        )  # as it is written, it is a part of what a study is
+        )  # unchanged, since it is part of the study's identity
     return config.model_copy(
         update={
             "objective": objective.model_copy(update={"working_directory": directory}),
@@ -46,7 +46,7 @@ def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, type
 def usable(written: str, beside: Path, place: str) -> str:
     """A path with the home folder in place of `~`; raises UserError for a variable, or a stranger's home.
 
-    What is there under the very name that is written is meant: release 0.1.0 made such folders.
+    A folder that really has this name is meant: release 0.1.0 made such folders.
     """
     if (beside / written).exists() or Path(written).exists():
         return written

@@ -1,5 +1,5 @@
-"""What a command has in braces: `{name}` is a value, `{{` and `}}` are braces, as Python and Snakemake have
-them; and so are single ones that are no `{name}`, as in `awk '{print $1}'`."""
+"""What a command has in braces. `{name}` is a value; `{{` and `}}` are braces, as in Python and Snakemake.
+Single braces that are no `{name}` are braces as well, as in `awk '{print $1}'`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names(word: str) -> list[str]:
 
 
 def used(command: Command) -> set[str]:
-    """The values that a command has a place for; none of one that cannot be read."""
+    """The values that a command has a place for; empty for a command that cannot be read."""
     try:
         return {name for word in words_of(command) for name in names(word)}
     except ValueError:
@@ -51,7 +51,7 @@ def shell_variables(word: str) -> Iterator[str]:
 
 
 def doubled(command: Command) -> Command:
-    """A command of before there were `{{` and `}}`, as it is written now: it starts the same words."""
+    """A command that is older than `{{` and `}}`, as it is written now: it starts the same words."""
     try:
         words = words_of(command)
     except ValueError:
@@ -71,7 +71,7 @@ def _doubled(text: str) -> str:
 
 
 def _single(text: str) -> Iterator[Piece]:
-    """The pieces of a text in which a double brace is two of them."""
+    """The pieces of a text in which a double brace is two braces."""
     for i, part in enumerate(_NAME.split(text)):
         yield part, i % 2 == 1
 
@@ -80,7 +80,7 @@ def _pieces(text: str) -> list[Piece]:
     """The pieces of a text.
 
     `{{` is one brace if `}}` closes it, or nothing does. Where a single `}` closes the first of the
-    two, as in `{{x}: 1}`, they are two braces, as they ever were.
+    two, as in `{{x}: 1}`, they are two braces, as in all releases.
     """
     pairs: set[int] = set()  # where `{{` are two braces
     while True:

@@ -1,4 +1,4 @@
-"""A preset's keys beneath those of a user, and which of them the user has changed."""
+"""A preset's keys as defaults below a user's keys, and which of them the user has changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ KINDS = ("surrogate", "acquisition")  # sections that a kind alone may stand for
 
 
 def spread(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A user's document with what its preset stands for beneath its own keys.
+    """A user's document with its preset's keys as defaults.
 
-    As it is where it names none, or one that there is not: validation says so.
+    Unchanged if it names no preset, or an unknown one, which validation reports.
     """
     preset = find_preset(document.get("preset"))
     found: dict[str, Any] = {}
@@ -31,7 +31,7 @@ def _section(key: str, value: Any) -> Any:
 
 
 def merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
-    """Add keys, those of sections of the same kind one by one; later ones take the place of others."""
+    """Add keys; sections of the same kind are merged key by key; later keys replace earlier ones."""
     for key, value in new.items():
         before = into.get(key)
         if isinstance(value, Mapping) and isinstance(before, dict) and _alike(before, value):
@@ -49,21 +49,21 @@ def _alike(before: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def missing(document: Mapping[str, Any]) -> dict[str, str]:
-    """Keys that a preset needs beside it and a user has not given, each with what for."""
+    """Keys that a preset needs and the user has not given, each with its purpose."""
     preset = find_preset(document.get("preset"))
     needs = {} if preset is None else preset.needs
     return {key: what for key, what in needs.items() if not document.get(key)}
 
 
 def whole(name: str) -> dict[str, Any]:
-    """All keys of the sections that a preset is about, as a study has them that says nothing more."""
+    """All keys of the sections that a preset sets, for a study that sets no others."""
     preset = PRESETS.find(name)
     resolved = Config.model_validate(spread({**MINIMAL, "preset": name})).model_dump(mode="json")
     return {key: resolved[key] for key in Config.model_fields if key in preset.document}
 
 
 def departures(config: Config) -> list[str]:
-    """Keys of a study that are other than its preset has them, as "surrogate.warp"."""
+    """Keys of a study that differ from its preset, such as "surrogate.warp"."""
     if config.preset is None:
         return []
     return list(_differing(whole(config.preset), config.model_dump(mode="json"), ""))

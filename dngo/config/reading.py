@@ -116,7 +116,7 @@ def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def with_line(error: UserError, path: str | Path) -> UserError:
-    """The same error with the file, and the line of the key that each of its lines begins with."""
+    """The same error, each line with the file and the line of its key."""
     places = _read(Path(path))[1]
 
     def placed(line: str) -> str:
@@ -128,7 +128,7 @@ def with_line(error: UserError, path: str | Path) -> UserError:
 
 
 def check_placeholders(config: Config, lines: Lines, source: str) -> None:
-    """Raise UserError if the command has a place for what is no parameter, or a variable of a shell."""
+    """Raise UserError if a placeholder of the command is no parameter, or is a shell's variable."""
     command = config.objective.command
     place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     try:
@@ -192,7 +192,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
 
 
 def _in_words(problem: str) -> str:
-    """What the YAML reader complains of, with what would be right where that is known."""
+    """The YAML reader's complaint, with what would be right where that is known."""
     for said, cure in CURES.items():
         if found := re.search(said, problem):
             return short(found.expand(cure), 120)
@@ -200,11 +200,11 @@ def _in_words(problem: str) -> str:
 
 
 def _check_word(node: Node, key: tuple[str, ...], path: Path) -> None:
-    """Refuse what YAML gives a meaning of its own, and no key of a study has a use for."""
+    """Refuse words that YAML reads as types that no key of a study uses."""
     meaning = {"timestamp": "a date", "value": "a sign of its own", "merge": "a sign of its own"}
     kind = str(node.tag).rpartition(":")[2]
     found, right = (meaning.get(kind) if isinstance(node.value, str) else None), ""
-    # YAML's versions, and Python, do not agree on what these are.
+    # YAML 1.1, YAML 1.2 and Python read these differently.
     if kind in ("int", "float") and re.match(r"[+-]?0[0-9]|.*_", node.value):
         plain = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", node.value.replace("_", ""))
         found, right = "a number", f"; write {plain} if it is meant to be one"

@@ -8,21 +8,21 @@ from dngo.space.parameters import Section
 
 
 class Stop(Section):
-    """When a study, or a run of it, ends before the iterations are used up."""
+    """When a study, or one run of it, ends before all iterations are done."""
 
     target: float | None = Field(None, description="An objective at least this good is enough.")
     evaluations: int | None = Field(None, ge=1, description="No iteration starts beyond this many.")
     hypervolume_gain: float | None = Field(
         None,
         gt=0,
-        description="Of several objectives: ends the study when the next batch is expected to enlarge what "
-        "the front dominates by less than this share of it.",
+        description="Of several objectives: ends the study when the next batch is expected to enlarge the "
+        "hypervolume of the front by less than this share.",
     )
     expected_improvement: float | None = Field(
         None,
         gt=0,
-        description="Ends the study when five further batches are expected to better the best value by "
-        "less than this, in the objective's units.",
+        description="Ends the study when five further batches are expected to improve the best value "
+        "by less than this, in the objective's units.",
     )
     distance: float | None = Field(
         None,
@@ -37,9 +37,9 @@ class Stop(Section):
         20,
         ge=0,
         le=1000,
-        description="A run stops with an error when so many evaluations in a row have failed in the "
-        "same way, when all of the design have failed, or when the first failure shows a mistake of "
-        "the set-up. The same command goes on. 0: never, for spaces where most points fail.",
+        description="A run stops with an error when this many evaluations in a row have failed in "
+        "the same way, when the whole design has failed, or when the first failure shows a mistake "
+        "of the set-up. The same command goes on. 0: never, for spaces where most points fail.",
     )
 
     @property

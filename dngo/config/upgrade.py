@@ -27,7 +27,7 @@ MOVED = {
 
 
 def _by_kind(document: Document) -> Document:
-    """From one set of keys for all kinds to those of each kind."""
+    """From one set of keys for all kinds to a set for each kind."""
     found = dict(document)
     if "acquisition" in found:
         found["acquisition"] = acquisition.upgrade(found["acquisition"])
@@ -37,7 +37,7 @@ def _by_kind(document: Document) -> Document:
 
 
 def _with_double_braces(document: Document) -> Document:
-    """From commands in which `{{` were two braces to those in which they are one."""
+    """From commands in which `{{` meant two braces to commands in which it means one."""
     objective = document.get("objective")
     if not objective or not objective.get("command"):
         return document

@@ -1,8 +1,8 @@
 """What another reader makes of a configuration: Snakemake reads the files of a workflow as YAML 1.1.
 
 There `no` is false, `010` is 8, `1:30` is 90 and `1e-3` is text; in a study's own file, YAML 1.2, they are
-words and a number. A study that is a module has what Snakemake has read: where that makes a difference,
-numbers are what they look like, and the rest is refused with what to write.
+words and a number. A study that is a module has what Snakemake has read: where the two differ, numbers
+are taken as they look, and anything else is refused with what to write.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Twofold:
 
 
 def as_meant(document: Mapping[str, Any], files: Sequence[str | Path]) -> Mapping[str, Any]:
-    """A study's configuration as Snakemake has read it, with the values that its own file would have.
+    """A study's configuration as Snakemake has read it, with the values that a study's own file would give.
 
     files: those that it may have come from.  Raises UserError, one line, for a word that the study
     would have as another value.
@@ -70,7 +70,7 @@ def as_meant(document: Mapping[str, Any], files: Sequence[str | Path]) -> Mappin
 
 
 def _with_numbers(document: Mapping[str, Any], numbers: list[Twofold]) -> Mapping[str, Any]:
-    """The document with those numbers in place of text that it can have."""
+    """The document with numbers instead of text, where a number is allowed."""
     every = _with(document, numbers)
     if _valid(every) is not None or _valid(document) is None:
         return every
@@ -96,7 +96,7 @@ def _with(document: Mapping[str, Any], found: list[Twofold]) -> dict[str, Any]:
 
 
 def _differ(old: Config, new: Config, each: Twofold) -> bool:
-    """Whether two configurations have another value where a word stands."""
+    """Whether two configurations differ in the value where a word stands."""
     before, after = (_at(config.model_dump(), each.keys) for config in (old, new))
     return before is MISSING or after is MISSING or before != after
 

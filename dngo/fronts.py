@@ -1,4 +1,4 @@
-"""Fronts of several objectives: which outcomes nothing betters, and how much they dominate.
+"""Fronts of several objectives: which outcomes no other one dominates, and how much they dominate.
 
 All values here are minimised, a column for each objective, and finite. Sorting and hypervolumes are those
 of `moocore`.
@@ -19,7 +19,7 @@ MOST = (
 
 
 def on_front(values: Array) -> NDArray[np.bool_]:
-    """Which rows of values (n, m) no other one betters, equal ones included: (n,)."""
+    """Which rows of values (n, m) no other row dominates, equal ones included: (n,)."""
     if not len(values):
         return np.zeros(0, dtype=bool)
     from moocore import is_nondominated
@@ -28,7 +28,7 @@ def on_front(values: Array) -> NDArray[np.bool_]:
 
 
 def ranks(values: Array) -> Array:
-    """How many fronts have to go before each of values (n, m) is on one: (n,), 0 on the first."""
+    """The rank of each row of values (n, m): (n,), 0 on the front, 1 on the next, and so on."""
     if not len(values):
         return np.zeros(0)
     from moocore import pareto_rank
@@ -47,7 +47,7 @@ def hypervolume(values: Array, reference: Array) -> float:
 
 
 def hypervolumes(values: Array, batch: Rows, reference: Array) -> list[float]:
-    """That of all up to each batch: values (n, m), NaN unless ok; batch: (n,) from 0 on, never falling."""
+    """The hypervolume after each batch: values (n, m), NaN unless ok; batch: (n,), from 0, rising."""
     found, kept = [], values[:0]
     for t in range(int(batch[-1]) + 1 if len(batch) else 0):
         rows = values[(batch == t) & np.isfinite(values).all(axis=1)]
@@ -81,7 +81,7 @@ def extent(values: Array) -> tuple[Array, Array]:
 def knee(values: Array) -> int:
     """The row of a front (n, m), n >= 1, that lies farthest below the plane through its extreme points.
 
-    Of objectives scaled to the front's extent: where giving up a little of one gains most of the others.
+    With objectives scaled to the front's extent: where giving up a little of one gains most of the others.
     """
     lowest, width = extent(values)
     return int(np.argmin(((values - lowest) / width).sum(axis=1)))

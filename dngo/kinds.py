@@ -1,7 +1,7 @@
 """A section of the configuration that is one of several kinds, each with exactly the keys that act.
 
-``acquisition: {kind: lcb, kappa: 1}`` is an object of the class whose `kind` is lcb, and so is
-``acquisition: lcb``, with its defaults. All kinds come in through entry points (`dngo.plugins`).
+``acquisition: {kind: lcb, kappa: 1}`` gives an object of the class whose `kind` is lcb. ``acquisition:
+lcb`` gives the same with defaults. All kinds come in through entry points (`dngo.plugins`).
 """
 
 from __future__ import annotations

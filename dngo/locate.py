@@ -1,4 +1,4 @@
-"""Which study is meant: by its configuration, its archive, or the folder that holds either.
+"""The study that a configuration, an archive, or a folder with either names.
 
 Relative `results` lie beside the configuration, wherever a command is typed. Until version 0.2.0 they
 lay in the folder that Snakemake ran in. A study that was begun so is known by the folder of its
@@ -68,7 +68,7 @@ def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
         return path
     study = find_study([path], {"results": str(results)} if results else {})
     study.settle()
-    if study.header() is None:  # which says whose archive it is too
+    if study.header() is None:  # the header also says whose archive it is
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     return study.archive
 

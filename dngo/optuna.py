@@ -1,6 +1,6 @@
 """An Optuna loop with the engine of this package: `optuna.create_study(sampler=dngo.optuna.Sampler())`.
 
-The trials of the Optuna study are told to a study of this package, which is asked for the next one.
+The trials of the Optuna study are reported to a study of this package, which is asked for the next one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_WAITING = 50  # trials that run at a time; beyond, the first one is taken f
 
 
 class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
-    """Proposes what the surrogate of this package makes of all earlier trials.
+    """Proposes trials by the surrogate of this package, from all earlier trials.
 
     As with Optuna's own GPSampler, parameters that each trial so far has had are proposed together, and
     others (behind an `if`) are drawn at random. Trials that run beside count as pending. A trial that
@@ -127,7 +127,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         return ask_ahead(study, max(1, startup - known), MOST_WAITING)
 
     def _tell(self, study: Any) -> None:
-        """Tell what has ended since, each trial once."""
+        """Report the trials that have ended since, each once."""
         states = optuna.trial.TrialState
         ended = (states.COMPLETE, states.PRUNED, states.FAIL)
         for trial in study.get_trials(deepcopy=False, states=ended):
@@ -146,7 +146,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
             return
         point = self._named.ours(trial.params)
         for named in ([{"id": asked.id}] if asked else []) + [point]:
-            # A proposal may have been given up, and a point be known already, as of a small space.
+            # A proposal may be given up, and in a small space its point may be known already.
             with contextlib.suppress(UserError):
                 self._session_of().tell({**named, **said})
                 return

@@ -1,4 +1,4 @@
-"""What somebody says of an outcome, judged: one function for every entrance.
+"""Reported outcomes, judged: one function for every way in.
 
 An objective's report, `dngo tell` and `Session.tell`, and the rows of a file that is imported all come
 here, as a mapping of the names in `NAMES` to values. What contradicts itself, lacks something or has
@@ -23,8 +23,8 @@ from dngo.thresholds import Constraints, objectives_of
 REPORTED = ("objective", "constraints", "noise", "metadata")  # what an objective reports
 SEVERAL = "objectives"  # in place of the first, where there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
-# Before the name of an objective in the columns of a table: its value, its noise, and of the pick what was
-# expected of it and how much the pick was for it.
+# Prefixes of an objective's name in the columns of a table: its value, its noise, its prediction at the
+# pick, and the pick's aim.
 OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim")
 MAX_MESSAGE = 500
 EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))
@@ -32,7 +32,7 @@ EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (19
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome as it was said: its status, why it is not ok, and fields of `dngo.batch.Outcome`."""
+    """An outcome as it was reported: its status, why it is not ok, and fields of `dngo.batch.Outcome`."""
 
     status: str
     message: str
@@ -42,14 +42,14 @@ class Verdict:
 def judge(
     said: Mapping[str, Any], constraints: Constraints, names: Sequence[str] = NAMES
 ) -> Verdict:
-    """What was said of an outcome as its status, message and fields; raises ValueError, one line.
+    """A reported outcome as its status, message and fields; raises ValueError, with one line.
 
-    said: any values by name; None is not said. An objective of NaN or infinity is said: `invalid`.
-    constraints: what must be said where there is an objective, no more and no less.  names: those that
-    may be said here.
+    said: any values by name; None means not given. An objective of NaN or infinity counts as given:
+    `invalid`. constraints: exactly what must be given with an objective. names: those that are allowed
+    here.
 
     Where there are several objectives (`dngo.thresholds.Reported`) they are a mapping `objectives`, and
-    so is their noise. An objective of several and a constraint may also be said by their names alone.
+    so is their noise. One of several objectives, or a constraint, may also be given by its name alone.
     """
     several = objectives_of(constraints)
     said = gathered(said, constraints)
@@ -74,7 +74,7 @@ def judge(
     held, (status, message) = status, _ended(status, values, flags, numbers)
     if status == "invalid" and not (message or asked):
         message = _not_finite(values)
-    # A message is of the status that it was said with.
+    # A message belongs to the status that it was given with.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
@@ -99,7 +99,7 @@ def judge(
 
 
 def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any]:
-    """What was said, with what stands outside of `objectives` and `constraints` put inside.
+    """The report, with names outside of `objectives` and `constraints` moved inside.
 
     {"error": 4.1, "speed": 8200, "small": true} says the same as with these two. Raises ValueError where a
     name is in both places.
@@ -118,7 +118,7 @@ def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any
 
 
 def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]:
-    """The objective by name, or each of several; empty where none is said."""
+    """The objective by name, or each of several; empty where none is given."""
     if not several:
         value = said.get("objective")
         return {} if value is None else {"objective": number("objective", value)}
@@ -151,7 +151,7 @@ def _right(several: Sequence[str]) -> str:
 
 
 def _noise(value: Any, several: Sequence[str]) -> dict[str, Any]:
-    """Fields of the noise as it was said: of one objective, or of some of several."""
+    """Fields of the noise as it was reported, of one objective or of some of several."""
     what = "a standard deviation"
     if len(several) < 2 and not isinstance(scalar(value), Mapping):
         found = amount("noise", value, what)
@@ -181,8 +181,10 @@ def number(name: str, value: Any) -> float:
     try:
         return float(found)
     except OverflowError:
-        raise ValueError(f"{name} must be a number that a computer holds, and is larger") from None
-    except Exception:  # whatever a class of somebody's raises
+        raise ValueError(
+            f"{name} must be a number that a computer can hold, and is larger"
+        ) from None
+    except Exception:  # whatever a class of another package raises
         raise ValueError(f"{name} must be a number, and is {_kind(found)}") from None
 
 
@@ -224,7 +226,7 @@ def is_time(seconds: float) -> bool:
 
 
 def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Metadata with where they came from under a name of ours; what is there already is `earlier`."""
+    """Metadata with their origin under a name of ours; metadata with that name move to `earlier`."""
     found = dict(metadata)
     if name in found:
         found["earlier"] = {n: found[n] for n in (name, "earlier") if n in found}
@@ -234,7 +236,7 @@ def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str,
 def clashes(
     space: Iterable[str], constraints: Iterable[str], objectives: Iterable[str] = ()
 ) -> list[str]:
-    """What is wrong with the names of a study, a line each: a column could be either of two things.
+    """What is wrong with the names of a study, a line each: a column would be ambiguous.
 
     Studies that were begun when this was allowed go on: there a name alone is the parameter's.
     """
@@ -308,7 +310,7 @@ def _constraints(
                 raise ValueError(f"constraint {name} must be true or false, and is {shown(found)}")
             flags[name] = int(found)
             continue
-        what = f"constraint {name}, which is to be {threshold},"
+        what = f"constraint {name}, which must be {threshold},"
         values[name] = math.nan if found is None else number(what, found)
         if not math.isfinite(values[name]):
             raise ValueError(f"constraint {name} must be a finite number, and is {shown(found)}")
@@ -328,7 +330,7 @@ def _ended(
     flags: Mapping[str, int],
     values: Mapping[str, float],
 ) -> tuple[str, str]:
-    """The status that follows, and why it is not ok; raises ValueError if another one was said."""
+    """The status that follows, and why it is not ok; raises ValueError if another one was given."""
     if status not in (None, *RAN):
         return str(status), ""
     broken = sorted(name for name, holds in flags.items() if not holds)
@@ -354,7 +356,7 @@ def _ended(
 
 
 def _not_finite(objectives: Mapping[str, float]) -> str:
-    """Which of the objectives are no numbers, or that there is none."""
+    """The message for objectives that are missing or no numbers."""
     wrong = (
         f"the objective {'' if name == 'objective' else f'{name} '}is {value}"
         for name, value in objectives.items()
@@ -364,13 +366,13 @@ def _not_finite(objectives: Mapping[str, float]) -> str:
 
 
 def _metadata(value: Any) -> dict[str, Any]:
-    """What was said beside, whatever it is: an outcome is not refused for it."""
+    """The metadata, whatever they are: no outcome is refused for them."""
     found = plain(value)
     return found if isinstance(found, dict) else {} if found is None else {"metadata": found}
 
 
 def _kind(value: Any) -> str:
-    """What a value is that is no number, in words."""
+    """Words for a value that is no number."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

@@ -1,9 +1,8 @@
 """What is chosen by name, and may come from another package: types of parameters, kinds of surrogates and
 acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats of an export, figures.
 
-Other packages add to a group by entry points. What stands in rooms of this package that no default needs
-comes in through the same door: `OWN` has the form of entry points, so that it is there without an
-installation too.
+Other packages add to a group by entry points. Parts of this package that no default needs are found in
+the same way: `OWN` has the form of entry points, and works without an installation.
 """
 
 from __future__ import annotations

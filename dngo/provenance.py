@@ -87,9 +87,9 @@ def _versions() -> dict[str, str]:
 
 
 def kernels() -> dict[str, str]:
-    """What numerical libraries have chosen to compute with on this processor, each that is loaded.
+    """The kernels that each loaded numerical library has chosen for this processor.
 
-    Results of others have other last bits. `torch` is asked only where it is imported anyway.
+    Other kernels give other last bits. `torch` is asked only where it is imported anyway.
     """
     import numpy as np
 
@@ -112,7 +112,7 @@ def another_processor(made: dict[str, Any]) -> str | None:
         return None
     then = {"cpu": made.get("cpu", ""), **made["kernels"]}
     here = {"cpu": _cpu(), **kernels()}
-    # A library that was not loaded then, or is not now, tells nothing.
+    # A library that was not loaded then, or is not loaded now, is not compared.
     return "; ".join(
         f"{name} was {then[name]} and is {here[name]}"
         for name in then
@@ -152,7 +152,7 @@ def _cpu() -> str:
 
 
 def typed() -> str:
-    """`dngo` as the user's shell finds it: by its path where no environment is activated.
+    """`dngo` as the user's shell finds it: its whole path if no environment is activated.
 
     make knows one of its own, and says in DNGO_SHELL_PATH where the shell that it was typed in looks.
     """

@@ -1,6 +1,6 @@
 """What looks like a secret, by its name or its form, and what is stored and published in its place.
 
-A guess, on the safe side: nothing that is computed depends on what stands in these places.
+It guesses, and rather hides too much: nothing that is computed depends on these texts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PLACED = (
     ),
     re.compile(r"(\b(?:Bearer|Basic)\s+)((?=\S*\d)[\w.~+/=-]{16,})"),
 )
-# What one of these begins with, or has in it: most texts have nothing of the kind.
+# Every secret begins with one of these or contains it; most texts do not.
 _SIGN = re.compile(
     r"gh[pousr]_|github_pat_|glpat-|hf_|sk-|AKIA|ASIA|xox|AIza|pypi-|npm_|dop_v1_|glsa_|eyJ|PRIVATE KEY|://|[?&]"
     r"|Bearer|Basic"
@@ -123,7 +123,7 @@ def redacted_command(command: Any) -> Any:
 
 
 def redacted_objective(objective: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `objective` of a configuration as it is stored: what starts an evaluation is left out."""
+    """The section `objective` of a configuration as it is stored, without secrets."""
     found = dict(objective)
     if found.get("environment"):
         found["environment"] = redacted_environment(found["environment"])
@@ -230,5 +230,5 @@ def _is_number(text: str) -> bool:
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
-    """The variables of a program that are secrets: those with these names, and what looks like one."""
+    """The secret variables of a program: those with these names, and those that look like secrets."""
     return {n: v for n, v in environment.items() if n in names or is_secret(n, v)}

@@ -5,8 +5,8 @@ The verdict of an iteration is one of
 ``identical``         every number of the surrogate and of the proposals has the same bits; of a
                       surrogate that a later one has replaced in the archive its digest says so;
 ``within tolerance``  the same points, numbers equal to a relative 1e-6 (another library, say);
-``within tolerance; another processor``  other bits, as a processor gives them for which numerical libraries
-                      choose other kernels than where the batch was made: at least `SAME` of the points
+``within tolerance; another processor`` other bits, since numerical libraries choose other kernels on this
+                      processor than where the batch was made: at least `SAME` of the points
                       lie within `NEAR` of where they lay, with figures;
 ``different; another processor``  fewer of them do: this processor cannot tell why;
 ``different``         neither, with the first number that differs;
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-6
 ELSEWHERE = "; another processor"
-# What other kernels make of a batch. Measured on 324 points, with OpenBLAS's of Prescott and Haswell for
+# How other kernels change a batch. Measured on 324 points, with OpenBLAS's of Prescott and Haswell for
 # those of SkylakeX, and PyTorch's without AVX512: 2 lay elsewhere, the others within 8e-4, and what was
 # expected of these within 0.0034 deviations.
 SAME, NEAR, SHIFT = 0.75, 0.01, 0.1
@@ -137,7 +137,7 @@ def _heed_processor(
 
 
 def _apart(recorded: list[Proposal], replayed: list[Proposal], space: Space) -> tuple[str, bool]:
-    """How far two batches lie apart, in words, and whether they are the same but for the kernels."""
+    """How far two batches lie apart, in words, and whether other kernels explain it."""
     if len(recorded) != len(replayed):
         return f"{len(recorded)} points were recorded, {len(replayed)} replayed", False
     x, y = (
@@ -218,7 +218,7 @@ def _stored(model: Model) -> Iterator[h5py.Group]:
 
 
 def _made_elsewhere(path: Path, batch: Batch) -> str:
-    """Which release derives a batch again, if this one goes about it in another way; else empty."""
+    """The release that derives a batch again, if this one derives it in another way; else empty."""
     fitted = json.loads(_fit_attributes(path, batch.iteration).get("versions", "{}"))
     for name, made in (("fit", fitted), ("proposal", batch.versions)):
         version, mine = made.get(name, 1), derive.versions()[name]
@@ -281,8 +281,8 @@ def _surrogates(
 ) -> tuple[list[tuple[str, np.ndarray, np.ndarray]], str]:
     """Pairs of arrays, recorded and replayed, of the surrogate; and what else is not the same of it.
 
-    Of one that the archive has left out there are its digest and, where that differs, the numbers of
-    its summary.
+    For a surrogate that the archive has left out: its digest, and, if that differs, its summary's
+    numbers.
     """
     with archive.reading(path) as file, _stored(model) as group:
         record, replayed = file[f"iterations/{t}/surrogate"], archive.contents(group)

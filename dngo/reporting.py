@@ -1,4 +1,4 @@
-"""What a Python objective says and asks while it runs; both do nothing where no study evaluates it.
+"""What a Python objective reports and asks while it runs. Both calls do nothing if no study evaluates it.
 
 It needs nothing but Python's own library, so that a program in any environment may have a copy of it.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# Of a function that is called in the process of its study: what takes a line, and what is asked.
+# For a function that its study calls in its own process: what takes a line, and what answers.
 _here: tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None] | None = None
 
 
@@ -32,7 +32,7 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
     if _here is not None:
         _here[0](line)
     elif path := os.environ.get("DNGO_PROGRESS"):
-        # A full disk costs this line, and not the evaluation.
+        # On a full disk this line is lost, but not the evaluation.
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
 
@@ -40,8 +40,7 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
 def should_stop() -> bool:
     """Whether the study wants this evaluation to end now: write a checkpoint, and return or raise.
 
-    What a function returns after it heard True does not count as the objective: it is of a run that was
-    stopped.
+    What a function returns after True does not count as the objective: its run was stopped.
     """
     if _here is not None:
         return _here[1]()
@@ -56,9 +55,9 @@ def should_stop() -> bool:
 def checkpoint() -> Path | None:
     """A folder that follows the point from fidelity to fidelity, and from start to start after a kill.
 
-    Empty at first. Write what a later evaluation is to go on from, and rename it into place: a kill may
-    come at any time. Read what is there, and begin anew if nothing is: folders are removed once there are
-    many.
+    Empty at first. Write what a later evaluation should go on from, and rename it into place: a kill
+    may come at any time. Read what is there, and begin anew if nothing is: folders are removed once there
+    are many.
     None where no study evaluates the function, or no folder can be made.
     """
     found = _here[2] if _here is not None else os.environ.get("DNGO_CHECKPOINT")
@@ -76,9 +75,9 @@ def checkpoint() -> Path | None:
 def heard(
     say: Callable[[dict[str, Any]], None], ask: Callable[[], bool], folder: Path | None = None
 ) -> Iterator[None]:
-    """Have these take a line of progress and the question, in this process, during a block.
+    """During a block, have these functions take progress lines and answer the question, in this process.
 
-    folder: that of the point's checkpoint.
+    folder: of the point's checkpoint.
     """
     global _here
     before, _here = _here, (say, ask, folder)

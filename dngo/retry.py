@@ -1,7 +1,7 @@
 """`dngo retry`: points that failed are evaluated once more, as further rows; the old ones stay as they are.
 
 They wait like points that people add (`dngo.waiting`), with a source of their own, and their origin names
-the row that they repeat. What is repeated teaches the model nothing any more: the new row does.
+the row that they repeat. A repeated row no longer teaches the model; the new row does.
 """
 
 from __future__ import annotations

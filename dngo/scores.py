@@ -1,7 +1,7 @@
 """How good each surrogate was at what it had not seen: the batch it proposed, once evaluated.
 
-A forward score is the honest one. The points were chosen by the very surrogate that is judged, where
-it expected much, so it is also a hard one.
+A forward score is the honest one. It is also a hard one: the surrogate that is judged chose the points
+itself, where it expected much.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
 
 
 def scores_of(path: Path, table: archive.Table, direction: float, name: str = "") -> list[Score]:
-    """The same of an archive whose rows are known. direction: 1 where the objective is minimised, or -1.
+    """The same, for an archive whose rows are given. direction: 1 where the objective is minimised, or -1.
 
     name: of one of several, as whose the parts are called.
     """

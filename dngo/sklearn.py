@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state  # noqa: E402
 
 
 class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
-    """Cross-validated search in which each candidate is chosen by what the surrogate makes of those before.
+    """Cross-validated search in which the surrogate chooses each candidate from the earlier ones.
 
     estimator, scoring, cv, n_jobs, refit: as of scikit-learn's own searches.
     space: names of the estimator's parameters to what they may be, as in `dngo.create`; choices may be

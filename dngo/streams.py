@@ -1,8 +1,8 @@
 """Random streams by name: the only place that decides which numbers anything is drawn from.
 
 A stream is a `SeedSequence` whose key ends in words of the digest of its name. Two names never have the
-same stream, and no name has that of a child that `spawn` makes, which appends a single number: a stage
-by number and a child by number once met (`tests/test_streams.py`).
+same stream, and no name has that of a child that `spawn` makes, which appends a single number: a stage's
+number and a child's number were once the same (`tests/test_streams.py`).
 
     streams = Streams.of(seed, iteration)
     rng = streams("fit")                   # each name is handed out once
@@ -19,7 +19,7 @@ WORDS = 4  # of 32 bits of a name's digest
 
 
 def key_of(name: str) -> tuple[int, ...]:
-    """What a name adds to the key of a stream: WORDS numbers."""
+    """The part of a stream's key that a name adds: WORDS numbers."""
     digest = sha256(name.encode()).digest()
     return tuple(int.from_bytes(digest[4 * i : 4 * i + 4], "big") for i in range(WORDS))
 
@@ -37,12 +37,12 @@ class Streams:
 
     @classmethod
     def of(cls, seed: int, iteration: int) -> Streams:
-        """Those of an iteration of a study."""
+        """The streams of an iteration of a study."""
         return cls(np.random.SeedSequence(seed, spawn_key=(iteration,)))
 
     @classmethod
     def below(cls, rng: np.random.Generator) -> Streams:
-        """Those below a generator; what it has drawn changes none of them."""
+        """The streams below a generator; they do not depend on what it has drawn."""
         sequence = rng.bit_generator.seed_seq
         if not isinstance(sequence, np.random.SeedSequence):
             raise TypeError(f"a generator with a seed sequence is needed, not with {sequence!r}")

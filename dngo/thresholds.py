@@ -38,7 +38,7 @@ class Threshold:
         return 1.0 if self.relation == "<=" else -1.0
 
     def keeps(self, number: Any) -> Any:
-        """Whether a number, or each of an array, keeps the bound; NaN does not."""
+        """Whether a number, or each number of an array, keeps the bound; NaN does not."""
         return self.sign * number <= self.sign * self.bound
 
 

@@ -50,7 +50,7 @@ class Entry:
 
     @property
     def again(self) -> bool:
-        """Whether its point is to be evaluated although it was before."""
+        """Whether to evaluate its point although it was evaluated before."""
         return self.source == "retry"
 
     def proposal(self, iteration: int, slot: int) -> Proposal:
@@ -123,7 +123,7 @@ class Waiting:
             raise UserError(f"{error}; try again") from None
 
     def write(self, entries: Sequence[Entry]) -> None:
-        """Let these wait; within `changing` alone."""
+        """Let these wait; only within `changing`."""
         write_json(self.path, {"format": FORMAT, "entries": dump(entries)})
 
 

@@ -11,5 +11,5 @@ snakemake: Any  # put here by Snakemake
 with job(snakemake) as (study, progress):
     try:
         refresh(study)
-    except Exception:  # a picture that cannot be drawn is no reason to stop a study
+    except Exception:  # a figure that cannot be drawn must not stop a study
         traceback.print_exc()

@@ -529,7 +529,7 @@ CLASHES = [
         for n in (*NAMES, "id")
     ),
     ({"constraints": ["noise"]}, "constraints.noise"),
-    ({"constraints": ["x"]}, "constraints.x: is the name of a parameter"),
+    ({"constraints": ["x"]}, "constraints.x: is also the name of a parameter"),
     (
         {"space": {"constraint_small": {"type": "float", "low": 0, "high": 1}}},
         "space.constraint_small: is what a column of another one is called",
@@ -795,8 +795,8 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("n;x\n1;2\n", "its cells are apart by semicolons"),
-        ("n\tx\n1\t2\n", "its cells are apart by tabs"),
+        ("n;x\n1;2\n", "its cells are separated by semicolons"),
+        ("n\tx\n1\t2\n", "its cells are separated by tabs"),
         (b"x,y\n1,2\n\xe9,1\n", ":3: is not written in UTF-8"),
         ("x,y\n1,2\n".encode("utf-16"), ":1: is not written in UTF-8"),
         ('x,y\n1,"2\n', "a quote is opened and not closed"),

@@ -177,7 +177,7 @@ def test_a_tensor_is_its_number() -> None:
         ((0.3, {"a": 1}), "a list: "),
         (1 + 2j, "text: '(1+2j)'"),
         (None, "there is no objective"),
-        (10**400, "that a computer holds, and is larger"),
+        (10**400, "that a computer can hold, and is larger"),
         (Odd(), "text: '[left out: Odd]'"),
     ],
 )

@@ -1,6 +1,6 @@
 """Evaluate a Python function in a process of its own: its arguments are the parameters, by name.
 
-One that takes a single argument, which no parameter is called, is given all of them as one mapping.
+A function with a single argument that has no parameter's name is given all parameters as one mapping.
 
 `python -P -m dngo.evaluation.call REPORT module:function`; REPORT is as in `dngo.evaluation.start`.
 `python -P -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the
@@ -43,7 +43,7 @@ def main() -> None:
         )
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-            # It was not called at all: what it takes are other arguments.
+            # It was not called at all: it takes other arguments.
             _complain(report, _cannot_call(name, error))
         raise
     os.close(report)
@@ -70,7 +70,7 @@ def takes_a_mapping(function: Any, parameters: Collection[str]) -> bool:
 
 
 def write_report(result: Any) -> None:
-    """Leave what a function returned where `DNGO_OUTCOME` says, unless it has written that itself."""
+    """Write what a function returned to the file `DNGO_OUTCOME`, unless the function has done so."""
     outcome = os.environ["DNGO_OUTCOME"]
     if result is None and os.path.exists(outcome):
         return
@@ -82,7 +82,7 @@ def write_report(result: Any) -> None:
 
 
 def document_of(result: Any) -> str:
-    """What a function returned as a report. It raises nothing: what JSON cannot say is text."""
+    """What a function returned as a report. It raises nothing: a value that JSON lacks becomes text."""
     document = {} if result is None else {"objective": result}
     if isinstance(result, Mapping):
         document = dict(result)
@@ -132,14 +132,14 @@ def _find(name: str) -> Any:
             raise ImportError(
                 f"{spec.origin} has the name of a module that Python or dngo needs; rename it"
             )
-        # It is the folder's that is meant, whatever packages there are.
+        # The module of the folder is meant, even if a package has the same name.
         sys.modules[top] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[top])
     return getattr(importlib.import_module(module), function)
 
 
 def _hidden() -> str:
-    """Which files of the folder stand for modules that others mean, or are not found for their sake."""
+    """Files of the folder that hide modules, or that are hidden by modules."""
     folder, found = os.getcwd(), []
     for file in sorted(os.listdir(folder)):
         name = file.removesuffix(".py")
@@ -147,7 +147,7 @@ def _hidden() -> str:
             continue
         if name in sys.stdlib_module_names or name == "dngo":
             found.append(
-                f"{file} there is not what `import {name}` gives, which is Python's own or dngo"
+                f"{file} there is not what `import {name}` imports, which is Python's own or dngo"
             )
         elif PathFinder.find_spec(name, [path for path in sys.path if path != folder]):
             found.append(f"{file} there hides the package {name}")

@@ -1,7 +1,7 @@
 """Folders that follow points from fidelity to fidelity: what one evaluation leaves, the next one finds.
 
 A folder belongs to a point, without its fidelity; in a study without one, to a proposal, whose next start
-after a kill finds it. Only one evaluation at a time has it. Nothing but time depends on it: where it cannot
+after a kill finds it. Only one evaluation at a time has it. It saves time and nothing else: if it cannot
 be made, or was removed, an evaluation begins anew. Beside each folder lies a note of how far its point has
 come, so that what is worth keeping is known without the archive.
 """
@@ -52,9 +52,10 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def held(self, proposal: Proposal) -> Iterator[None]:
-        """Have the folder for an evaluation; waits for another one of the same point. Raises Interrupted.
+        """Hold the folder for an evaluation; waits while another one of the same point holds it. Raises
+        Interrupted.
 
-        Where a disk refuses, the evaluation has none.
+        If the disk refuses, the evaluation has no folder.
         """
         path = self.of(proposal)
         claim = Claim(_beside(path, "claim"))
@@ -155,7 +156,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """How far a folder's point has come; nothing is known of one without a note."""
+    """How far a folder's point has come; unknown without a note."""
     found: dict[str, Any] = {"level": None, "objective": math.inf, "at": [-1, -1]}
     with contextlib.suppress(OSError, ValueError):
         found |= read_json(_beside(path, "json"))

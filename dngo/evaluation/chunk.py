@@ -37,8 +37,8 @@ PROGRESS = "evaluated by this job"  # ends the message of a job that is over, bu
 class Attempts:
     """How often a point may be started before it is given up.
 
-    run: names this run of Snakemake. Starts of other runs do not count: who stops a study and types
-    the command again must not use up the attempts of the points that were running.
+    run: names this run of Snakemake. Starts of other runs do not count: stopping a study and typing
+    the command again must not use up the attempts of points that were running.
     limit: starts in one run.  escalates: each has more time and memory than the one before.
     """
 
@@ -79,7 +79,7 @@ def evaluate(
     has_time: whether the job has time for one more point, given the longest of this job so far in
     seconds; the first point of each evaluator is always started.
     Raises Interrupted if this process was told to stop, JobOver if another job is to go on, CannotStart
-    if the objective cannot be started at all; what runs then is still seen to its end.
+    if the objective cannot be started at all; evaluations that run then are still supervised to their end.
     """
     StopSignal.listen()
     share = _Share(proposals, claim_of, progress)
@@ -226,12 +226,12 @@ def _claim_and_run(
     attempts: Attempts,
     first: bool,
 ) -> Outcome | None:
-    """The outcome of a point, or None if it is somebody else's to evaluate."""
+    """The outcome of a point, or None if another job evaluates it."""
     if not patiently(claim.acquire, what=f"claiming {proposal.id}", heed=StopSignal.heed):
         return None
     path, starts = outcome_of(proposal), claim.path.with_suffix(".starts")
     try:
-        # Its last owner may have finished between our look and our claim.
+        # Its last owner may have finished after we looked and before we claimed it.
         outcome = find_outcome(path, proposal)
         if outcome is not None:
             return outcome
@@ -258,7 +258,7 @@ def _evaluate(
     attempts: Attempts,
     first: bool,
 ) -> Outcome:
-    """What earlier starts of a point have left, or what one more comes to."""
+    """What earlier starts of a point have left, or the outcome of one more start."""
     noted = _starts(starts)
     used = sum(name == (attempts.run or "-") for name, _, _ in noted)
     try:
@@ -273,7 +273,7 @@ def _evaluate(
         print(f"{proposal.id}: the process that started it was killed", flush=True)
         return _evaluate(path, starts, proposal, evaluator, attempts, first)
     except JobLimit as limit:
-        # More is to come, or this job had given part of its time to others: the next attempt's turn.
+        # The next attempt has more time or memory, or this job had given part of its time to others.
         again = attempts.escalates and used + 1 < attempts.limit
         if again or (limit.outcome.status == "timeout" and not first):
             raise
@@ -308,7 +308,7 @@ def _start(
 
 
 def _append(path: Path, size: int, line: str) -> None:
-    """Add a line after the first `size` bytes: of one that a full disk has torn, nothing stays."""
+    """Add a line after the first `size` bytes; if a full disk cuts it off, nothing of it stays."""
     with open(path, "ab+") as stream:
         stream.truncate(size)
         stream.seek(max(0, size - 1))
@@ -317,7 +317,7 @@ def _append(path: Path, size: int, line: str) -> None:
 
 
 def _starts(path: Path) -> list[tuple[str, float, str]]:
-    """The starts that were noted: run, time and host; what is no such line was not written here."""
+    """The starts that were noted: run, time and host. Other lines were not written here."""
     found = []
     text = path.read_text(errors="replace") if path.exists() else ""
     for words in map(str.split, text.splitlines()):

@@ -19,7 +19,7 @@ from dngo.storage.files import at_home
 
 
 class CannotStart(UserError):
-    """The objective cannot be started at all: no fact about a point, but a mistake in a key."""
+    """The objective cannot be started at all. That is a mistake in a key, and no fact about a point."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Places:
 
     @property
     def stop(self) -> Path:
-        """That it is to stop, and why."""
+        """The decision that it must stop, and why."""
         return self.workdir / "stop.json"
 
     @property
@@ -67,7 +67,7 @@ class Places:
 
     @property
     def ended(self) -> Path:
-        """What came of it, until that is on disk for good."""
+        """Its outcome, until that is on disk for good."""
         return self.workdir / ".ended.json"
 
 
@@ -124,8 +124,8 @@ def check_environment(objective: Objective) -> None:
 def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     """The words of `objective.command`, placeholders filled in.
 
-    Raises CannotStart for a placeholder that means nothing, for quotes that do not close, and for what
-    only a shell could read.
+    Raises CannotStart for a placeholder that means nothing, for quotes that do not close, and for words
+    that only a shell could read.
     """
     assert objective.command is not None
     try:

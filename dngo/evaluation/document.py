@@ -49,7 +49,7 @@ def judge(
 
 
 def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | None:
-    """What the report at `{outcome}` knows of an evaluation that ended otherwise than it should have.
+    """What the report at `{outcome}` says of an evaluation that did not end well.
 
     Constraints, all or some of them, and metadata; the objective of a run that failed does not count.
     None where there is no report, or none that can be read.
@@ -98,7 +98,7 @@ def read_report(path: Path) -> bytes | None:
 
 
 def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
-    """The verdict on what a program left whose end nobody saw, or None if it may be unfinished.
+    """The verdict on the report of a program whose end nobody saw, or None if the report may be unfinished.
 
     A mapping shows by its last brace that it is whole, a number by the end of its line.
     """
@@ -168,7 +168,7 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
 
 
 def _loaded(text: str) -> Any:
-    """What a text of JSON says, None if it is no JSON; what no reader can follow so deep is left out."""
+    """The value of a JSON text, None if it is no JSON; what is nested too deeply is left out."""
     try:
         return json.loads(text, object_pairs_hook=_Mapping.of, strict=False)
     except ValueError:

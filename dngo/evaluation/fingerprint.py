@@ -1,8 +1,8 @@
 """What identifies an objective without starting it: its words, and its files.
 
-A study learns from all its evaluations as if they were of one function. Whether they were is the user's to
-know; that the command or the content of its script changed in between is recorded with each iteration.
-A file among the words that is no code may be one that evaluations write, as a log.
+A study learns from all its evaluations as if they were of one function. Only the user knows whether they
+were. Each iteration records whether the command or its script has changed.
+A file among the words that is no code may be written by evaluations, like a log.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def data_of(objective: Objective, needs: Sequence[str] = ()) -> dict[str, float]
 def command_of(known: dict[str, Any]) -> str | list[str] | None:
     """The command of a fingerprint as it is written now, None if there is none.
 
-    Without secrets, which earlier releases recorded: two commands that differ in these alone are one.
+    Without secrets, which earlier releases recorded: commands that differ in these alone are the same.
     """
     document = {"objective": {"command": redacted_command(known.get("command"))}}
     version = known.get("config", 2)  # before, a fingerprint did not say
@@ -140,6 +140,6 @@ def _digests(folder: Path, names: list[str], most: float = math.inf) -> dict[str
         except (
             OSError,
             ValueError,
-        ):  # a word that no file could be called, or one that cannot be read
+        ):  # no name of a file, or a file that cannot be read
             continue
     return found

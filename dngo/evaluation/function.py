@@ -1,9 +1,9 @@
-"""A Python function as an objective, as it is: of a script, of a notebook, a lambda, a method.
+"""A Python function as an objective, wherever it is from: a script, a notebook, a lambda, a method.
 
 Nothing of it is written down or sent: its evaluations are forks of a fork of the process that has it, as
 `dngo.evaluation.start` makes them. So each is held to its limits, and one that exits, or is killed, harms
-nobody. What a function changes in its process is gone with that. One that cannot run in a fork, as one
-that has a GPU open, is called in the process itself (`Inline`).
+nobody. What a function changes in its process is gone with that. A function that cannot run in a fork,
+for example with a GPU open, is called in the process itself (`Inline`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Function:
 
     @classmethod
     def of(cls, function: Any, always: Collection[str], names: Collection[str]) -> Function:
-        """What a study evaluates whose parameters are `names`, of which `always` are in each point.
+        """The function as a study evaluates it. The parameters are `names`; `always` of them are in each
+        point.
 
         Raises UserError if it cannot be called with these.
         """
@@ -81,7 +82,7 @@ class Function:
 
 
 def _inner(function: Any) -> Any:
-    """The function that stands in a text: of a partial one what it calls, of an object its class."""
+    """The object whose source is read: for a partial function the inner one, for an object its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__name__") else type(function)
@@ -137,7 +138,7 @@ def _source(function: Any, name: str) -> dict[str, str]:
 
 
 class Forking(Starter):
-    """Starts a function in forks of this process, as it is when this object is made."""
+    """Starts a function in forks of this process, with the state that it has when this object is made."""
 
     def __init__(self, call: Callable[[dict[str, Any]], Any]) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ class Forking(Starter):
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            # Threads of the caller's own are not in the fork, which calls nothing of theirs.
+            # The caller's threads are not in the fork, and the fork calls nothing of theirs.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -165,7 +166,7 @@ class Forking(Starter):
             finally:
                 os._exit(0)
         theirs.close()
-        # A fork has all memory of the process that it is one of, at no cost until it is changed. Pages of
+        # A fork shares the memory of its process, at no cost until it is changed. Pages of
         # files are no part of a fork before it reads them.
         held = psutil.Process().memory_info()
         self.base = float(held.rss - getattr(held, "shared", 0))
@@ -193,7 +194,7 @@ def _become(
     os.environ.clear()
     os.environ.update(request["environment"])
     os.close(report)
-    # Those of a notebook lead to its page.
+    # A notebook's streams lead to its page.
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     code = 1
     try:
@@ -211,7 +212,8 @@ def _become(
 
 
 def _limit_threads(number: str, threaded: bool) -> None:
-    """Keep to the share of threads, and to one where libraries would wait for those that no fork has.
+    """Keep to the share of threads, or to one thread where libraries would wait for threads that a fork
+    lacks.
 
     OpenMP (in torch, scikit-learn) keeps threads that it has used before; it asks for no others then.
     """
@@ -244,7 +246,7 @@ def _last_line(error: BaseException) -> str:
 
 
 def _seed(seed: int) -> None:
-    """Let the global generators begin with the seed of the evaluation: a fork would repeat the others'."""
+    """Seed the global generators for the evaluation; otherwise every fork would draw the same numbers."""
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed)

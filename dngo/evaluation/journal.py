@@ -1,4 +1,4 @@
-"""How the evaluations of one run have ended so far, and whether it is to start another one.
+"""How the evaluations of one run have ended so far, and whether the run may start another one.
 
 The journal is a file of one JSON object a line: the first is about the run, then one for each outcome, in
 their order, and one for what stopped it. It begins anew with each run, so that the same command always goes
@@ -8,7 +8,7 @@ A run stops when, of the evaluations that it started,
 
 - one shows a mistake of the set-up by its own words (`MISTAKES`), while nothing in the study has run yet;
 - so many in a row as `stop.failures` says have failed in the same way, `lost` included;
-- a whole design has failed, in whatever ways: there is no model of nothing.
+- a whole design has failed, for any reasons: a model needs at least one outcome.
 
 `stop.failures: 0` turns all of them off.
 """
@@ -31,7 +31,7 @@ from dngo.evaluation.command import CannotStart
 SHOWN = 200  # characters of a message
 _LINE = 1500  # bytes of a line, at most: a character may take six
 
-# What programs say that fail at any point, and the key to look at; the first that fits counts.
+# Messages of programs that would fail at every point, and the key to look at. The first match counts.
 MISTAKES: tuple[tuple[str, str], ...] = (
     (
         r"\b(ModuleNotFoundError|ImportError)\b|No module named",
@@ -86,7 +86,7 @@ _BY_STATUS = {
 
 
 class Halted(CannotStart):
-    """Nothing more is to be started in this run: what failed looks like a mistake of the set-up.
+    """Nothing more may be started in this run: the failures look like a mistake of the set-up.
 
     What has ended is kept. Once the mistake is mended, the next run goes on.
     """
@@ -109,7 +109,7 @@ class Journal:
         """
         head = {"ran": ran, "objective": objective}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # a full disk: nothing stops this run then
+        with contextlib.suppress(OSError):  # a full disk: then this file stops no run
             self.path.write_text(json.dumps(head) + "\n", encoding="utf-8")
 
     def note(self, outcome: Outcome) -> None:
@@ -154,9 +154,9 @@ class Journal:
             return []
 
     def heed(self, limit: int) -> None:
-        """Raise Halted if the run is not to start another evaluation.
+        """Raise Halted if the run must not start another evaluation.
 
-        limit: `stop.failures`. Without a journal, as in a stage that nobody's run has started, all is well.
+        limit: `stop.failures`. Without a journal, as in a stage outside a run, nothing is raised.
         """
         head, ends, whole = self._read(limit)
         if head is None or not ends or limit == 0:
@@ -191,20 +191,20 @@ class Journal:
         raise Halted(self._words(f"all {n} evaluations of the design failed, {share}", end))
 
     def _words(self, finding: str, end: dict[str, Any]) -> str:
-        """What is said of a run that stops: what was seen, where, and the key to look at."""
+        """The message of a run that stops: what was seen, where, and the key to look at."""
         iteration, slot = end["id"].split("-")
         log = self.path.parent / "logs" / "points" / iteration / f"{slot}.err"
         said = f"{end['status']}: {end['message']} (point {end['id']}; see {log})"
         return f"{finding}: {said}. {cure(end['status'], end['message'])}"
 
     def _append(self, document: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # nobody's run, or a full disk: a help, not a condition
+        with contextlib.suppress(OSError):  # outside a run, or on a full disk: it is not needed
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             with open(descriptor, "ab", buffering=0) as stream:
                 stream.write((json.dumps(document) + "\n").encode())
 
     def _read(self, limit: int) -> tuple[dict[str, Any] | None, list[dict[str, Any]], bool]:
-        """What is said of the run, its last evaluations, and whether these are all of them."""
+        """Why the run stops, its last evaluations, and whether these are all of them."""
         try:
             with open(self.path, "rb") as stream:
                 head = next(_documents([stream.readline().decode()]), None)
@@ -236,7 +236,7 @@ class Watched:
         return outcome
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start; raises Halted if there is to be none."""
+        """The outcome of one more start; raises Halted if none is allowed."""
         self.journal.heed(self.limit)
         outcome = self.evaluator.run(proposal, attempts)
         self.journal.note(outcome)
@@ -261,7 +261,7 @@ def _is_mistake(message: str) -> bool:
 
 
 def cure(status: str, message: str) -> str:
-    """The key to look at where an evaluation ended so, in words."""
+    """The key to look at after such an end, in words."""
     found = (cure for pattern, cure in MISTAKES if re.search(pattern, message))
     otherwise = _BY_STATUS.get(status, "objective: the program, or what it is given, does not work")
     return next(found, otherwise)

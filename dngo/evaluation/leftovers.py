@@ -1,9 +1,9 @@
-"""What a dead supervisor left: processes that still run, and outcomes that nobody wrote down.
+"""What a dead supervisor left: processes that still run, and outcomes that were not written down.
 
-The kernel ends the program that a supervisor started with it, but not that program's children: under
-a wrapper that does not `exec` (a shell script, `conda run`) the evaluation goes on. It was paid for, so it
-is waited for; and what it leaves at `{outcome}` counts although nobody saw its exit status, if it is
-whole and valid. That is why a program should write its outcome last, or rename it into place.
+The kernel ends a supervisor's program together with the supervisor, but not that program's children.
+Under a wrapper that does not `exec` (a shell script, `conda run`) the evaluation goes on. It was paid
+for, so it is waited for. Its report at `{outcome}` counts if it is whole and valid, although nobody saw
+its exit status. That is why a program should write its outcome last, or rename it into place.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def wait(
     constraints: Constraints,
     interrupted: Callable[[], None],
 ) -> Left:
-    """Wait for what an evaluation left running, within its limits; say what it came to.
+    """Wait for what an evaluation left running, within its limits, and return how it ended.
 
     interrupted: raises where this process was told to stop; what runs is then ended.
     """

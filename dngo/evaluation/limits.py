@@ -75,13 +75,13 @@ class Bounds:
         return used > self.memory or _machine_is_full(used)
 
     def out_of_time(self) -> End:
-        """What it is to have met the deadline."""
+        """The end of a run that met the deadline."""
         if self.job.deadline < self.own.deadline:
             return End("timeout", "stopped: the time of its job was over", by_job=True)
         return End("timeout", f"stopped after {self.time_limit:g} s")
 
     def out_of_memory(self) -> End:
-        """What it is to have used too much memory."""
+        """The end of a run that used too much memory."""
         return self.short_of_memory(
             f"stopped: more than {self.memory / 2**20:.0f} MB, or the machine was full"
         )
@@ -143,7 +143,7 @@ def kernel_kills() -> int:
 
 def _machine_is_full(used: float) -> bool:
     # Evaluations side by side can fill the machine although each keeps within its limit; this one
-    # is a reason why if it has more than its share.
+    # counts as the cause if it has more than its share.
     memory = psutil.virtual_memory()
     fair = memory.total / (1 + (os.cpu_count() or 1))
     return memory.available < 0.04 * memory.total and used > fair

@@ -1,8 +1,8 @@
 """What keeps a command from being started, in words, and what to do about it.
 
-Nothing here starts anything. A word for the shell and a script that is missing are looked for before
-every start, for their programs would run, and complain of every point; the rest explains an error of the
-system, and is what `dngo check` can say beforehand.
+Nothing here starts anything. Words for a shell and missing scripts are looked for before every start,
+since their programs would run and fail at every point. The rest explains errors of the system, and `dngo
+check` says it beforehand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WHERE = "; paths count from objective.working_directory, or else from the confi
 
 
 def shell_word(words: list[str]) -> str:
-    """What is wrong with the words of a command line that was written for a shell; "" if none was."""
+    """What is wrong with a command line that was written for a shell; "" if nothing is."""
     found = next((word for word in words if _OPERATOR.fullmatch(word)), "")
     return f"{_no_shell(found)} (or a list of words, if it is to stand there)" if found else ""
 
@@ -101,9 +101,9 @@ def _advice(program: str, folder: Path) -> str:
 
 
 def for_a_shell(words: list[str]) -> str:
-    """Which argument of a program only a shell would put a value in place of; "" if none is seen.
+    """The argument of a program that only a shell would replace by a value; "" if there is none.
 
-    No error, for the program itself may do it.
+    That is no error, since the program may do it itself.
     """
     is_shell = is_interpreter(words[0]) and any(re.fullmatch("-[a-z]*c", word) for word in words)
     found = next((word for word in words[1:] if _VALUE.search(word)), "")

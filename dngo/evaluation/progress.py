@@ -1,8 +1,8 @@
 """What a running objective reports: lines of JSON in its file `{progress}`, read as they come.
 
 A line is `{"step": 12, "objective": 0.31}`, with `constraints` as in a report if it likes; other names are
-left alone. What a program prints as `{"progress": {...}}` and what a function says by `dngo.progress` are
-lines of the same file, so that there is one reader, and one judge of a line. Steps and thinning are
+left alone. What a program prints as `{"progress": {...}}` and what a function reports by `dngo.progress`
+are lines of the same file, so one reader judges them all. Steps and thinning are
 those of `dngo.stopping.curves`. A bad line is left out, and one message says so: it never fails an
 evaluation.
 """
@@ -44,7 +44,7 @@ class Line:
 def judged(text: str, constraints: Constraints | None) -> Line:
     """What a line says; raises ValueError, with one line, if it says nothing that counts.
 
-    constraints: those of the study; None: what is said of them is of no interest.
+    constraints: those of the study; None: lines about them are ignored.
     """
     if constraints is not None and len(objectives_of(constraints)) > 1:
         raise ValueError("the study has several objectives, and progress needs exactly one")
@@ -68,7 +68,7 @@ def judged(text: str, constraints: Constraints | None) -> Line:
 
 
 class Lines:
-    """The lines of a file that somebody else appends to, each handed out once, when it is whole.
+    """The lines of a file that another process appends to, each handed out once, when it is whole.
 
     skipped: whether some were not read, because too much was appended at a time.
     """
@@ -212,13 +212,13 @@ class Printed:
                 stream.write(text)
 
     def close(self) -> None:
-        """Take a last line that nothing ended, and append the rest."""
+        """Take a last line without an end, and append the rest."""
         self.feed(b"\n")
         self.flush()
 
 
 def of_printed(line: bytes) -> bytes | None:
-    """What stands in a printed line of progress, as a line of the file; None where it is another one."""
+    """The content of a printed line of progress, as a line of the file; None for any other line."""
     line = line.strip()
     if not (line.startswith(b"{") and SIGN in line and len(line) <= LONGEST):
         return None

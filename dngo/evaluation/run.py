@@ -48,7 +48,7 @@ class JobOver(Exception):
 
 
 class JobLimit(JobOver):
-    """The job's own time or memory ended before the objective did; `outcome` is what it amounts to."""
+    """The job's own time or memory ended first; `outcome` is the outcome that it would be."""
 
     def __init__(self, outcome: Outcome):
         super().__init__(outcome.message)
@@ -93,7 +93,7 @@ class Runner:
 
     @cached_property
     def mask(self) -> Mask:
-        """What the objective is given and nobody else is to know."""
+        """The secrets that the objective is given and that must not be stored."""
         objective = self.objective
         return Mask(secrets_of({**os.environ, **objective.environment}, objective.environment_from))
 
@@ -108,7 +108,7 @@ class Runner:
         files = self.files_of(proposal)
         places = files.places
         call = call_of(self.objective, proposal, places, self.names, self.seed_of(proposal))
-        # What may fail for the disk's sake comes first: once it is started, it is not started again.
+        # Steps that a full disk can stop come first: once started, the objective is not started again.
         streams = patiently(
             lambda: _prepare(files, call.document, self.objective.output_limit, self.mask),
             what=f"preparing {proposal.id}",
@@ -207,7 +207,7 @@ class Runner:
         finished: float,
         duration: float,
     ) -> Outcome:
-        """What is written down of an evaluation: what it was given as secrets is not."""
+        """What is stored of an evaluation, without the secrets that it was given."""
         metadata = each_text(verdict.fields.get("metadata", {}), self.mask.text)
         return Outcome(
             iteration=proposal.iteration,
@@ -242,7 +242,7 @@ class Runner:
 
 
 def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
-    """What a report counts for that came after its program had been told to stop."""
+    """How a report counts that came after its program had been told to stop."""
     if verdict.status in ("ok", "infeasible"):
         late = f"late, but valid: {stopped.message}"
         message = "; ".join(filter(None, (verdict.message, late)))
@@ -271,10 +271,10 @@ def _is_of(places: Places, proposal: Proposal) -> bool:
 
 
 def _note(places: Places, outcome: Outcome, *, final: bool) -> None:
-    """Keep an outcome where the next owner of its point looks, should this process be killed now.
+    """Keep an outcome where the next owner of its point looks for it, in case this process is killed now.
 
     It is in place within a millisecond, since it need not outlive the machine: the process that
-    writes the outcome down for good does that next. A document that did not count is put aside.
+    writes the outcome down for good does that next. A document that did not count is moved aside.
     """
     with contextlib.suppress(OSError):
         if outcome.status not in ("ok", "infeasible") and places.outcome.exists():

@@ -25,7 +25,7 @@ def slots(at_once: int | Literal["auto"], threads: int, limits: Limits) -> list[
     threads: CPUs of one evaluation.  limits: those of the job.
     """
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    # Of a node that is handed out whole a job has more CPUs than it asked for.
+    # On a node that is handed out whole a job has more CPUs than it asked for.
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
     available = min(int(given) if given.isdigit() else len(cpus), limits.cpus)
     number = max(1, int(available // threads)) if at_once == "auto" else at_once

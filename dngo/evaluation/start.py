@@ -1,7 +1,7 @@
 """The process of a job that starts its objectives: `python -I -S start.py CONTROL PARENT`.
 
-What is to be done between fork and exec is Python of ours, which a process with threads must not run
-there; this one has none. It imports nothing of this package and little else, so that a fork of it is
+Between fork and exec our own Python code runs, which is unsafe in a process with threads. This process
+has none. It imports nothing of this package and little else, so that a fork of it is
 cheap: an interpreter for each objective would cost 15 to 20 ms of CPU time, a fork costs one or two.
 
 CONTROL is a socket. A request is the length of a JSON document in eight bytes, with the objective's
@@ -35,14 +35,14 @@ IGNORED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-# What keeps a program from being executed now, and not for good; the last: it is still being written.
+# Errors that keep a program from starting now, but not for good. The last: it is still being written.
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 Handlers = dict[int, "signal._HANDLER"]
 DEATH = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def main() -> None:
-    """Start what is asked for and tell how it ended, until the parent is gone."""
+    """Start what is asked for and report how it ended, until the parent is gone."""
     serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), _execute)
 
 
@@ -54,7 +54,7 @@ def serve(control: socket.socket, parent: int, become: Callable[[dict, int], Non
     _die_with(parent)
     control.set_inheritable(False)
     handlers: Handlers = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
-    # Python ignores these two for itself, and what is ignored is inherited.
+    # Python ignores these two signals, and children inherit that.
     handlers |= dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_DFL)
     wakeup, awake = socket.socketpair()
     wakeup.setblocking(False)
@@ -76,7 +76,7 @@ def serve(control: socket.socket, parent: int, become: Callable[[dict, int], Non
             request = json.loads(_receive(control, int(size)))
             if (
                 len(descriptors) < 4
-            ):  # the system has none to spare: who asked hears no word, only the end
+            ):  # no process to spare: the parent sees the report end without a word
                 for descriptor in descriptors:
                     os.close(descriptor)
                 continue
@@ -105,7 +105,7 @@ def _receive(control: socket.socket, size: int) -> bytes:
 
 
 def _reap(reports: dict[int, int]) -> None:
-    """Tell of each that has ended how."""
+    """Report how each child has ended."""
     while reports:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:

@@ -39,7 +39,7 @@ class Starter:
     That process dies with the thread that first needed it, so threads that share a starter end together.
     """
 
-    base = 0.0  # bytes that what it starts has in common with it, and are nobody's use of memory
+    base = 0.0  # bytes that its children share with it, which count for no evaluation
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Starter:
     def start(
         self, call: Call, objective: Objective, places: Places, cpus: frozenset[int] = frozenset()
     ) -> Started:
-        """Start an objective in a session of its own, bound to some CPUs (none: to all of the job).
+        """Start an objective in a session of its own, on some CPUs (none given: all of the job's).
 
         Returns once it is about to begin, and can be found by the note in `places`.
         Raises NotStarted.
@@ -78,7 +78,7 @@ class Starter:
                 started.hear()
         except BaseException as error:
             started.close()
-            if isinstance(error, StarterDied):  # before it said who is about to begin: nobody is
+            if isinstance(error, StarterDied):  # before it named a process: nothing has begun
                 raise NotStarted(
                     errno.EAGAIN, "the process that starts others was killed"
                 ) from error
@@ -211,7 +211,7 @@ class Started:
                 os.killpg(self.pid, number)
 
     def close_input(self) -> None:
-        """Tell it that there is no more to read."""
+        """Close its standard input."""
         if self.stdin >= 0:
             os.close(self.stdin)
             self.stdin = -1

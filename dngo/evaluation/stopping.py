@@ -98,7 +98,7 @@ class Judge:
 
 
 def _names(folder: Path, end: str) -> list[str]:
-    """The slots that a folder has something of."""
+    """The slots that have files in a folder."""
     try:
         found = os.listdir(folder)
     except OSError:
@@ -116,12 +116,12 @@ def _of_outcome(path: Path) -> Curve | None:
 
 @dataclass(frozen=True)
 class Noted:
-    """A decision, where the evaluation that it is about finds it (`dngo.should_stop`)."""
+    """A decision, kept where its evaluation finds it (`dngo.should_stop`)."""
 
     path: Path
 
     def write(self, decision: Decision) -> bool:
-        """Whether it could be written: without that, nobody is stopped."""
+        """Write the decision down; whether that worked. Without it no evaluation is stopped."""
         try:
             write_json(self.path, decision.plain())
         except OSError:
@@ -143,7 +143,7 @@ class Noted:
 
     @property
     def heeded(self) -> bool:
-        """Whether a function was given it as an answer: what it returned since is of a stopped run."""
+        """Whether a function has seen the decision: what it returned since is of a stopped run."""
         return self.path.with_name(f"{self.path.name}.heeded").exists()
 
 
@@ -151,8 +151,8 @@ class Course:
     """The progress of one evaluation that is supervised here, and whether it is to go on.
 
     judge: None where nothing is ever stopped.  asks: it is a function, which asks whether to stop; a
-    program is sent SIGTERM.  decision: that it is stopped, once that is so.  heeded: whether a function
-    of this process has heard of it.
+    program is sent SIGTERM.  decision: to stop it, once made. heeded: whether a function of this process
+    has seen it.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Course:
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
-        """Take what a function of this process says and asks during a block."""
+        """Take the reports and questions of a function of this process during a block."""
         path = self.progress.lines.path
 
         def say(line: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ class Course:
         self.progress.look(ended=True)
         fields, curve = dict(verdict.fields), self.progress.curve
         if verdict.status == STOPPED and self.decision is not None:
-            # What it says of constraints now may be that it was cut short.
+            # A broken constraint may only mean that it was cut short.
             fields = {n: fields[n] for n in fields if n == "metadata"} | self.progress.fields
             fields["stop"] = self.decision.plain()
         if curve.points:
@@ -223,7 +223,7 @@ def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
 
 
 def read_snapshot(path: Path) -> list[Curve]:
-    """What `write_snapshot` wrote; none where there is no such file, or one that is damaged."""
+    """What `write_snapshot` wrote; empty if there is no such file, or if it is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         document: dict[str, Any] = read_json(path)
         return [

@@ -32,7 +32,7 @@ class _Tail:
 
 
 class _LastLines:
-    """The end of a stream, its last line as a whole unless that has more than `MOST_BYTES`.
+    """The end of a stream. Its last line is whole unless it is longer than `MOST_BYTES`.
 
     size: bytes that are held where lines are short.
     """
@@ -60,7 +60,7 @@ class _LastLines:
             self.ends.popleft()
 
     def lines(self) -> list[str]:
-        """What is held, by line; of a line that is not held from its beginning, its length alone."""
+        """The lines that are held; of a line whose beginning was dropped, its length alone."""
         lines = b"".join(self.pieces).decode("utf-8", "replace").splitlines()
         if self.is_cut and lines:
             lines[0] = f"[a line of more than {len(lines[0])} characters]"
@@ -70,8 +70,8 @@ class _LastLines:
 class Kept:
     """A stream kept within bounds: the first half as it comes, then the end.
 
-    limit: bytes that are kept of it.  mask: what is taken out of what is written; a result is read from
-    what was printed.
+    limit: bytes that are kept of it.  mask: removes secrets from what is written; a result is read from
+    what was printed, before that.
     """
 
     def __init__(self, path: Path, limit: int, mask: Mask):
@@ -110,7 +110,7 @@ class Kept:
         return self.printed.lines()[-count:]
 
     def close(self) -> None:
-        """Write the end, and close; a stream that nothing came from leaves no file."""
+        """Write the end, and close; an empty stream leaves no file."""
         self._keep(self.held)
         end, rest = self.tail.bytes(), self.total - self.written
         with contextlib.suppress(OSError):

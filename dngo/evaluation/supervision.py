@@ -48,7 +48,7 @@ class StopSignal:
     @classmethod
     @contextlib.contextmanager
     def for_a_while(cls) -> Iterator[None]:
-        """Have the signals as they were, and nothing requested, after a block in which they are noted."""
+        """Note signals during a block; restore their handlers, and forget requests, after it."""
         before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -60,10 +60,10 @@ class StopSignal:
 
     @classmethod
     def listen(cls) -> None:
-        """Note these signals from now on, but not what this process was started to ignore.
+        """Note these signals from now on, except those that this process was started to ignore.
 
-        A shell's `&` has SIGINT ignored, by Snakemake as well. A job that ended by it alone would be tried
-        again at once, and its evaluation with it.
+        Under a shell's `&`, SIGINT is ignored, also by Snakemake. A job that ended by it alone would be
+        tried again at once, and its evaluation with it.
         """
 
         def handle(number: int, frame: Any) -> None:
@@ -91,7 +91,7 @@ def supervise(
     ended: Callable[[End], None],
     course: Course,
 ) -> None:
-    """See an objective that was started to its end, and hand that to `ended` before anything else.
+    """Supervise a started objective to its end, and hand the end to `ended` before anything else.
 
     document: for its standard input.  streams: for standard output and standard error.
     course: of what it reports meanwhile, which may say that it is to be stopped.
@@ -109,7 +109,7 @@ def supervise(
             ended(_judge(watch, kills_before))
             return
         _end(started, places)
-        # Within the grace: if it reported, that was paid for, unless it is of a run cut short.
+        # Within the grace a report was paid for and counts, unless it is of a run that was cut short.
         if started.code == 0 and not course.noted.heeded:
             ended(replace(_reported(watch), late=stopped))
         elif stopped is INTERRUPTED:
@@ -117,7 +117,9 @@ def supervise(
         else:
             ended(stopped)
     except StarterDied:
-        left_alone = True  # what goes on all the same is waited for, as after a supervisor's death
+        left_alone = (
+            True  # processes that go on even so are waited for, as after a supervisor's death
+        )
         try:
             _heed_scheduler(-signal.SIGKILL)  # which may be about to end this process too
         except Interrupted:
@@ -169,7 +171,7 @@ class _Watch:
         while True:
             pause = min(look, self.bounds.deadline) - time.monotonic()
             self._attend(selector, pause)
-            # One that has just ended by itself is judged, not thrown away: it was paid for.
+            # An evaluation that has just ended by itself was paid for, so it is judged.
             if self.started.code is not None:
                 return None
             if StopSignal.requested:
@@ -185,7 +187,7 @@ class _Watch:
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
 
     def _grant_grace(self, selector: selectors.BaseSelector) -> None:
-        """Tell it to stop, and hear what it still has to say."""
+        """Tell it to stop, and read what it still prints."""
         decided = self.course.decision is not None and self.course.judge
         if not (decided and self.course.asks):
             self.started.send(signal.SIGTERM)
@@ -194,7 +196,7 @@ class _Watch:
             self._attend(selector, end - time.monotonic())
 
     def _drain(self, selector: selectors.BaseSelector) -> None:
-        """What is still to come from its streams: children may hold them open, but not for ever."""
+        """Read the rest of its streams. Children may hold them open, but not for ever."""
         end = time.monotonic() + DRAIN
         while self.open_streams and time.monotonic() < end:
             self._attend(selector, end - time.monotonic())
@@ -209,7 +211,7 @@ class _Watch:
         except BlockingIOError:
             return
         except OSError:
-            self.to_send = b""  # it does not read its standard input: its own business
+            self.to_send = b""  # it does not read its standard input, which is allowed
         if not self.to_send:
             selector.unregister(descriptor)
             self.started.close_input()

@@ -25,11 +25,11 @@ EXPORTS = Registry("dngo.exports")
 def export(
     archive: Path, output: Path, form: str, *, anonymous: bool = False, **options: Any
 ) -> list[str]:
-    """Write an archive in one of the forms of `EXPORTS`; options are those that the form takes.
+    """Write an archive in one of the forms of `EXPORTS`, with the options of that form.
 
     anonymous: without the names of hosts, people and home folders.  Returns lines that say what was left
-    out, and whom the rest names. Raises UserError if there is no archive, `output` is there already, a
-    package is missing, or something is to be left out of an archive that was altered.
+    out, and which people the rest names. Raises UserError if there is no archive, `output` is there
+    already, a package is missing, or something is to be left out of an archive that was altered.
     """
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")

@@ -9,6 +9,6 @@ from dngo.storage.files import replacing
 
 
 def write(archive: Path, output: Path) -> None:
-    """Copy what is given, which is without secrets already (`dngo.exchange.export`)."""
+    """Copy the archive, which is without secrets already (`dngo.exchange.export`)."""
     with replacing(output) as temporary:
         shutil.copyfile(archive, temporary)

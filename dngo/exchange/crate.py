@@ -32,7 +32,7 @@ ENCODINGS = {
 class Crate:
     """A crate that grows.
 
-    version: of dngo, as its files tell it.  agent: who did all that is done, an entity or None.
+    version: of dngo, as its files tell it.  agent: who carried out all actions, an entity or None.
     workflow: the Snakefile, once `add_workflow` has added it.
     """
 
@@ -169,7 +169,7 @@ class Crate:
 
 
 def _single(value: Any) -> Any:
-    """A list of one as the one: JSON-LD's compact form."""
+    """A list of one item as the item: JSON-LD's compact form."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 

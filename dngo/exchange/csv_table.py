@@ -1,7 +1,7 @@
 """CSV: a line for each proposal, the numbers with all their digits, empty where nothing applies.
 
-A spreadsheet runs text that begins like a formula. Such text gets an apostrophe before it here, which
-spreadsheets take for "this is text", and loses it when the table is read back.
+A spreadsheet runs text that begins like a formula. Here such text gets an apostrophe before it, which
+marks text in spreadsheets. Reading the table back removes it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _cell(value: Any) -> str:
 
 
 def _as_it_was(cell: str) -> str:
-    """A cell that `_cell` wrote, without what that put before it."""
+    """A cell that `_cell` wrote, without its apostrophe."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell[1:]) else cell
 
 
@@ -73,7 +73,7 @@ def read(path: Path) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
-            # A spreadsheet may have said first what is between its cells.
+            # A spreadsheet may name the separator in a first line.
             names = next((n for n in reader if any(n) and n != SEPARATED), [])
             names = [name.strip() for name in names]
             _check_header(path, names)
@@ -108,7 +108,7 @@ def _check_header(path: Path, names: list[str]) -> None:
         for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if sign in names[0]:
                 raise UserError(
-                    f"{path}: its cells are apart by {word}; save it with commas, and numbers with a point"
+                    f"{path}: its cells are separated by {word}; save it with commas and decimal points"
                 )
     check_names(path, names)
     if "\0" in "".join(names):

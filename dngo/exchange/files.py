@@ -1,4 +1,4 @@
-"""Tables in files, of whichever format their beginning says they are."""
+"""Tables in files, whose first bytes say which format they are."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ from dngo.thresholds import Constraints
 def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Imported:
     """Begin a study with the evaluations of an archive that lie in its space.
 
-    given: values that all earlier points had of parameters that are new; of the others it is the
-    default. Raises UserError if the study has begun, if the archive was altered or is one of another
-    direction, or if nobody says what value earlier points had of a parameter.
+    given: for new parameters, the value that all earlier points had; the default for those not
+    given. Raises UserError if the study has begun, if the archive was altered or has another direction,
+    or if the value of a new parameter at earlier points is not given.
     """
     header = _header(path, study)
     old = archive.read_space(path)
-    # Names that can be mistaken come along, and no further ones.
+    # Ambiguous names of the old study may stay, but no new ones.
     known = clashes(old.parameters, header.identity["constraints"])
     wrong = [w for w in clashes(*study.config.names) if w not in known]
     if wrong:
@@ -102,7 +102,7 @@ def _header(path: Path, study: Study) -> archive.Header:
 
 
 def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[str, Any]) -> None:
-    """Raise UserError if a number of the new study was a flag in the old one: no number is known then."""
+    """Raise UserError if a number of the new study was a flag in the old one: then no number is known."""
     for name in sorted(set(identity["constraints"]) - set(identity.get("thresholds", ()))):
         if name in thresholds:
             raise UserError(
@@ -181,7 +181,7 @@ def _check_gone(path: Path, space: Space, found: list[tuple[Proposal, Outcome]])
 
 
 def _mended(outcome: Outcome) -> Outcome:
-    """An outcome as it may be said today: what earlier releases let in and nobody can mean is unknown."""
+    """An outcome in today's terms: values without a meaning, from earlier releases, become unknown."""
     known: dict[str, Any] = {
         name: value if 0 <= (value := getattr(outcome, name)) < math.inf else math.nan
         for name in ("noise", "duration")

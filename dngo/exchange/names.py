@@ -1,4 +1,4 @@
-"""What the columns of a table mean, and the names in a dict: each one thing, or an error.
+"""What the columns of a table and the names in a dict mean. Each means one thing, or is an error.
 
 A prefix says what a name is of: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
 constraint with a threshold), `objective_NAME` and `noise_NAME` (of several objectives). A name alone is a
@@ -52,9 +52,9 @@ class ColumnNames:
         )
 
     def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
-        """What a key of a row is of, as a constant of this module, and its name without a prefix.
+        """The kind of a key, as a constant of this module, and its name without a prefix.
 
-        keys: all of the row. Raises ValueError if it is of nothing known, or of two things.
+        keys: all of the row. Raises ValueError if the key is unknown or ambiguous.
         """
         key = str(key)
         found = [
@@ -74,7 +74,7 @@ class ColumnNames:
         if key == self.objective:
             return OUTCOME, "objective"
         if key == "objective":
-            return OTHER, key  # another column is said to be it
+            return OTHER, key  # another column has been named for it
         if key in (*NAMES, "id") or (key == SEVERAL and self.objectives):
             return OUTCOME, key
         if key in self.objectives and OBJECTIVE + key not in keys:
@@ -107,7 +107,7 @@ class ColumnNames:
 
 
 def unknown(names: ColumnNames, rows: Iterable[Row]) -> dict[str, str]:
-    """The keys of some rows that mean nothing, or two things, and why."""
+    """Keys in some rows that are unknown or ambiguous, and why."""
     found: dict[str, str] = {}
     seen: dict[frozenset[Any], None] = {}
     for row in rows:
@@ -134,7 +134,7 @@ def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str,
     several: dict[str, dict[str, Any]] = {SEVERAL: {}, "noise": {}}
     for key, value in row.values.items():
         kind, name = names.meaning(key, row.values)
-        # NaN is an objective of which it is known that there is none.
+        # NaN says that there is no objective.
         cell = known(value, nan=kind == OBJECTIVE or (kind == OUTCOME and name == "objective"))
         if cell is None or kind in (PARAMETER, OTHER) or name == "id":
             continue
@@ -154,7 +154,7 @@ def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str,
 
 
 def _join(said: dict[str, Any], key: str, given: dict[str, Any]) -> None:
-    """Add what stands in columns of its own to what a mapping says; raises ValueError if it does too."""
+    """Add values from separate columns to a mapping; raises ValueError if it has one already."""
     inside = said.get(key)
     if isinstance(inside, Mapping):
         for name in inside:

@@ -145,7 +145,7 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 
             yield JournalStorage(JournalFileBackend(str(path)))
             return
-        # As part of an address, `?` and `%` in a path would lead to another file.
+        # In an address, `?` and `%` in a path would lead to another file.
         connect = partial(sqlite3.connect, path)
         storage = optuna.storages.RDBStorage("sqlite:///study", {"creator": connect})
         try:
@@ -161,7 +161,7 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 
 
 def read(path: Path, config: Config, *, name: str | None) -> FileRows:
-    """The trials of a study that came to an end, and which others there are; raises UserError.
+    """The finished trials of a study, and the other trials; raises UserError.
 
     name: which study, if the file holds several.  config: what its directions must be, and the names of an
     unnamed list of constraints, and of objectives, if the study does not tell them.
@@ -194,7 +194,7 @@ def read(path: Path, config: Config, *, name: str | None) -> FileRows:
             f"configuration says {says}"
         )
     order, ours = attributes.get("constraints"), "archive_digest" in attributes
-    if not isinstance(order, list):  # it is somebody else's, and means something else
+    if not isinstance(order, list):  # it belongs to another program, and means something else
         order = list(config.constraints)
     named = metrics if config.objectives else []
     ended = [
@@ -223,7 +223,7 @@ def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
 
 
 def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> Row:
-    """A trial as a row. ours: whether an export made it, which says itself what is known.
+    """A trial as a row. ours: whether an export of ours made it, which says what is known.
 
     objectives: the names of several.
     """

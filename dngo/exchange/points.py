@@ -20,7 +20,7 @@ from dngo.storage.text import composed, number_in, shown
 def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[int, str]]:
     """The parameters of each row, and what is wrong with the rows that do not lie in the space.
 
-    What stands in the cell of a parameter that does not exist at its point is not looked at.
+    The cell of a parameter that does not exist at its point is ignored.
     """
     v = np.full((len(rows), space.k), np.nan)
     problems: dict[int, str] = {}
@@ -82,7 +82,7 @@ def _same(choice: Any, value: Any) -> bool:
 
 
 def _same_text(choice: Any, value: Any) -> bool:
-    """Whether a text is a choice in other signs of Unicode: an e with an accent is one sign, or two."""
+    """Whether a text is a choice in another Unicode form: an accented e is one character, or two."""
     texts = isinstance(choice, str) and isinstance(value, str)
     return texts and composed(choice) == composed(value)
 

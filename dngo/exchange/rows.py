@@ -65,7 +65,7 @@ class FileRows:
 
 
 def known(value: Any, *, nan: bool = False) -> Any:
-    """A value, or None for what stands for "does not apply": NaN, empty text.
+    """A value, or None where it means "does not apply": NaN, empty text.
 
     nan: whether NaN is a value here.  An array of one value is that value.
     """

@@ -20,10 +20,10 @@ from dngo.storage.text import shown
 def natural_points(space: Space, points: Any, constraints: Collection[str] = ()) -> np.ndarray:
     """Points as people give them, as natural values: (n, k). Raises UserError outside the space.
 
-    constraints: names that may be there as well; nothing is made of them.
+    constraints: names that may also be there; they are ignored.
     """
     given = (
-        # What a row of `study.table()` says of its metadata is no part of the point.
+        # Metadata in a row of `study.table()` are no part of the point.
         {k: v for k, v in row.items() if k in space.parameters or not k.startswith("metadata_")}
         for row in records(points)
     )
@@ -79,13 +79,13 @@ def _record(point: Any, named: bool) -> dict[str, Any]:
 
 
 def _check_order(name: str, values: Any) -> None:
-    """Refuse a set: which of its values is whose, nobody can say."""
+    """Refuse a set: its values have no order."""
     if isinstance(values, set | frozenset):
         raise UserError(f"{name}: a set has no order; give a list")
 
 
 def _values(objective: Any) -> list[Any]:
-    """One value of an objective or several as a list; what is no number is refused later."""
+    """One value of an objective, or several, as a list; values that are no numbers are refused later."""
     found = scalar(objective)
     _check_order("objective", found)
     if isinstance(found, str | bytes | Mapping):
@@ -99,11 +99,11 @@ def _values(objective: Any) -> list[Any]:
 def with_outcomes(
     rows: Sequence[dict[str, Any]], objective: Any, outcome: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Rows with what is said beside them: an objective or one for each, and the same of them all.
+    """Rows with what is given beside them: one objective for each, and other values for all.
 
     objective: a number, or a mapping of all that was reported.
 
-    Raises UserError where a row says it already, and where there are not as many objectives as rows.
+    Raises UserError if a row has it already, or if the numbers of objectives and rows differ.
     """
     values = _values(objective) if objective is not None else [None] * len(rows)
     if len(values) != len(rows):

@@ -31,7 +31,7 @@ _KEPT = 20  # and in the archive's record
 class Imported:
     """What a warm start brought: outcomes by status, and the rows left out with their reasons.
 
-    unknown: of how many evaluations that ran each constraint is not known, if of any.
+    unknown: by constraint, the number of evaluations that ran and lack it.
     """
 
     outcomes: dict[str, int]
@@ -48,7 +48,7 @@ def warm_start(
     skip_invalid: bool = False,
     ignore: Collection[str] = (),
 ) -> Imported:
-    """Make the evaluations in a file iteration 0 of a study that has not begun.
+    """Make the evaluations in a file iteration 0 of a new study.
 
     objective: the column that holds it, in a table.  name: the Optuna study, if there are several.
     skip_invalid: leave out rows that do not lie in the space instead of refusing them all.

@@ -1,4 +1,4 @@
-"""`dngo init`: a commented configuration and an objective that runs, as a start of one's own study."""
+"""`dngo init`: a commented configuration and an objective that runs, as a start for your own study."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Answers:
 def begin(path: Path, given: Mapping[str, Any], prompt: Prompt | None = None) -> list[Path]:
     """Write a configuration, and an objective if none is given; what was written.
 
-    given: fields of `Answers`, None where they are to be asked for by `prompt`, or to be the default.
+    given: fields of `Answers`; for None, `prompt` asks, or the default is taken.
     Raises UserError, and writes nothing, where a file is in the way or an answer cannot be used.
     """
     known = {name: value for name, value in given.items() if value is not None}
@@ -107,7 +107,7 @@ def parameter(line: str) -> tuple[str, dict[str, Any]]:
         low, high = (number_in(n) for n in numbers)
         if low is not None and high is not None:
             whole = isinstance(low, int) and isinstance(high, int)
-            # 0 1 is what people write for a share.
+            # People write 0 1 for a share.
             found = "int" if whole and (low, high) != (0, 1) else "float"
             log = {"log": True} if words[2:] else {}
             return name, {"type": found, "low": low, "high": high, **log}
@@ -165,7 +165,7 @@ def _best(section: dict[str, Any], number: int = 0) -> Any:
 
 
 def _span(section: dict[str, Any]) -> float:
-    """How long one parameter is, for the example objective."""
+    """The scale of one parameter, for the example objective."""
     low, high = section["low"], section["high"]
     return float(f"{math.log(high / low) if 'log' in section else high - low:.3g}")
 

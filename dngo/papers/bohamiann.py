@@ -95,7 +95,7 @@ class Posterior:
             flags = np.eye(int(problem.task.max()) + 1)[problem.task]
             self.task = torch.as_tensor(flags, dtype=dtype, device=device)
         tasks = 0 if self.task is None else self.task.shape[1]
-        # The noise of a minibatch costs accuracy: what is hardly more than one is taken whole.
+        # The noise of a minibatch costs accuracy: data that are hardly larger than one are taken whole.
         self.minibatches = self.n > 2 * networks.minibatch
         self.batch = networks.minibatch if self.minibatches else self.n
         outputs = 2 if settings.heteroscedastic else 1
@@ -168,7 +168,7 @@ class Posterior:
         layers: Sequence[torch.Tensor],
         embedding: torch.Tensor,
     ) -> torch.Tensor:
-        """Of all networks at x (n, d) of tasks (n, .): (C, n, 1 or 2)."""
+        """The outputs of all networks at x (n, d) of tasks (n, .): (C, n, 1 or 2)."""
         h = x.expand(len(embedding), *x.shape)
         if task is not None:
             h = torch.cat([h, task @ embedding], dim=2)
@@ -181,7 +181,7 @@ class Posterior:
         *layers, embedding, log_noise = (p.cpu().numpy().copy() for p in self.split(theta))
         weights, biases = layers[::2], layers[1::2]
         if self.task is not None:
-            # What the embedding adds to the first layer of one task is a bias.
+            # For one task the embedding adds a bias to the first layer.
             biases[0] = biases[0] + embedding[:, :1] @ weights[0][:, self.d :]
             weights[0] = np.ascontiguousarray(weights[0][:, : self.d])
         network = SampledNetworks(tuple(weights), tuple(biases))
@@ -198,7 +198,7 @@ class Posterior:
         """How far the chains disagree: the potential scale reduction of their predictions.
 
         Gelman and Rubin's, at the observations, averaged; 1 where all chains sample the same. The halves
-        of a chain alone stand for two. None for fewer than two samples of each.
+        of a single chain count as two chains. None for fewer than two samples of each.
         states: (C, P) each.
         """
         task = None if self.task is None else self.task[: RULES.judged]

@@ -11,7 +11,7 @@ from dngo.types import Array
 
 
 class Equations(Protocol):
-    """What the evidence and the posterior of a regression are for alpha and beta."""
+    """The evidence and the posterior of a regression for alpha and beta."""
 
     def log_evidence(self, head: Regression, alpha: float, beta: float) -> float:
         """Equation (8), of the targets less the prior mean."""
@@ -39,7 +39,7 @@ class Final:
 class Preprint:
     """Of arXiv:1502.05700v1, letter by letter but for y, where the targets less the prior mean are meant.
 
-    They are of no model: (8) has alpha as the noise's variance and beta as the weights', (6) and (7) beta
+    No model gives them: (8) has alpha as the noise's variance and beta as the weights', (6) and (7) beta
     as the noise's precision and alpha^2 as the weights', and (5) alpha^2 as the noise's variance.
     """
 

@@ -46,8 +46,8 @@ class Representation:
 
     @classmethod
     def recall(cls, past: Past, settings: LeastSquares) -> Representation:
-        """With `relearn_every: n` a network stands for n iterations. An iteration since that was fitted
-        with it, under the same settings, has it; else it is trained again on the same rows."""
+        """With `relearn_every: n` a network stands for n iterations. It is taken from a later iteration
+        with the same settings, or else trained again on the same rows."""
         learnt = 1 + (past.iterations - 1) // settings.relearn_every * settings.relearn_every
         rng = past.stream(learnt)
         wanted = settings.model_dump(mode="json")
@@ -72,8 +72,8 @@ def fit_least_squares(
 ) -> Fit:
     """One component, the regression of equations (6) to (8) on all observations.
 
-    The network is trained on them too, or, where the problem has a past and it is to stand for
-    several iterations, on the rows of the iteration that it was learnt in.
+    The network is trained on them too. If one network serves several iterations, it is trained
+    on the rows of the iteration in which it was learnt.
     """
     x, targets, batch, past = problem.x, problem.targets, problem.batch, problem.past
     rows, network, learnt = np.arange(len(x)), None, 0

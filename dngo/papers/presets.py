@@ -1,7 +1,7 @@
 """The systems of five papers, each as published: docs/presets.md says where each key stands in its paper.
 
-A preset is changed where it was wrong, and nothing else: a study's archive holds all keys that it was made
-with, and is derived again with these.
+A preset is changed only where it was wrong. A study's archive holds all keys that it was made with, and
+replay uses these.
 """
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ class Sampler:
 
         fixed: whether V stays as it is from here on. Then the decay is raised where the noise to be
         injected would else be negative, that is to V^-1 C >= epsilon / 2. The paper asks for twice that,
-        which damps more than it has to: on 1,500 points in two inputs the error was 0.015 deviations in
-        place of 0.009 (ten chains). At a decay of 1 the momentum is forgotten at once: it goes no
+        which damps more than needed: on 1,500 points in two inputs the error was 0.015 deviations instead
+        of 0.009 (ten chains). At a decay of 1 the momentum is forgotten at once: it goes no
         further, and a gradient noisier than that injects more than it should. Exact gradients have no
         noise, and no constraint.
         """

@@ -54,7 +54,7 @@ def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
 
 
 def _view(place: str) -> View:
-    """A study as its configuration says it now, where that is what is named."""
+    """A study with its current configuration, if the configuration is what was named."""
     path, file = archive_at(place), file_at(place)
     if is_archive(file):
         return View.of(path)
@@ -62,7 +62,7 @@ def _view(place: str) -> View:
 
 
 def rows(views: Sequence[View]) -> list[dict[str, Any]]:
-    """What is compared, a row for each study; budgets are those that every study reached.
+    """The comparison, a row for each study, at budgets that every study reached.
 
     best_at_common: the best after as many evaluations as the shortest study has.
     """

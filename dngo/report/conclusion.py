@@ -1,4 +1,4 @@
-"""The end of a study, as files for the rules of a workflow that come after it."""
+"""The end of a study, as files for later rules of a workflow."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class View:
 
     @cached_property
     def failed(self) -> np.ndarray:
-        """(n,) bool: it was evaluated to no end that has an objective."""
+        """(n,) bool: its evaluation ended without an objective."""
         others = self.stopped | (self.table.status == "withdrawn")
         return ~(self.ok | self.infeasible | others)
 
@@ -190,11 +190,11 @@ class View:
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each row's point is worth without noise: mean, deviation, P(feasible), three (n,).
+        """The objective without noise at each row's point: mean, deviation, P(feasible), three (n,).
 
-        By the latest surrogate, and, where it has not learnt a row's outcome, by that as well; near the
-        best point by a process fitted to the points there. NaN without a surrogate, and beyond the best
-        `MOST_EXPECTED` outcomes.
+        By the latest surrogate, and by the row's own outcome if the surrogate has not learnt it. Near
+        the best point, by a process fitted to the points there. NaN without a surrogate, and beyond the
+        best `MOST_EXPECTED` outcomes.
         """
         if self.model is None or not self.has_model:
             nothing = np.full(len(self), np.nan)
@@ -244,10 +244,10 @@ class View:
         """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
 
         Of a point that was evaluated several times the row of its best outcome alone. The model
-        heeds noise: the luckiest outcome need not be the best point, nor need the lowest of many means,
-        so that a row counts for what it is expected to be and a deviation more. Ranked are the rows that
-        are feasible with a probability of at least one half, and first those near the best one, where
-        the model sees most.
+        heeds noise. The luckiest outcome need not be the best point, and the lowest of many means is
+        lucky too. So a row is ranked by its mean, made worse by one deviation. Rows are ranked if they
+        are feasible with a probability of at least one half. Those near the best one come first, since
+        the model is sharpest there.
         """
         rows = np.flatnonzero(self.counts)
         rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
@@ -332,7 +332,7 @@ class View:
                     found[rows] = np.fmin(found[rows], tree.query(self.unit[rows])[0])
             if 1 < len(rows) <= MOST_PAIRS:
                 apart = cdist(self.unit[rows], self.unit[rows])
-                apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only the picks before it
+                apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only earlier picks
                 closest = apart.min(axis=1)
                 found[rows] = np.fmin(found[rows], np.where(closest < np.inf, closest, np.nan))
         return found / np.sqrt(max(self.space.k, 1))
@@ -353,7 +353,7 @@ class View:
 
     @cached_property
     def box(self) -> Space:
-        """The space without its known constraints, which a slice through a point would break."""
+        """The space without its known constraints, since a slice through a point would break them."""
         return Space(self.space.parameters)
 
     def slice_values(self, j: int, most: int = 65) -> np.ndarray:
@@ -362,7 +362,7 @@ class View:
         steps = 4 * column.levels + 1 if column.levels and column.levels <= most else most
         u = np.repeat(self.space.unit(self.space.defaults()), steps, axis=0)
         u[:, j] = np.linspace(0.0, 1.0, steps)
-        # Rounding needs no condition to hold: the values themselves do not depend on the parents.
+        # Values are rounded whether or not their parameter is active.
         for parent, wanted in column.conditions:
             v = self.space.defaults()
             v[0, parent] = wanted[0]
@@ -386,7 +386,7 @@ class View:
         return self.box.round(v)
 
     def at_edge(self, row: int) -> list[str]:
-        """Known constraints, as they are written, that a hundredth of a range more would break.
+        """Known constraints, as they are written, that a step of a hundredth of a range would break.
 
         Equalities, which every point keeps to the last digit, are not among them.
         """

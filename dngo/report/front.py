@@ -26,7 +26,7 @@ class HasFront(Protocol):
 
 @dataclass(frozen=True)
 class Front:
-    """The ok outcomes that no other one betters, in the order of the first objective's name.
+    """The ok outcomes that no other one dominates, in the order of the first objective's name.
 
     directions: of the objectives, by name in order. values: (n, m) of all outcomes, minimised, NaN unless
     ok; batch: (n,) which iteration each is of. given: references that people gave, minimised.
@@ -39,7 +39,7 @@ class Front:
 
     @classmethod
     def of(cls, table: archive.Table, config: Config) -> Front:
-        """That of an archive's rows."""
+        """The front of an archive's rows."""
         values = table.outcomes(config.directions)
         return cls(config.directions, values, table.iteration, derive.references(config))
 
@@ -96,11 +96,11 @@ class Front:
         return knee(self.points) if len(self.rows) > 2 else None
 
     def objectives(self, i: int) -> dict[str, float]:
-        """Those of point i of the front, in their own units."""
+        """The objectives of point i of the front, in their own units."""
         return dict(zip(self.directions, (self.signs * self.points[i]).tolist(), strict=True))
 
     def preferred(self, weights: Mapping[str, float]) -> int:
-        """The point of the front that is best by weights of the objectives; of those left out it is 0."""
+        """The point of the front that is best by weights of the objectives; a weight left out is 0."""
         return preferred(self.points, np.array([weights.get(n, 0.0) for n in self.directions]))
 
     def document(
@@ -153,5 +153,5 @@ def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:
             raise UserError(f"--prefer: {name} is there twice")
         found[name] = float(weight)
     if not any(found.values()):
-        raise UserError("--prefer: one weight at least is to be above 0")
+        raise UserError("--prefer: at least one weight must be above 0")
     return found

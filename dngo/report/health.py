@@ -21,7 +21,7 @@ Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
 DUPLICATE = 2e-3  # distance, root mean square in the unit cube, below which two points are one
 IDLE = 0.6  # share of the slots that should be busy
-NOTHING = 1e-3  # expected improvement, as a share of what the study has gained, that is nothing
+NOTHING = 1e-3  # expected improvement that counts as none, as a share of what the study has gained
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def set_up(view: View) -> Iterator[Check]:
         yield Check(
             "warn",
             f"{failed} of {n} evaluations have no objective; {most} of them ({status}) say: {message}",
-            f"If these are not the space's own failures, mend them. {look} If they are, narrow the "
+            f"If these do not come from the points themselves, mend them. {look} If they are, narrow the "
             "space or report them as a constraint.",
             "messages",
         )
@@ -203,7 +203,7 @@ def informative(view: View) -> Iterator[Check]:
 
 
 def duplicates(view: View) -> Iterator[Check]:
-    """The last batch has points that were as good as known."""
+    """The last batch has points next to known ones."""
     near = view.nearest[view.last]
     numeric = any(c.levels is None for c in view.space.columns)
     if not numeric or view.table.iteration[-1] == 0:
@@ -214,7 +214,7 @@ def duplicates(view: View) -> Iterator[Check]:
             "note",
             f"{count} of the {len(near)} points of the last batch lie within {DUPLICATE:g} of a "
             "known one: they tell almost nothing new.",
-            "The search has closed in. Stop here, take smaller batches, or widen the space.",
+            "The search has converged. Stop here, take smaller batches, or widen the space.",
             "batch",
         )
 
@@ -241,7 +241,7 @@ def slots(view: View) -> Iterator[Check]:
         return
     share = float(
         np.median(view.busy(edges)[1:-1] / capacity)
-    )  # a pause between runs is one of many
+    )  # the median does not see a pause between runs
     if share < IDLE:
         k = int(view.config.get("batches_in_flight", 1))
         yield Check(
@@ -287,9 +287,9 @@ def _of_several(view: View) -> Iterator[Check]:
     for name in view.front.beyond_reference:
         yield Check(
             "warn",
-            f"No outcome is better than the reference of {name}: nothing counts for the hypervolume.",
-            f"A reference is the worst value of interest of what is to {view.directions[name]}. It may "
-            "be changed at any time.",
+            f"No outcome is better than the reference of {name}, so the hypervolume is 0.",
+            f"A reference is the worst value of interest, for an objective to {view.directions[name]}. "
+            "It may be changed at any time.",
             "volume",
         )
     for name, one in each.items():

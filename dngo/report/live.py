@@ -1,4 +1,4 @@
-"""How a study stands at this moment: what is archived, and what was evaluated but is not yet."""
+"""How a study stands now: what is archived, and what was evaluated and is not archived yet."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]
 
 
 def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
-    """Evaluations that a study comes to as it is configured; data: its `status`."""
+    """The number of evaluations that a study will have as configured; data: its `status`."""
     config = study.config
     total = config.design_size + (data["iterations_configured"] - 1) * config.batch_size
     return max(min(total, config.stop.evaluations or total), data["evaluations"])
@@ -210,7 +210,7 @@ class MergedBatch:
 
 
 def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]:
-    """What each of these iterations, which are in the archive, brought."""
+    """What each of these archived iterations brought."""
     with archive.reading(study.archive) as file:
         table = study.table(study.merged())
         n = len(table)
@@ -305,10 +305,10 @@ def promised(
 
 
 def outlook(study: Study) -> dict[str, Any]:
-    """What is still to be gained, by the latest batch that was proposed: empty if nothing was looked at.
+    """The expected gain, by the latest batch that was proposed; empty if it was not computed.
 
-    batch, further: expected improvement of that batch, and of five; distance: what the best value is
-    within of the best that the surrogate can imagine, by probability; within: the probability of
+    batch, further: expected improvement of that batch, and of five; distance: by probability, how
+    far the best value is at most from the best that the surrogate can imagine; within: the probability of
     `stop.distance`; ended: why the study has ended, if it has.
     """
     from dngo.acquisition.outlook import Outlook
@@ -354,7 +354,7 @@ def _in_flight(
         try:
             batch = study.batch(int(folder.name))
         except (OSError, UserError):
-            continue  # it was merged, or removed, a moment ago
+            continue  # it was merged or removed meanwhile
         done = [(batch.proposals[o.slot], o) for o in batch.told]
         for proposal in batch.evaluated:
             try:
@@ -379,7 +379,7 @@ def _in_flight(
 
 
 def _progress(study: Study, batch: Batch, running: list[Path]) -> dict[str, Any]:
-    """The last step and value of evaluations that run and have reported some, the first `REPORTING`."""
+    """The last step and value of running evaluations that have reported some, the first `REPORTING`."""
     slots = sorted(int(claim.name) for claim in running if claim.name.isdecimal())
     known = {p.slot: p for p in batch.proposals}
     found = []

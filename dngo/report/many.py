@@ -94,7 +94,7 @@ class Many:
         return storable(template.render(title=title, lines=lines, token=token, css=css, **shape))
 
     def _line(self, place: Path) -> Line:
-        """What is said of a study; of one that cannot be read, why."""
+        """The page's entry of a study, or why it cannot be read."""
         number = self._numbers.index(place)
         try:
             settle_at(place.parent)
@@ -123,7 +123,7 @@ def archives_below(folder: Path) -> Iterator[Path]:
 
 
 def _modified(place: Path) -> int:
-    """When anything happened in a study that its page tells of, in nanoseconds since 1970."""
+    """When anything last happened that a study's page shows, in nanoseconds since 1970."""
     times = [place.stat().st_mtime_ns]
     for path in (place.parent / "run.jsonl", place.parent / ".run.claim"):
         times += [path.stat().st_mtime_ns] if path.exists() else []
@@ -131,7 +131,7 @@ def _modified(place: Path) -> int:
 
 
 def _is_at_work(place: Path) -> bool:
-    """Whether somebody holds the study: the heart of who was killed beats no more."""
+    """Whether somebody holds the study; the heartbeat of a killed owner has stopped."""
     try:
         return time.time() - (place.parent / ".run.claim").stat().st_mtime < SILENCE
     except OSError:
@@ -143,7 +143,7 @@ def _study(place: Path) -> Study:
     if header is None or not header.iterations:
         raise UserError(f"{place}: is empty")
     config = configuration(place, header.iterations - 1)
-    # Its folder is where it is found, whatever it was called.
+    # A study is known by its folder, whatever its name.
     return Study(config.model_copy(update={"results": str(place.parent.parent)}))
 
 
@@ -185,7 +185,7 @@ def _course(best: np.ndarray) -> str:
     if len(known) < 2:
         return ""
     known = known[np.unique(np.linspace(0, len(known) - 1, WIDTH).round().astype(int))]
-    # Most of it is a drop at first: what comes later is to be seen too.
+    # Most of the curve is a drop at first; later steps must be visible too.
     low, high = best[known[-1]], np.quantile(best[np.isfinite(best)], 0.8)
     span = high - low or 1.0
     x = WIDTH * known / max(len(best) - 1, 1)

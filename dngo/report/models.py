@@ -20,7 +20,7 @@ _KINDS = {"gp": PROCESS, "adaptive_basis": NETWORKS, "bohamiann": NETWORKS}
 def models_of(sources: list[str], parts: dict[str, float]) -> dict[str, float]:
     """The share of each model in picks that were found as `sources`, in order of size.
 
-    parts: of the surrogate of the whole space, with their weights; none where no surrogate was asked.
+    parts: of the surrogate of the whole space, with their weights; empty if no surrogate was asked.
     """
     found: Counter[str] = Counter()
     for source in sources:

@@ -1,4 +1,4 @@
-"""The report as one HTML file: nothing beside it is needed, and nothing is asked of anywhere.
+"""The report as one HTML file, which needs no other file and no network.
 
 Everything that is not text is packed (gzip, base64) and unpacked by the browser when it comes into
 view: Plotly's bundle, each figure, and the table of all points.
@@ -55,7 +55,7 @@ def write_page(study: Study, path: Path) -> None:
 
 
 def refresh(study: Study) -> None:
-    """Bring the report in the study's folder up to date; one that is stays as it is."""
+    """Bring the report in the study's folder up to date, unless it is."""
     path = study.folder / "report" / "report.html"
     header = study.header()
     if header is None:
@@ -90,7 +90,7 @@ def study_page(study: Study, *, served: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What stands on a page. texts: pairs of heading and text; points: what `_points` gives."""
+    """The content of a page. texts: pairs of heading and text; points: as `_points` returns them."""
 
     title: str
     headline: str
@@ -130,7 +130,7 @@ class Page:
             words=WORDS,
             blocks=blocks,
         )
-        return storable(page)  # paths may hold what is no character
+        return storable(page)  # paths may hold bytes that are no characters
 
 
 def asset(name: str) -> str:

@@ -51,7 +51,7 @@ def write(
 ) -> None:
     """Draw one of `KINDS` of some studies into a new file, whose name says the format.
 
-    labels: what stands at the axis of a parameter, or of `objective`, if not what the study says.
+    labels: the text at the axis of a parameter, or of `objective`, instead of the study's.
     width: in millimetres.
     Raises UserError where that cannot be drawn, or where something is in the way.
     """

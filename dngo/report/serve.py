@@ -2,7 +2,7 @@
 
 Of a folder it is a list of all studies below it, each of them one click away.
 
-The loopback address keeps other machines away, and not the other users of this one. So each address has
+The loopback address keeps other machines away, but not other users of this machine. So each address has
 a token that is made when the server starts, and that nobody can guess. It stays in the address: a cookie
 would be sent to any other server on this machine.
 """
@@ -57,7 +57,7 @@ class _Connection:
 
 
 class Shown:
-    """What is shown of one study, none of it a file: its page, `status.json`, `audit/ID`."""
+    """What is served of one study, all made in memory: its page, `status.json`, `audit/ID`."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -118,7 +118,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the report is, to be opened as it stands."""
+        """The address of the report, to be opened as printed."""
         return self.url("/")
 
     def url(self, path: str) -> str:
@@ -160,7 +160,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing is said of a browser that has gone on."""
+        """A browser that has closed its connection is not reported."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 

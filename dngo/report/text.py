@@ -49,9 +49,9 @@ def summary(study: Study) -> str:
     best = None if several else best_row(table, study.config.direction, study.config.ladder)
     lines = [f"Study {study.config.study}: {headline(study)}", ""]
     if not (table.status == "ok").any():
-        lines.append("No evaluation ended well yet: every one failed or broke a constraint.")
+        lines.append("No evaluation ended well yet: each one failed or broke a constraint.")
     elif several:
-        lines += ["The front, where nothing is better in all objectives:"]
+        lines += ["The front (no outcome is better in all objectives):"]
         lines += front_lines(status(study)["front"], MOST_SHOWN)
     elif best is not None:
         lines += [f"Best point, proposal {_id(table, best)}:"]
@@ -102,7 +102,7 @@ def _fidelity(study: Study, table: archive.Table) -> list[str]:
 
 
 def _expected(view: View, best: int) -> list[str]:
-    """What the best point is worth by the surrogate, and which point it takes for the best."""
+    """What the surrogate predicts at the best point, and which point it ranks first."""
     if not view.has_model:
         return []
     mean, std, _ = view.expected
@@ -167,7 +167,7 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
 
 
 def _comparisons(study: Study, view: View, best: int) -> list[str]:
-    """How much better the best point is than those that were to be had without a search."""
+    """How much better the best point is than the defaults and the initial design."""
     table = view.table
     design = table.iteration == 0
     defaults = study.space.keys(study.space.defaults())[0]
@@ -191,7 +191,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
 
 
 def _gain(view: View, best: int, other: int) -> str:
-    """How much better one row is than another: by outcomes, and where these are luck by the surrogate."""
+    """How much better one row is than another: by outcomes, and under noise by the surrogate."""
     both = [best, other]
 
     def gain(values: Array) -> str:
@@ -225,7 +225,7 @@ MOST_SHOWN = 12  # points of a front that a page of text shows
 
 
 def said_of_front(count: int, volume: float) -> str:
-    """How large a front is, in words."""
+    """The size of a front, in words."""
     return f"a front of {count} point{'' if count == 1 else 's'}, hypervolume {volume:.6g}"
 
 
@@ -338,7 +338,7 @@ def lasting(seconds: float) -> str:
 
 
 def reporting(batch: dict[str, Any]) -> list[str]:
-    """The last that evaluations of a batch have reported which run, of `status`, in words."""
+    """The last reports of a batch's running evaluations, from `status`, in words."""
     found = batch.get("progress", [])
     shown = [f"{p['id']} at step {p['step']:.6g}: {p['objective']:.6g}" for p in found]
     more = len(shown) - MOST_REPORTING
@@ -346,7 +346,7 @@ def reporting(batch: dict[str, Any]) -> list[str]:
 
 
 def in_flight(batch: dict[str, Any]) -> str:
-    """A batch that is not merged, of `status`, in words."""
+    """A batch that is not merged, from `status`, in words."""
     return (
         f"iteration {batch['iteration']}: {batch['evaluated']} of {batch['points']} evaluated, "
         f"{batch['running']} running"

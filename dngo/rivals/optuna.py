@@ -1,9 +1,9 @@
 """Optuna's samplers as proposers: the archive's rows become trials, and the next are asked.
 
-A study in memory is built anew for each batch, so that a batch is a function of the archive and the
-seed alone. TPE, GP and random look at nothing but trials: these are added as they are. CMA-ES,
-NSGA-II and QMC keep count in attributes that they set when a trial is asked: they are asked for
-the rows of the archive, batch by batch, which then take the place of what they propose.
+A study in memory is built anew for each batch. So a batch depends on the archive and the seed alone. TPE,
+GP and random look at nothing but trials: these are added as they are. CMA-ES, NSGA-II and QMC keep count
+in attributes that they set when a trial is asked: they are asked batch by batch, and the rows of the
+archive then replace what they propose.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dngo.types import Array
 
 ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that are asked for every row
 HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
-# Known points in a row, after which a sampler is not asked again: of a small grid it may know no other.
+# A sampler is not asked again after so many known points in a row: on a small grid it may find no other.
 REPEATS = 20
 
 
 class Optuna:
-    """Up to the number asked for: a sampler that repeats itself leaves the rest to other stages.
+    """At most the number asked for: if a sampler repeats itself, other stages pick the rest.
 
     A row without an objective is a failed trial, and so is an infeasible one for a sampler that
     knows no constraints. Raises UserError if a package is missing.
@@ -69,7 +69,7 @@ def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
     """A study that knows the history."""
     space, history = state.space, state.history
     told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
-    # QMC is one sequence; the others would draw again what they drew before.
+    # QMC is one sequence; the others would repeat their earlier draws.
     source = np.random.default_rng(state.root) if name == "qmc" else state.rng
     seed = int(source.integers(2**31))
     y, constraints, batch = history.y, history.constraints, history.iteration

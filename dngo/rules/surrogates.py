@@ -43,7 +43,7 @@ class ClassifierRules:
 
 @dataclass(frozen=True, kw_only=True)
 class CostRules:
-    """How much a fit of the cost may cost: a second or two. None was measured by itself."""
+    """Limits on the time of a fit of the cost: a second or two. None was measured by itself."""
 
     most_exact: int = 150  # observations of the cost with which its process is exact
     inducing: int = 100  # inputs of the sparse one beyond
@@ -77,8 +77,8 @@ class LocalRules:
     # The share of the targets that are low: the others' heights are counted from the highest of these.
     # Counted from the lowest target, a lucky one is taken for exact.
     low: float = 0.25
-    # Where only a quadratic's axes are asked for: variances of its noise and of its error relative to the
-    # height, of which those are taken that make it likeliest. Not measured one by one.
+    # For a quadratic's axes alone: variances of its noise, and of its error relative to the height. The
+    # likeliest pair is taken. Not measured one by one.
     noise_of_axes: tuple[float, ...] = (1e-10, 1e-6, 1e-2)
     error_of_axes: tuple[float, ...] = (0.0, 0.01, 1.0)
     # Medians of the log-normal priors: of a length, times the root of the number of inputs, as
@@ -116,7 +116,7 @@ class MixtureRules:
 
 @dataclass(frozen=True, kw_only=True)
 class NearbyRules:
-    """Which points tell a study's best one.
+    """Which points decide a study's best one.
 
     points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
     tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
@@ -143,7 +143,7 @@ class NearbyRules:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseRules:
-    """What a reported noise is taken for. None was measured by itself."""
+    """How a reported noise is modelled. None was measured by itself."""
 
     # Deviation of the logarithm of the noise's level about what was reported: an error of a mean is
     # estimated from a few runs, and what a model cannot resolve comes on top.
@@ -178,13 +178,13 @@ class ProcessRules:
     # measured.
     noise: float = 1e-3
     noise_deviation: float = 3.0
-    # Under this share nearly coincident points would be one in float64. Not measured.
+    # Below this share nearly coincident points would be the same in float64. Not measured.
     least_noise: float = 1e-8
     signal: float = 1.0  # variance; wide about that of the targets. Not measured.
     signal_deviation: float = 2.0
     # Variance of the constant mean, which is integrated out, as a share of the signal's. Not measured.
     constant: float = 1.0
-    # Of a logarithm from its prior's median, at most: no overflow. Never reached in a study.
+    # Largest distance of a logarithm from its prior's median, against overflow. Never reached in a study.
     log_limit: float = 18.0
     # Steps of L-BFGS-B to the mode, and observations from whose mode those with more of them start:
     # cubic steps are few where a sketch has come close already.
@@ -271,7 +271,7 @@ class TailRules:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRules:
-    """What of training is no key of the configuration. Only `most_classified` was measured by itself."""
+    """Numbers of training that are no keys. Only `most_classified` was measured by itself."""
 
     # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts as a smooth, nearly
     # linear function of x, which generalises better from few observations.
@@ -298,7 +298,7 @@ class WarpingRules:
     hopeless: float = 10.0
     price: float = 2.0
     prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
-    fewest: int = 8  # observations with which any power but 1 is thought of
+    fewest: int = 8  # observations from which on other powers than 1 are tried
     most: int = 120  # observations that the powers are judged by, each at the cost of a mode
     spread: int = 1000  # those, apart from each other, that the scale is fitted to
     steps: int = 15  # of L-BFGS-B from a neighbour's mode

@@ -99,7 +99,7 @@ class Arithmetic:
             if op is ast.Sub:
                 return a - b, a_size + b_size
             if op is ast.Mult:
-                # What the rounding of a factor's terms comes to in the product.
+                # The rounding of a factor's terms, as it appears in the product.
                 return a * b, np.maximum(a_size * np.abs(b), np.abs(a) * b_size)
             if op is ast.Pow:
                 return a**b, a_size * np.abs(a) ** (b - 1)

@@ -97,7 +97,7 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
         default=default,
         conditions=conditions,
     )
-    # A middle value that nobody typed is rounded as any other.
+    # A computed middle value is rounded like any other.
     return replace(column, default=float(nearest(column, np.array([default]))[0]))
 
 
@@ -109,7 +109,7 @@ def index_of(choices: tuple[Any, ...], value: Any) -> int:
         if choice == value and isinstance(choice, bool) == isinstance(value, bool)
     ]
     if same:
-        # Archives of before may have 1 beside 1.0.
+        # Older archives may have 1 beside 1.0.
         return next((i for i in same if type(choices[i]) is type(value)), same[0])
     raise ValueError(f"{value!r} is not one of {list(choices)}")
 
@@ -142,7 +142,7 @@ def to_column(column: Column, value: Any) -> float:
 
 
 def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
-    """The values of a column of numbers that some given ones (n,) stand for, and what is wrong, by row.
+    """The values of a column that given numbers (n,) stand for, and what is wrong with others, by row.
 
     Numbers that people enter come here. A value that the column has stands for itself. Of a grid or a
     list, one that is off by rounding alone, at the ends and at zero too, stands for the nearest.
@@ -160,7 +160,7 @@ def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str
 
 
 def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
-    """Which of some values a parameter within its range never has, and which it has; empty if none.
+    """The message for values that a parameter never has within its range; empty if it has all of them.
 
     A condition on such a value would never hold.
     """

@@ -1,4 +1,4 @@
-"""A condition on points: where it holds, and what is known of it that helps to move a point onto it."""
+"""A condition on points: where it holds, and what helps to move a point onto it."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def all_hold(conditions: Sequence[Condition], v: Array) -> Mask:
 
 
 def every(conditions: Sequence[Condition]) -> Condition:
-    """One condition that holds where all of them do."""
+    """A condition that holds where all of the given ones do."""
     return conditions[0] if len(conditions) == 1 else _joined(conditions, np.maximum)
 
 
 def either(conditions: Sequence[Condition]) -> Condition:
-    """One condition that holds where any of them does."""
+    """A condition that holds where any of the given ones does."""
     return conditions[0] if len(conditions) == 1 else _joined(conditions, np.minimum)
 
 

@@ -9,11 +9,11 @@ Everything here works on two forms of a point: natural values `v` (n, k), and th
 2. Points that keep every condition are kept; this is exact. Where few do, the others come from
    hit and run (Smith 1984) from points that did: along a random line, uniform on the part of it that
    is feasible, found by shrinking towards the point as in slice sampling (Neal 2003, section 4.1).
-   It asks no more of a condition than whether it holds, so linear ones, others and grids are alike.
+   It needs to know only whether a condition holds, so it works for any condition and on grids.
 
 A point that breaks a condition is moved by projections onto the conditions in turn, linear ones
 exactly and others along their slope, then rounded to the grids of its parameters and solved for the
-equalities. What still breaks a condition is drawn towards the nearest of a set of feasible points.
+equalities. A point that still breaks a condition is moved towards the nearest of a set of feasible points.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BUSY = 512  # rows that are compared with all feasible points at once
 class Feasible:
     """The points of a space that keep its conditions.
 
-    Nothing is drawn before it is needed: to ask `holds` costs no more than the conditions do.
+    Points are drawn only when needed: `holds` costs no more than evaluating the conditions.
     Raises UserError, once something is drawn, if no feasible point can be found.
     """
 
@@ -90,7 +90,7 @@ class Feasible:
         if len(lost):
             digest = hashlib.blake2b(np.ascontiguousarray(u).tobytes(), digest_size=16).digest()
             rng = np.random.default_rng(int.from_bytes(digest, "big"))
-            if self.curved:  # a line has no feasible part, but almost every point a near one
+            if self.curved:  # a line may miss the feasible part, but most points are near it
                 v[lost] = self.repair(v[lost])
             else:
                 v[lost] = self._decode(self._walk_on(len(lost), rng))
@@ -143,7 +143,7 @@ class Feasible:
             v[:, j] = nearest(self.columns[j], low[i] + amount[:, i])
 
     def _latent(self, v: Array) -> Array:
-        """Coordinates u (n, k) that decode to the points v (n, k), but for what is solved for."""
+        """Coordinates u (n, k) that decode to the points v (n, k), except for solved columns."""
         u = self.space.unit(v)
         for j, column in enumerate(self.columns):
             if column.kind in ("grid", "categorical"):
@@ -234,7 +234,7 @@ class Feasible:
     def repair(self, v: Array) -> Array:
         """Points of the space v (n, k), with those that break a condition moved to where all hold.
 
-        Not far, though not to the very nearest point: see the head of this module.
+        Not far, although not always to the nearest point: see the head of this module.
         """
         broken = np.flatnonzero(~self.holds(v))
         if len(broken) == 0:

@@ -1,4 +1,4 @@
-"""Columns solved for, so that the equalities of a space hold to the last digits."""
+"""Solving for columns, so that the equalities of a space hold to the last digits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Equalities:
 
 
 def _independent(conditions: tuple[Condition, ...]) -> list[Condition]:
-    """The linear equalities, without those that say what others have said."""
+    """The linear equalities, without those that others imply."""
     found: list[Condition] = []
     for condition in conditions:
         if condition.linear is None or not condition.linear.equality:

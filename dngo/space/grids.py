@@ -13,8 +13,8 @@ from dngo.types import Array
 EXACT = 2**53
 """Every whole number up to this one is a float of its own."""
 ROUNDING = 1e-9
-"""Of a step: what lies no farther from a value of a grid is that value, but for rounding."""
-_MOST = 2**60  # levels, of archives of before such ranges were refused
+"""Share of a step: a number this near to a value of a grid is that value, apart from rounding."""
+_MOST = 2**60  # levels, for archives from before such ranges were refused
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Grid:
 
     @classmethod
     def of(cls, low: float, high: float, step: float) -> Grid:
-        """The grid from low to high as they are written; where high is missed by a rounded step, as of
-        1/3, to high."""
+        """The grid from low to high as they are written. If a rounded step such as 1/3 misses high,
+        the grid ends at high."""
         start, end, width = (Fraction(repr(number)) for number in (low, high, step))
         count = (end - start) // width
-        # What the rounding of the step comes to at the end, and of the end.
+        # The rounding of the step, summed up at the end, and of the end.
         slack = Fraction(0)
         if not (isinstance(low, int) and isinstance(step, int)):
             slack = (count + 1) * Fraction(math.ulp(step)) + Fraction(math.ulp(high))

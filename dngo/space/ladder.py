@@ -1,4 +1,4 @@
-"""One number of a space as a fidelity: how much an evaluation is to be worth, and to cost.
+"""One number of a space as a fidelity: how precise an evaluation is, and how much it costs.
 
 An evaluation at a low value of it says something of one at the highest. The values that are evaluated are
 the levels of a ladder, and a point is what the other parameters are: it is evaluated at the lowest level
@@ -20,9 +20,9 @@ from dngo.space.space import Space
 
 
 class Points(Space):
-    """What the parameters beside one are, as a space of its own: that one has a value that stands still.
+    """The space of all parameters except one, whose value is fixed.
 
-    To models it looks as the whole space does: `encode` gives the inputs (n, d) of the whole.
+    Models see the whole space: `encode` gives the inputs (n, d) of the whole.
     """
 
     def __init__(self, whole: Space, name: str, value: float) -> None:
@@ -34,7 +34,7 @@ class Points(Space):
 
     @cached_property
     def plain(self) -> Space:
-        """The same space without that input, for models that know nothing of it."""
+        """The same space without that input, for models that do not use it."""
         return Space(self.parameters, self.constraints)
 
     def full(self, v: np.ndarray, value: np.ndarray | float | None = None) -> np.ndarray:
@@ -67,7 +67,7 @@ class Ladder:
     """The levels of a fidelity.
 
     space: the whole one. name: of the parameter. levels: its values, rising, two or more.
-    factor: of how many points at a level one is promoted.
+    factor: one of so many points at a level is promoted.
     """
 
     space: Space
@@ -127,11 +127,11 @@ class Ladder:
         return f"{natural(self.space.columns[self.points.j], self.levels[level]):.6g}"
 
     def key(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What a point is: its parameters without the fidelity."""
+        """The identity of a point: its parameters without the fidelity."""
         return {n: value for n, value in parameters.items() if n != self.name}
 
     def costs(self) -> np.ndarray:
-        """What an evaluation at each level costs, the highest one's being 1: (levels,)."""
+        """The cost of an evaluation at each level, in units of the highest level's: (levels,)."""
         found: np.ndarray = np.asarray(self.levels) / self.levels[-1]
         return found
 

@@ -1,4 +1,4 @@
-"""The text of an expression as a tree, and what the names and constants in it are."""
+"""The text of an expression as a tree, with the meaning of its names and constants."""
 
 from __future__ import annotations
 
@@ -149,6 +149,6 @@ def _is_number(value: Any) -> bool:
 
 
 def nearest_word(word: str, known: Sequence[str]) -> str:
-    """What may have been meant by a word that is not known, as the end of a message."""
+    """A suggestion for an unknown word, as the end of a message."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"[:300]

@@ -55,7 +55,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def archived(info: ValidationInfo) -> bool:
-    """Whether what is validated is of an archive: it is taken if it can be read."""
+    """Whether the validated space is an archive's, which is accepted if it can be read."""
     return bool(info.context and info.context.get("archived"))
 
 
@@ -73,7 +73,7 @@ class Prior(Section):
         0.1,
         gt=0,
         le=10,
-        description="How far off that may be, one standard deviation: a share of the parameter's "
+        description="How uncertain that is: one standard deviation, as a share of the parameter's "
         "range, on its logarithmic scale if it has one. Of categories: the probability that another "
         "one is best.",
     )
@@ -163,7 +163,7 @@ class Number(Parameter):
             raise ValueError(f"default {default} is outside the range {low} to {high}")
         if values is None and step is not None:
             near = Grid.of(low, high, step).nearest(default)
-            # Releases up to 0.1.0 took what was a millionth of a step beside the grid.
+            # Releases up to 0.1.0 accepted values that were a millionth of a step off the grid.
             if abs(near - default) > (1e-6 if is_archived else ROUNDING) * step:
                 raise ValueError(f"default {default} is not on the grid; next to it is {near:.15g}")
 
@@ -180,7 +180,7 @@ class Real(Number):
         None,
         min_length=1,
         max_length=MAX_CHOICES,
-        description="Listed values, in place of a range.",
+        description="Listed values instead of a range.",
     )
     default: Finite | None = Field(None, description="Start value; the middle if left out.")
 
@@ -203,7 +203,7 @@ class Whole(Number):
         None,
         min_length=1,
         max_length=MAX_CHOICES,
-        description="Listed values, in place of a range.",
+        description="Listed values instead of a range.",
     )
     default: int | None = Field(None, description="Start value; the middle if left out.")
 
@@ -243,7 +243,7 @@ def _in_yaml(choice: Any) -> str:
 
 
 def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Two choices that one text in a table may mean, or that no eye tells apart, if there are any."""
+    """Two choices that look the same in a table or to the eye, if there are any."""
     texts: dict[str, str] = {}
     for choice in (c for c in listed if isinstance(c, str)):
         if texts.setdefault(composed(choice), choice) != choice:
@@ -327,7 +327,7 @@ def text(value: Any) -> str:
 
 
 def choices(parameter: Parameter) -> tuple[Any, ...]:
-    """What a parameter without a range may be."""
+    """The values of a parameter without a range."""
     if isinstance(parameter, Boolean):
         return False, True
     if isinstance(parameter, Fixed):

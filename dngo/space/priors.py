@@ -1,7 +1,7 @@
 """Where people believe the optimum to be: a density over the space, and points drawn from it.
 
-Each parameter with a `prior` has a normal around the value that is believed in, on the parameter's own
-scale, or of categories the probabilities; the others are uniform, and all are independent.
+A number with a `prior` has a normal around the believed value, on the number's own scale. A category
+with a X has probabilities. Other parameters are uniform, and all are independent.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dngo.space.columns import Axes, Column, to_column
 from dngo.space.parameters import Prior
 from dngo.space.space import Space
 
-# Of the density at its peak: nothing is believed less likely than that, so that no wrong belief keeps a
-# search away from anywhere for good.
+# Lower bound of the density, as a share of its peak, so that no wrong belief keeps a search away from
+# a place for good.
 FLOOR = 0.01
 
 
@@ -25,9 +25,9 @@ def believed(space: Space) -> dict[int, Prior]:
 
 
 def log_prior(space: Space, v: np.ndarray) -> np.ndarray:
-    """Of natural values v (n, k) the logarithm of the density, less that of its peak: (n,).
+    """The logarithm of the density at natural values v (n, k), less its value at the peak: (n,).
 
-    A parameter that is inactive at a point says nothing there.
+    A parameter that is inactive at a point adds nothing there.
     """
     v = np.atleast_2d(v)
     u, found = space.unit(v), np.zeros(len(v))
@@ -65,7 +65,7 @@ def drawn(space: Space, u: np.ndarray) -> np.ndarray:
 
 
 def peak(space: Space) -> np.ndarray:
-    """The point that is believed in most; where nothing is believed, at the defaults: (1, k)."""
+    """The point with the highest density; parameters without a prior are at their defaults: (1, k)."""
     v = np.array([[c.default for c in space.columns]])
     for j, prior in believed(space).items():
         v[0, j] = to_column(space.columns[j], prior.value)

@@ -116,7 +116,7 @@ class Projections:
         return np.nan_to_num(slope, posinf=0.0, neginf=0.0)
 
     def _fewest(self, condition: Condition, v: Array, u: Array, frozen: Mask) -> tuple[Array, Mask]:
-        """Coordinates with the smallest of too many amounts at zero, where they then stay."""
+        """Coordinates in which the smallest of too many amounts are zero and stay so."""
         assert condition.most is not None
         columns, most = np.array(condition.most[0]), condition.most[1]
         rows = np.flatnonzero(~condition.holds(v))
@@ -127,7 +127,7 @@ class Projections:
             max(abs(self.columns[j].low), abs(self.columns[j].high)) for j in columns
         ]
         smallest = columns[np.argsort(size, axis=1, kind="stable")][:, : len(columns) - most]
-        with np.errstate(divide="ignore"):  # of a logarithmic one its lower end stands for zero
+        with np.errstate(divide="ignore"):  # on a logarithmic scale the lower end stands for zero
             zero = self.space.axes.coordinates(np.zeros((1, len(self.columns))))[0]
         u[rows[:, None], smallest] = zero[smallest]
         frozen[rows[:, None], smallest] = True

@@ -22,7 +22,7 @@ MEMBERS_APART = 1e-9  # from one listed value to the next, as a share of their r
 def fault_of_range(
     low: float, high: float, step: float | None, *, scale: Scale, whole: bool
 ) -> str:
-    """Why the values from low to high cannot be told apart, and what would be right; empty if they can.
+    """Why some values from low to high cannot be told apart, and what would be right; empty if all can.
 
     whole: they are integers, and step is 1 if it is None.
     """
@@ -75,7 +75,7 @@ def fault_of_values(values: list[float] | list[int], *, scale: Scale, whole: boo
     least = MEMBERS_APART * (places[-1] - places[0])
     if scale is not LINEAR or not whole:
         least = max(least, APART * _spacing(values, place))
-    # Integers are exact; of floats those near to a large one are few.
+    # Integers are exact; floats lie far apart near a large number.
     near = 0 if whole else APART
     for (a, b), (x, y) in zip(pairwise(values), pairwise(places), strict=True):
         if y - x < least or b - a < near * math.ulp(max(abs(a), abs(b))):
@@ -90,7 +90,7 @@ def _place(scale: Scale) -> Callable[[float], float]:
 
 
 def _spacing(values: Sequence[float], place: Callable[[float], float]) -> float:
-    """How far apart floating-point numbers are that stand for values on a scale, at most."""
+    """The largest gap between floating-point numbers on a scale."""
     return math.ulp(max(abs(place(x)) for x in values))
 
 

@@ -25,7 +25,7 @@ class Scale:
             raise TypeError("a scale is two functions of arrays, Scale(to, back)")
 
     def fault(self, low: float, high: float) -> str:
-        """What is wrong with it between two values; empty if nothing is."""
+        """Why it cannot be used between two values; empty if it can."""
         values = np.linspace(low, high, 65)
         with np.errstate(all="ignore"):
             places = np.asarray(self.to(values), dtype=float)

@@ -43,8 +43,8 @@ class Space:
         order = _parents_first(parameters)
         columns: list[Column] = []
         position: dict[str, int] = {}
-        # Columns stand parents first, so one pass from left to right settles who is active; else in
-        # the order of the names, so that a file with its lines moved is the same space.
+        # Columns have parents first, so that one pass from left to right finds the active ones. Otherwise
+        # they follow the order of the names: a file with its lines moved is the same space.
         for name in order:
             parameter = parameters[name]
             if isinstance(parameter, Fixed):
@@ -52,7 +52,7 @@ class Space:
             conditions = []
             for parent, wanted in parameter.active_if.items():
                 if parent in self.fixed:
-                    continue  # decided once and for all by validation
+                    continue  # fixed once the space is validated
                 column = columns[position[parent]]
                 conditions.append((position[parent], tuple(sorted(_wanted(column, wanted)))))
             position[name] = len(columns)
@@ -140,7 +140,7 @@ class Space:
         return v
 
     def _filled(self, v: np.ndarray) -> np.ndarray:
-        """Natural values v (n, k), defaults for those of inactive parameters."""
+        """Natural values v (n, k), with defaults for inactive parameters."""
         v = np.atleast_2d(np.asarray(v, dtype=float))
         return np.where(np.isnan(v), self._defaults, v)
 
@@ -215,7 +215,7 @@ class Space:
 
     @property
     def plain(self) -> Space:
-        """The space for models that see nothing beside it: itself."""
+        """The space that models see: itself; a space with a fidelity has another one."""
         return self
 
     def input_of(self, j: int) -> int:
@@ -230,8 +230,8 @@ class Space:
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """Which model inputs belong together: (d,) numbers from 0 on, rising; the one-hot columns of a
-        categorical parameter share one."""
+        """Which model inputs belong together, by group numbers (d,), rising from 0. The one-hot columns
+        of a categorical parameter share one number."""
         widths = [part.stop - part.start for part in self._x_slices]
         widths += [1] * len(self._flag_columns)
         return np.repeat(np.arange(len(widths)), widths)
@@ -283,12 +283,12 @@ class Space:
 
 
 def _wanted(column: Column, values: Sequence[Any]) -> list[float]:
-    """The values of a parent, in its column, at which a parameter is active."""
+    """The values of a parent, as its column holds them, at which a parameter is active."""
     found = np.array([to_column(column, value) for value in values])
     if column.choices is not None:
         return found.tolist()
     near, problems = meant(column, found)
-    # Archives of before have values that no point ever has.
+    # Older archives have values that no point ever has.
     return [float(found[i] if i in problems else near[i]) for i in range(len(found))]
 
 

@@ -1,1 +1,1 @@
-"""When an evaluation that reports as it runs is to be stopped: rules on curves, without a clock."""
+"""When to stop an evaluation that reports as it runs: rules on curves, without a clock."""

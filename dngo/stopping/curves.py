@@ -2,8 +2,8 @@
 
 The rule: every point is kept while there are few; then every second one, every fourth and so on, counted
 from the first. The first, the last, the lowest and the highest point are always kept, and no more than
-`MOST` points are. A step that is not beyond the last one says that the run went back, as one does that
-restarts from a checkpoint: it takes the place of what was reported of that step and of later ones.
+`MOST` points are. A step that is not beyond the last one means that the run went back, for example to
+a checkpoint. It replaces the reports of that step and of later ones.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Growing:
     def curve(self) -> Curve:
         """The points that are kept so far."""
         ends = (self._last, self._low, self._high)
-        # NaN is another one than NaN: a point is known by its step.
+        # NaN does not equal NaN, so a point is known by its step.
         points = {p[0]: p for p in (*self._grid, *ends) if p is not None}
         return Curve(tuple(points[step] for step in sorted(points)))
 

@@ -1,7 +1,7 @@
-"""Where evaluations that were stopped would have ended, as far as the others tell.
+"""An estimate of where stopped evaluations would have ended, from the others.
 
-A stopped evaluation stands at its last step among those that came to their end: as far up in their values
-there, by its best value so far, so far up is it put among their ends. That needs no scale: a logarithm of
+A stopped evaluation is ranked at its last step, by its best value so far, among the evaluations that ran
+to their end. It gets the same rank among their ends. That needs no scale: a logarithm of
 the objective changes nothing, nor does another quantity that ranks evaluations as the objective does. It is
 never put before the best end or after the worst one.
 """
@@ -15,11 +15,11 @@ import numpy as np
 from dngo.stopping.curves import Curve
 from dngo.types import Array, Mask
 
-LEAST = 3  # evaluations that came to their end, below which nothing is known of the ends of others
+LEAST = 3  # evaluations that ran to their end; with fewer, no end is estimated
 
 
 def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> Array:
-    """The ends of those that were stopped, of the sign that is minimised: (n,), NaN of all others.
+    """The estimated ends of stopped evaluations, minimised: (n,), NaN for all others.
 
     curves: n, natural units.  y: (n,) the objectives, minimised, NaN of those that did not get there.
     stopped: (n,).  sign: 1 where small values are good, -1 where large ones are.
@@ -43,7 +43,7 @@ def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> 
 
 
 def _at(ended: Sequence[tuple[Curve, float]], step: float, sign: float) -> tuple[Array, Array]:
-    """What those that came to their end had at a step, and their ends, each from low to high."""
+    """The values at a step of evaluations that ran to their end, and their ends, both sorted."""
     pairs = [(best, end) for c, end in ended if (best := c.best_until(step, sign)) is not None]
     then = np.array([best for best, _ in pairs], dtype=float)
     ends = np.array([end for _, end in pairs], dtype=float)

@@ -1,4 +1,4 @@
-"""The section `early_stopping`: a kind for each rule, which says of a curve whether it is to end.
+"""The section `early_stopping`: a kind for each rule, which decides whether an evaluation ends early.
 
 A rule is a pure function of curves. Another package adds one by an entry point of the group
 `dngo.stoppings`, of the kind's name, that leads to a subclass of `Stopping`.
@@ -23,7 +23,7 @@ NAMED = {"required": ["kind"]}
 
 @dataclass(frozen=True)
 class Decision:
-    """Why an evaluation is stopped: at a step it was worse than so many of those that got there.
+    """Why an evaluation is stopped: at a step it was worse than so many of the others that got there.
 
     step: its last one.  at: the one at which it was compared with the others.  value: the last one that
     it had reported, in natural units, NaN where that was no number.  target: the last step of the longest
@@ -59,7 +59,7 @@ class Decision:
 
 
 class Stopping(BaseModel):
-    """What every rule has. `grace` is of the supervisor, all else of the rule."""
+    """What every rule has. `grace` belongs to the supervisor, everything else to the rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,7 +75,7 @@ class Stopping(BaseModel):
         10,
         ge=1,
         le=100_000,
-        description="No evaluation is stopped before so many others have reported of its step.",
+        description="No evaluation is stopped before this many others have reached its step.",
     )
     grace: float = Field(
         5.0,
@@ -107,7 +107,7 @@ class Stopping(BaseModel):
     def counted(
         self, curve: Curve, others: Sequence[Curve], sign: float, first: float
     ) -> tuple[float, int, int] | None:
-        """At which step a curve is worse than how many of how many others, if it is stopped for that."""
+        """The step at which a curve is worse than too many others, with the numbers; None if it goes on."""
 
 
 class Shared(Stopping):
@@ -145,7 +145,7 @@ class Shared(Stopping):
 
 
 class Median(Shared, json_schema_extra=NAMED):
-    """Stops what is worse than half of the others at the same step: each by its best value so far."""
+    """Stops what is worse than half of the others at the same step. Each counts by its best value."""
 
     kind: Literal["median"] = "median"
 
@@ -155,7 +155,7 @@ class Median(Shared, json_schema_extra=NAMED):
 
 
 class Quantile(Shared, json_schema_extra=NAMED):
-    """Stops what is worse than a share of the others at the same step: each by its best value so far."""
+    """Stops what is worse than a share of the others at the same step. Each counts by its best value."""
 
     kind: Literal["quantile"] = "quantile"
     share: float = Field(
@@ -181,10 +181,10 @@ class Asha(Stopping, json_schema_extra=NAMED):
         3,
         ge=1,
         le=100_000,
-        description="No evaluation is stopped before so many others have reported of its step.",
+        description="No evaluation is stopped before this many others have reached its step.",
     )
     eta: float = Field(
-        3.0, ge=1.5, le=100, description="Of those at a rung, one in so many goes on to the next."
+        3.0, ge=1.5, le=100, description="One in so many evaluations at a rung goes on to the next."
     )
 
     def counted(
@@ -204,7 +204,7 @@ def _longest(curves: Iterable[Curve]) -> float:
 
 
 def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
-    """Than how many others a curve is worse at a step, and how many got there."""
+    """How many others a curve is worse than at a step, and how many got there."""
     own = curve.best_until(step, sign)
     reached = [best for o in others if (best := o.best_until(step, sign)) is not None]
     if own is None:

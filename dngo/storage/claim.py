@@ -49,7 +49,7 @@ class Claim:
             if self._make():
                 return True
         except OSError:
-            # Nor can its owner's heart beat there: the silence counts from when the disk is back.
+            # On such a disk the owner cannot beat either: silence counts from when the disk is back.
             self._beat = ("", 0, 0.0)
             raise
         owner = self.owner()
@@ -107,7 +107,7 @@ class Claim:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the owner is on another host, where only its silence tells that it is dead."""
+        """Whether the owner is on another host, where only its silence shows that it is dead."""
         here = host()
         owner = self.owner() or here
         return any(owner.get(k) != here[k] for k in here)
@@ -190,7 +190,7 @@ class _Heart:
 
     @classmethod
     def begin(cls) -> None:
-        """Have the thread: a claim that nobody keeps fresh must not be made. Raises OSError."""
+        """Start the thread: a claim that no thread keeps fresh must not be made. Raises OSError."""
         with cls._lock:
             if cls._thread is None:
                 thread = threading.Thread(target=cls._run, daemon=True)

@@ -1,4 +1,4 @@
-"""Files that survive a crash, are replaced as a whole, and replace nothing of a user's."""
+"""Files that survive a crash, are replaced as a whole, and never replace a user's file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EN
 
 
 def at_home(path: str, beside: Path = Path()) -> str:
-    """A path with a home folder in place of `~` or `~user`, unless something of that very name is there.
+    """A path with a home folder instead of `~` or `~user`, unless a file of that very name exists.
 
     beside: the folder that it is relative to.
     """
@@ -37,7 +37,7 @@ def at_home(path: str, beside: Path = Path()) -> str:
 
 
 def variable_in(path: str, beside: Path = Path()) -> str:
-    """The first `$NAME` in a path that is no part of the name of something there; "" if there is none.
+    """The first `$NAME` in a path that is no part of an existing file's name; "" if there is none.
 
     Nothing puts a value in its place. beside: the folder that the path is relative to.
     """
@@ -51,7 +51,7 @@ def variable_in(path: str, beside: Path = Path()) -> str:
 
 
 def without_variable(name: str) -> str:
-    """What to write in place of a variable."""
+    """What to write instead of a variable."""
     return "~" if name in ("$HOME", "${HOME}") else f"what {name} stands for"
 
 
@@ -88,9 +88,9 @@ def handing_out(
 ) -> Iterator[Path]:
     """A temporary path whose file is put at `path`, which a user has named, when the block ends well.
 
-    It is a new file there, or replaces one that is its own kind: whose beginning `is_earlier` knows.
-    Raises UserError for whatever else is in the way, before the block or, where that came to be
-    meanwhile, after it; what was there stays as it is.
+    It is a new file, or replaces one of its own kind, which `is_earlier` recognises by its beginning.
+    Raises UserError for any other file in the way, before the block, or after it if the file
+    appeared meanwhile. That file stays as it is.
     """
     known = _earlier(path, is_earlier)
     with _temporary(known or path) as temporary:
@@ -122,7 +122,7 @@ def _earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> Path | None:
 
 
 def appear(temporary: Path, path: Path) -> None:
-    """Have a file appear at `path`, where nothing may be: one of several who try this wins.
+    """Have a file appear at `path`, where nothing may be; of several processes that try, one wins.
 
     It is whole from the first moment, or, where a file system has no hard links, after a moment in
     which it is empty. The temporary file may stay.  Raises FileExistsError, OSError.
@@ -166,7 +166,7 @@ def _finish(temporary: Path) -> None:
 @contextlib.contextmanager
 def _regular(path: Path) -> Iterator[IO[bytes]]:
     """A file, opened to be read; raises OSError, ValueError if it is no regular one."""
-    # A pipe in place of a file must not block.
+    # A pipe instead of a file must not block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is no regular file")

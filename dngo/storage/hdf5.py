@@ -1,4 +1,4 @@
-"""HDF5 files that nobody vouches for.
+"""HDF5 files that are not trusted.
 
 libhdf5 trusts what it reads: some damaged files crash it, others keep it busy for ever, and a small
 file may unpack to terabytes. So a child process with little time and memory looks a file through
@@ -56,7 +56,7 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
     there at first, even if `path` is replaced meanwhile; no lock is taken.
     Raises OSError if it cannot be opened, Unsound if it is not accepted.
     """
-    # A pipe in place of a file must not block.
+    # A pipe instead of a file must not block.
     descriptor = _whatever_happens(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     try:
         known = os.fstat(descriptor)
@@ -76,8 +76,8 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
 def vouch(path: Path, written: os.stat_result, check: Check) -> None:
     """Have a file that was looked through, and has a place now, not be looked through again.
 
-    By this process, and, if it is large, by others: until it changes, or is copied, a mark beside it
-    says that it is sound.  written: what the file was when it was looked through.
+    Neither by this process, nor, if it is large, by others: a mark beside it says that it is sound,
+    until it changes or is copied.  written: what the file was when it was looked through.
     """
     known = path.stat()
     if _signature(known) != _signature(written):
@@ -182,7 +182,7 @@ def _look_through(path: Path, descriptor: int, check: Check, size: int) -> None:
 
 
 def _whatever_happens(action: Callable[[], Any]) -> Any:
-    """What an action gives, once the system has room for it: a refusal says nothing about the file.
+    """The result of an action, repeated while the system refuses: a refusal says nothing about the file.
 
     Raises UserError where it has none for long, OSError for other reasons.
     """
@@ -243,7 +243,7 @@ def _limit(size: int) -> None:
 
 
 def check_tree(file: h5py.File, size: int, known: Known = lambda name: 0) -> None:
-    """Look everything in a file through, but for what is known to be sound.
+    """Look through everything in a file, except what is known to be sound.
 
     Raises Unsound unless it consists of groups, and of datasets and attributes of numbers and text:
     in this file, each in one place, none larger than the file can hold.
@@ -291,7 +291,7 @@ class _Walk:
             if size > MOST_BYTES:
                 raise Unsound(f"{path}: has an attribute that is far too large")
             if size % TEXT_BYTES:
-                continue  # it holds its value itself, where no damage does harm
+                continue  # it holds its value itself, so damage does no harm
             attribute = h5a.open(item, index=index)
             name = f"{path}@{attribute.name.decode()}"
             if _is_text(attribute.get_type(), name):

@@ -27,7 +27,7 @@ class PointLogs:
         return self.folder / str(t) / f"{slot}.{STREAMS[stream]}"
 
     def bundle(self, iterations: int) -> None:
-        """Bundle what lies there of the first iterations, so many; files are removed once it is durable.
+        """Bundle the files of the first so many iterations; they are removed once the bundle is durable.
 
         What cannot be bundled stays as it is: no merge fails for a log.
         """
@@ -49,14 +49,14 @@ class PointLogs:
                 with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as bundle:
                     known = set(bundle.namelist())
                     for path in files:
-                        if path.name not in known:  # else of a merge that was killed here
+                        if path.name not in known:  # otherwise left by a merge that was killed here
                             bundle.write(path, path.name)
         for path in files:
             path.unlink()
         folder.rmdir()
 
     def read(self, t: int, slot: int) -> dict[str, str]:
-        """What was printed at a point, by stream; one that nothing is known from is left out."""
+        """What was printed at a point, by stream; unknown streams are left out."""
         found = {}
         for stream in STREAMS:
             path = self.path(t, slot, stream)

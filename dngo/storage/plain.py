@@ -35,7 +35,7 @@ def scalar(value: Any) -> Any:
         if getattr(value, "mask", None) is not None and bool(value.mask):
             return math.nan  # NumPy's masked value: what lies below the mask is no measurement
         return item()
-    except Exception:  # it holds several, or none
+    except Exception:  # it holds several values, or no value
         return value
 
 
@@ -45,7 +45,7 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 
 def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -> Any:
-    """around: what the value lies in, by its identity.  budget: how many more values there may be."""
+    """around: the containers of the value, by identity. budget: how many more values are allowed."""
     budget[0] -= 1
     if budget[0] < 0:
         return f"[left out: more than {MOST_NODES} values]"
@@ -67,7 +67,7 @@ def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -
         if isinstance(within, list):
             return [_plain(v, *inside) for v in within]
         return within
-    except Exception:  # of a class that somebody wrote
+    except Exception:  # of a user's class
         return _named(value)
 
 

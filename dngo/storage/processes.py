@@ -1,4 +1,4 @@
-"""Which process is which, for good: numbers are given again, and clocks are set."""
+"""Telling processes apart for good, since their numbers are used again and clocks are set."""
 
 from __future__ import annotations
 

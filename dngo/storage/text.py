@@ -1,4 +1,4 @@
-"""Text from outside: the number that it is, and what every format of ours can hold of it.
+"""Text from outside: read as a number, and made storable in each of our formats.
 
 HDF5 takes no NUL, and UTF-8 no half of a surrogate pair.
 """
@@ -57,7 +57,7 @@ def number_in(text: str) -> int | float | None:
     As every program writes numbers; a whole one keeps all of its digits. Python alone would also read
     `1_000` and the digits of other scripts.
     """
-    word = text.strip(" \t\n\r\f\v")  # of ASCII: not the blanks that other programs do not skip
+    word = text.strip(" \t\n\r\f\v")  # of ASCII alone: other programs do not skip other blanks
     if _WHOLE.fullmatch(word):
         return int(word)
     return float(word) if _NUMBER.fullmatch(word) else None
@@ -85,7 +85,7 @@ def shown(value: Any, limit: int = 60) -> str:
     text = text if len(text) <= limit + 2 else f"{text[:limit]}..."
     return storable(
         text.replace("\\u0000", LOST)
-    )  # as JSON writes NUL: nobody is to read one from it
+    )  # as JSON writes NUL, which must not be read back
 
 
 def storable_tree(value: Any, depth: int) -> Any:

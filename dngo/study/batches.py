@@ -99,7 +99,7 @@ def receive(records: Records, files: Iterable[Path]) -> None:
             for outcome in (
                 read_outcomes(target) if found[2] != "proposals.json" and not known else []
             ):
-                records.paths.journal.note(outcome)  # no job could: it is on another machine
+                records.paths.journal.note(outcome)  # it is on another machine, where no job could
 
 
 def copy(source: Path, target: Path) -> None:
@@ -122,8 +122,8 @@ def make_folder(path: Path) -> None:
 def alone(records: Records, t: int, stage: str) -> Iterator[None]:
     """Hold the claim on the model of iteration t: an orphan of a killed run may be at work on it.
 
-    Its surrogate and its batch are then found, for they are kept in `pending/`: each of the two
-    jobs may have the outputs in `iterations/` deleted by its own Snakemake.
+    The later job finds surrogate and batch in `pending/`, since its own Snakemake may have deleted
+    the outputs in `iterations/`.
     """
     path = records.paths.model_claim(t)
     make_folder(path.parent)

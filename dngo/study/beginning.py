@@ -64,8 +64,8 @@ def check_new(records: Records) -> None:
 def adopt(records: Records) -> None:
     """Take what lies in `iterations/` but is not archived back into `pending/`.
 
-    An archive that was deleted, or replaced by an older copy, is so written again from what was
-    evaluated, before Snakemake makes room for outputs that it believes must be made anew.
+    So an archive that was deleted, or replaced by an older copy, is written again from the outcomes.
+    That happens before Snakemake deletes outputs that it wants to make anew.
     """
     for batch in records.in_flight(records.merged()):
         if records.is_kept(batch.iteration):
@@ -78,9 +78,9 @@ def adopt(records: Records) -> None:
 
 
 def changes(records: Records, *, running: bool = False) -> list[str]:
-    """What of the objective is not as the last run, or else the last batch, has recorded it.
+    """How the objective differs from the record of the last run, or else of the last batch.
 
-    running: whether the run goes on of which that is asked. Files that are no code do not count where
+    running: whether the question is about a run that goes on. Files that are no code do not count where
     evaluations may have written them.
     Raises UserError if there is anything and `objective.strict` says so.
     """
@@ -129,7 +129,7 @@ def _known(records: Records) -> dict[str, Any]:
 
 
 def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
-    """What a configuration says of the objective, where release 0.1.0 has recorded nothing else."""
+    """The objective as a configuration names it, for studies of release 0.1.0, which recorded no more."""
     objective = config["objective"]
     return {name: objective.get(name) for name in ("command", "callable")} | {
         "config": versions.get("config", 1)
@@ -139,8 +139,7 @@ def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
 def copy_transfer(records: Records) -> Path | None:
     """What a new archive takes from earlier studies; raises UserError if one cannot be read.
 
-    A copy that is made once, before the study begins: what becomes of their archives while the
-    design is evaluated, or before a lost archive is written again, does not matter.
+    The copy is made once, before the study begins. Later changes of those archives do not matter.
     """
     if not records.config.transfer:
         return None

@@ -53,7 +53,7 @@ def ends(records: Records, t: int) -> str:
 
 
 def nothing_left(records: Records, batch: Batch) -> str:
-    """Why what a batch promises is not worth it; empty if it is, or if people wait for its points."""
+    """Why a batch promises too little; empty if it promises enough, or if people wait for its points."""
     stop = records.config.stop
     if not batch.outlook or any(p.given for p in batch.proposals):
         return ""
@@ -79,7 +79,7 @@ def nothing_left(records: Records, batch: Batch) -> str:
 
 
 def _little_volume(outlook: dict[str, Any], least: float | None) -> str:
-    """Why what a batch is expected to add to a front is not worth it; empty if it is."""
+    """Why a batch is expected to add too little to a front; empty if it adds enough."""
     gain, before = outlook.get("gain"), outlook["hypervolume"]
     if least is None or gain is None or gain >= least * before:
         return ""

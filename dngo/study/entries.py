@@ -27,7 +27,7 @@ def awaited(records: Records) -> int:
 def known(records: Records) -> dict[bytes, tuple[str, str]]:
     """Every point that was proposed, by its key (`Space.keys`): id, and status or "pending".
 
-    Points of which nothing will be known are left out: they may be proposed once more.
+    Points whose outcome will never be known are left out: they may be proposed once more.
     """
     found: dict[bytes, tuple[str, str]] = {}
     space, merged = records.space, records.merged()

@@ -71,7 +71,7 @@ def _fit(
 
 
 def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
-    """What a fit follows from, as the attributes of its file: equal ones, equal fits."""
+    """What a fit depends on, as the attributes of its file. Equal attributes mean equal fits."""
     config = records.config
     return {
         "training_digest": archive.prefix_digest(records.archive, records.training_iterations(t)),
@@ -86,7 +86,7 @@ def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
 
 
 def _stands(records: Records, t: int, surrogate: Path, beside: Beside) -> bool:
-    """Whether a fit of iteration t is there: of its batch, or of the settings and rows as they are."""
+    """Whether a fit of iteration t exists: its batch's, or one of the current settings and rows."""
     if not surrogate.exists() or records.flying(t) is not None:
         return surrogate.exists()
     now = _made_from(records, t, beside)

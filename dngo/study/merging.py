@@ -20,7 +20,7 @@ from dngo.study.records import Records
 def merge(records: Records, t: int, output: Path) -> None:
     """Append iteration t to the archive, once, and write the receipt to `output`.
 
-    Raises Halted, once that is done, if the run is to go no further.
+    Raises Halted, once that is done, if the run must not go on.
     """
     paths = records.paths
     if t < records.merged():
@@ -33,7 +33,7 @@ def merge(records: Records, t: int, output: Path) -> None:
     batch = records.batch(t)
     outcomes = _outcomes(records, batch)
     write_json(output, _append(records, batch, outcomes))
-    # Archived, flushed and renamed: what kept the iteration alive is not needed any more.
+    # The iteration is safely in the archive, so its files in flight are no longer needed.
     shutil.rmtree(paths.pending(t), ignore_errors=True)
     _settle(records, batch, outcomes)
     failures = records.config.stop.failures

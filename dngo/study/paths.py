@@ -36,7 +36,7 @@ class Paths:
         return self.folder / "ended.json"
 
     def iteration(self, t: int) -> Path:
-        """What Snakemake knows of iteration t, and may delete."""
+        """Outputs of iteration t, which Snakemake may delete."""
         return self.folder / "iterations" / str(t)
 
     def pending(self, t: int) -> Path:
@@ -54,7 +54,7 @@ class Paths:
         return self.pending(t) / "curves.json"
 
     def flying(self, t: int) -> Flying:
-        """Where the evaluations of iteration t leave what others may know of them."""
+        """Where the evaluations of iteration t leave what other evaluations may read."""
         return Flying(t, self.pending(t) / "outcomes", self.folder / "work" / str(t))
 
     def model_claim(self, t: int) -> Path:
@@ -82,7 +82,7 @@ class Paths:
         return self.iteration(t) / "receipt.earlier.json"
 
     def iterations(self) -> list[int]:
-        """Those that have a folder here, in order; what else lies there is the user's."""
+        """Iterations that have a folder here, in order; other files there are the user's."""
         found = set()
         for folder in (self.folder / "pending", self.folder / "iterations"):
             names = [path.name for path in folder.iterdir()] if folder.is_dir() else []

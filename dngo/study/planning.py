@@ -66,7 +66,7 @@ def num_chunks(records: Records, t: int) -> int:
 
 
 def _further(records: Records, merged: int) -> tuple[int, ...]:
-    """Iterations beyond those configured: of points that people have evaluated, and of no others."""
+    """Iterations beyond the configured ones, which only evaluate points that people entered."""
     flying = [b for b in records.in_flight(merged) if all(p.given for p in b.proposals)]
     first = max([merged, *(b.iteration + 1 for b in flying)])
     return tuple(range(merged, first - (-awaited(records) // records.config.batch_size)))

@@ -81,7 +81,7 @@ class Records:
         """The batch of an iteration that is not archived yet, if it has been proposed.
 
         The first batch fixes what the study is: raises UserError if the configuration says otherwise
-        now. So an edit is found before anything is planned, evaluated or merged under another name.
+        now. So a forbidden edit is found before anything is planned, evaluated or merged.
         """
         for folder in (self.paths.pending(t), self.paths.iteration(t)):
             path = folder / "proposals.json"
@@ -99,7 +99,7 @@ class Records:
         return [batch for batch in batches if batch is not None]
 
     def is_kept(self, t: int) -> bool:
-        """Whether a batch is a fact already: it is evaluated, whatever it promises."""
+        """Whether a batch exists already; then it is evaluated, whatever it promises."""
         return self.paths.kept_batch(t).exists()
 
     # ---- in either ------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def refuse_secrets(records: Records) -> None:
 def best_row(table: Table, direction: str, ladder: Ladder | None = None) -> int | None:
     """Index of the best ok row, the earliest of equals; None if there is none.
 
-    ladder: of a study with a fidelity, whose best is the best at the highest that there is.
+    ladder: of a study with a fidelity; its best row is the best at the highest level reached.
     """
     ok = (table.status == "ok") & np.isfinite(table.objective)
     if ladder is not None:

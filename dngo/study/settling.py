@@ -1,7 +1,7 @@
 """Merging a batch as soon as each of its points has an outcome, when somebody asks or looks.
 
 `tell` only writes down what it is given. So a study is settled wherever it is looked at: from Python, by a
-command, or in a browser. What cannot be merged now is merged by the next who looks.
+command, or in a browser. What cannot be merged now is merged the next time somebody looks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPACE = 64 * 2**20  # bytes beside those of the archive's copy that are to be fr
 
 @contextlib.contextmanager
 def held(records: Records, wait: float) -> Iterator[None]:
-    """Hold the study as a run of Snakemake does; raises TimeoutError, that names who else does."""
+    """Hold the study as a run of Snakemake does; raises TimeoutError that names the other holder."""
     paths = records.paths
     paths.folder.mkdir(parents=True, exist_ok=True)
     with paths.run_claim.held(wait=wait, what=f"the study in {paths.folder}"):
@@ -46,7 +46,7 @@ def merge_complete(records: Records) -> None:
         if not is_complete(records, batch):
             return
         output = records.paths.iteration(batch.iteration) / "receipt.json"
-        with contextlib.suppress(Halted):  # it is merged; whether to go on is for who asks
+        with contextlib.suppress(Halted):  # it is merged; the caller decides whether to go on
             merge(records, batch.iteration, output)
 
 

@@ -1,4 +1,4 @@
-"""What a study can be asked and told to do: each method is a line, and leads to where it is done."""
+"""What a study can do: each method is a line, and calls the module that does it."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Study:
         return beginning.begin(self.records)
 
     def changes(self) -> list[str]:
-        """What of the objective is not as it was; raises UserError if `objective.strict` says so."""
+        """How the objective differs from before; raises UserError if `objective.strict` forbids that."""
         return beginning.changes(self.records)
 
     def transfer(self) -> Path | None:

@@ -13,9 +13,9 @@ def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = N
 
     groups: (d,) as of `Problem`.
 
-    A search piles its points up where the objective is low. There it is smooth and flat, and a
-    stationary process fitted to all points takes the whole space to be so: sure of itself where it
-    has seen nothing, it sends no more points there.
+    A search piles its points up where the objective is low. There it is smooth and flat. A stationary
+    process fitted to all points takes the whole space to be smooth and flat. It is then too
+    sure of unexplored parts, and sends no points there.
     """
     if groups is not None:
         # Two levels of a category differ in two inputs, and are as far apart as two ends of a range.

@@ -1,4 +1,4 @@
-"""What a component of the posterior over functions is: the one interface of models to all that ask them.
+"""A component of the posterior over functions: the interface through which models are asked.
 
 Predictions, fantasies of pending points, and functions drawn from the posterior ask every component the
 same questions. A new kind of surrogate answers the first two (`latent`, `save`), inherits answers to the
@@ -34,7 +34,7 @@ class Component(ABC):
     stored_as: ClassVar[str]
 
     def features(self, x: Array) -> Array:
-        """What the other methods are given of points x (n, d) in the unit cube: z (n, .)."""
+        """The features z (n, .) of points x (n, d) in the unit cube, which other methods take."""
         return x
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Component(ABC):
         return Modulated.draw(self, h, boldness, rng)
 
     def exaggeration(self, count: int) -> float:
-        """What deviations near the `count` lowest targets are to be multiplied by, 1 or less."""
+        """The factor on deviations near the `count` lowest targets, 1 or less."""
         return 1.0
 
 
@@ -155,7 +155,7 @@ class Conditioned(ABC):
     weight: Array
     best: Array
     count: int
-    shape: tuple[int, int]  # C and the width of the features, known once some were asked for
+    shape: tuple[int, int]  # C and the width of the features, known after the first call
 
     @abstractmethod
     def features(self, x: Array) -> Array:
@@ -182,8 +182,8 @@ class Conditioned(ABC):
 class Process(Conditioned):
     """A component given what is pending, by the Cholesky factor of that, bordered at each pick.
 
-    What a candidate needs are its mean and variance before, and its covariances with the pending
-    points, which the factor turns into what each of them takes from its variance. The cost of a
+    A candidate needs its earlier mean and variance, and its covariances with the pending points.
+    The factor turns these into what each pending point takes from its variance. The cost of a
     candidate grows with the square of what is pending.
     """
 

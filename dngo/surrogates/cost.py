@@ -1,4 +1,4 @@
-"""Fitting what an evaluation costs."""
+"""Fitting the cost of an evaluation."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ class TrainingData:
 
         That is the bound, or the number of the outcome that breaks its bounds by least, if that is worse.
 
-        What it breaks them by is counted in units of each number's own spread, so that no number drowns the
-        others. Empty once an outcome is ok, or where none has all numbers.
+        The excess is counted in units of each number's own spread, so that no number drowns the others.
+        Empty once an outcome is ok, or where none has all numbers.
         """
         bounds = {n: t for n, t in self.thresholds.items() if n in self.numbers}
         if not bounds or self.ok.any():
@@ -150,8 +150,8 @@ class TrainingData:
     def of_number(self, name: str) -> TrainingData | None:
         """The number of a constraint in the objective's place; None if none is known.
 
-        Nor if it is the same everywhere, as a bound on what has no spread is then kept or broken with a
-        certainty that nobody has: what is known of it is its flag.
+        None also if it is the same everywhere: without a spread the bound would be kept or broken with
+        certainty. Then its flag is modelled.
         """
         numbers, threshold = self.numbers.get(name), self.thresholds.get(name)
         if threshold is None or numbers is None or np.isnan(numbers).all():
@@ -240,7 +240,7 @@ class TargetScale:
 
     @property
     def is_bent(self) -> bool:
-        """Whether it is more than standardisation, but for outliers."""
+        """Whether it is more than standardisation, outliers aside."""
         return self.power != 1.0 or bool(np.isfinite(self.depth))
 
     def to_model(self, y: Array) -> Array:
@@ -258,8 +258,8 @@ class TargetScale:
         return _steepen(z * self.spread + self.centre, self.least, self.depth)
 
     def log_slope(self, y: Array) -> Array:
-        """Log derivative of `to_model`, elementwise: what a density of targets lacks to be one of
-        objectives. Past the cut-off, where the map is flat, that of the cut-off."""
+        """Log derivative of `to_model`, elementwise: it turns a density of targets into one of
+        objectives. Past the cut-off, where the map is flat, the derivative at the cut-off."""
         if not (self.tails or self.is_bent):
             return np.full_like(y, -np.log(self.spread) - np.log(self.scale))
         height = _height(y, self.least, self.depth)
@@ -317,8 +317,8 @@ class LogScale(TargetScale):
 
 
 def _height(y: Array, least: float, depth: float) -> Array:
-    """That of the values above the least, in depths, cut off where its logarithm is the upper limit; 0
-    where there is no depth."""
+    """The height above the least value, in depths, cut off at the upper limit of its logarithm; 0 without
+    a depth."""
     if np.isinf(depth):
         return np.zeros_like(y)
     with np.errstate(over="ignore"):

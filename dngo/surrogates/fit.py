@@ -112,7 +112,7 @@ def _regression(
     progress: Progress | None,
     past: Past | None = None,
 ) -> Model:
-    """A model of what the data have as the objective; without any value, of nothing."""
+    """A model of the objective in the data; without any value, an empty one."""
     ok = np.isfinite(data.y)
     if not ok.any():
         return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})

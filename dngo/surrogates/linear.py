@@ -83,7 +83,7 @@ class Regression:
 
 
 def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array, Array]:
-    """Rows over the relative deviations of their noise: what weighted least squares are plain ones of."""
+    """Rows divided by their noise's relative deviations: plain least squares are then weighted ones."""
     if np.all(relative_noise == 1.0):
         return phi, y
     deviation = np.sqrt(relative_noise)

@@ -52,7 +52,7 @@ class Model:
 
     @property
     def knows_objective(self) -> bool:
-        """Whether anything is believed of the objective, or of each of several."""
+        """Whether there is a model of the objective, or of each of several."""
         return bool(self.objective) or (
             bool(self.objectives) and all(m.objective for m in self.objectives.values())
         )
@@ -133,7 +133,7 @@ class Model:
             self.cost.expected(x)
 
     def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """What an outcome was believed to be worth, before: two (n,).
+        """How the model judged outcomes before they were known: two (n,).
 
         x: (n, d) encoded, y: (n,) objective. Its log predictive density in units of the objective,
         and the probability that was given to a lower value: uniform if the model is calibrated,
@@ -257,7 +257,7 @@ def _type_in_format_2(part: h5py.Group) -> str:
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is believed of a number, and so of the constraint that it keep its threshold.
+    """What is believed of a number, and so of the constraint that it keeps its threshold.
 
     number: a model whose objective is the number, or its negative where large ones are good.
     observations: that it was fitted to. Of n of them a variance is known with n - 1 degrees of freedom, so
@@ -271,7 +271,7 @@ class Bounded:
     observations: float = math.inf
     level: float | None = None
 
-    is_constant: ClassVar[bool] = False  # what a number says goes beyond the bound that it keeps
+    is_constant: ClassVar[bool] = False  # a number says more than whether it keeps its bound
 
     def probability(self, x: Array) -> Array:
         """P(an outcome keeps the threshold), noise included: x (n, d) encoded -> (n,)."""
@@ -345,7 +345,8 @@ class Cost:
     def expected(self, x: Array) -> tuple[Array, Array]:
         """Expected cost and expected inverse cost (Snoek et al. 2012, section 3.2): two (n,).
 
-        x: (n, d) encoded. No value beyond the ones seen by more than these spread is counted.
+        x: (n, d) encoded. Values are counted up to the seen range, widened by its own spread on either
+        side.
         """
         scale = self.log.scale
         parts = [self.log.normal(x[rows]) for rows in chunks(len(x), CHUNK)]

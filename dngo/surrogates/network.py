@@ -37,7 +37,7 @@ class Network:
         return self.weights[0].shape[-2]
 
     def save(self, group: h5py.Group) -> None:
-        """The weights, biases and activation, layer by layer, whatever their form."""
+        """The weights, biases and activation, layer by layer, in any form."""
         group.attrs["activation"] = self.activation
         group.attrs["layers"] = len(self.weights)
         for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -103,14 +103,14 @@ class ByParameter:
         return bool(np.any(self.factor != 1.0))
 
     def seen(self, x: Array) -> Array:
-        """x (n, d) in the unit cube, moved to where `inputs_of` makes of it what the network is to see."""
+        """x (n, d) in the unit cube, shifted so that `inputs_of` turns it into the network's inputs."""
         if not self.changes:
             return x
         seen: Array = 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift)[:, self.known]
         return seen
 
     def undone(self, network: Network) -> Network:
-        """A network that was trained on what is seen, as one of points in the unit cube."""
+        """A network trained on such inputs, as a network of points in the unit cube."""
         if not self.changes:
             return network
         bias, first = network.biases[0], np.zeros((len(self.known), network.weights[0].shape[1]))

@@ -1,7 +1,7 @@
 """Fitting the numbers that have thresholds, of which a study may have a dozen: each at a tenth of the cost.
 
-A bound needs less than an optimum does: on which side of it a point is, and how sure that is. A process at
-the mode of its hyperparameters tells that, and Student's odds (`Bounded`) leave room for the rest.
+A bound needs less than an optimum does: on which side of it a point is, and how sure that is. A process
+at the mode of its hyperparameters is enough for that, and Student's odds (`Bounded`) cover its uncertainty.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _libraries(with_torch: bool) -> ThreadpoolController:
 
 
 def bounded(y: Array) -> Array:
-    """Values of any shape within LARGEST either way; NaN stays NaN."""
+    """Values of any shape, clipped to within LARGEST either way; NaN stays NaN."""
     return np.clip(y, -LARGEST, LARGEST)
 
 

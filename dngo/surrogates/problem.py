@@ -1,4 +1,4 @@
-"""What a kind of surrogate is given to fit, and what it gives back: the same for all kinds."""
+"""The input and the result of a fit, the same for all kinds of surrogate."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Problem:
     def with_tasks_as_inputs(self) -> Problem:
         """The same with an input for each other task: 1 for its own rows, 0 elsewhere.
 
-        How much two tasks have in common is then a matter of that input's lengthscale.
+        That input's lengthscale then says how much two tasks have in common.
         """
         if self.task is None:
             return self

@@ -37,7 +37,7 @@ def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
 
 
 class Bases(Protocol):
-    """What of its settings a kind says of its bases."""
+    """The settings of a kind that concern its bases."""
 
     @property
     def training(self) -> str: ...
@@ -143,8 +143,8 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     Left-out errors calibrate one network by itself. Averaged, K of them err less: of what B they
     differ by among each other, the average is rid of (1 - 1/K) B, and the mixture of their
     predictions, whose variance holds (1 - 1/K) B already, is too wide by 2 (1 - 1/K) B. Measured half-way
-    between observations and their nearest neighbours: every network is on new ground there, and
-    yet where the data are.
+    between observations and their nearest neighbours: no network has seen these points, and yet
+    they lie among the data.
     """
     k = len(components)
     if k < 2 or len(x) < 2 * k:

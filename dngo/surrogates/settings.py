@@ -32,7 +32,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, but a key that there is not is a ValueError: it would do nothing."""
+        """As pydantic's, but an unknown key is a ValueError, since it would have no effect."""
         unknown = [key for key in update or {} if key not in type(self).model_fields]
         if unknown:
             raise ValueError(f"{type(self).__name__} has no key {', '.join(unknown)}")
@@ -42,8 +42,8 @@ class Section(BaseModel):
 def _only_where(
     given: Any, key: str, default: Any, other: str, value: Any, *, otherwise: Any
 ) -> Any:
-    """`given` with a key that acts only where another one has some value: there its default is
-    filled in, and elsewhere it is an error to give it. otherwise: what the other key is by default."""
+    """`given` with a key that acts only if another key has some value. Its default is filled
+    in there; elsewhere giving it is an error. otherwise: what the other key is by default."""
     if not isinstance(given, Mapping):
         return given
     if given.get(other, otherwise) == value:
@@ -173,7 +173,7 @@ class SurrogateKind(Section):
 
     fitted_by: ClassVar[str]
     """`module:function`: where `fit` finds what fits this kind, called with the settings second. A
-    name, as that module in turn knows these settings, and is not imported to read them."""
+    name, since that module imports these settings, and reading them must not import it."""
 
     def fit(
         self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
@@ -279,8 +279,8 @@ class ClassifierSettings(Section):
 
     likelihood: Literal["logistic", "step"] = Field(
         default="logistic",
-        description="How a constraint's flag comes about (section 3.2). logistic: by chance near "
-        "the boundary. step: without any; for constraints that are sure to be the same again.",
+        description="How a constraint's flag depends on the point (section 3.2). logistic: by "
+        "chance near the boundary. step: without chance, if a flag is the same every time.",
     )
     calibration: Calibration = Field(
         default="out_of_fold",

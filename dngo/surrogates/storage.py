@@ -1,8 +1,8 @@
-"""How the parts of a surrogate stand in HDF5: each class writes and reads itself, under a name.
+"""How the parts of a surrogate are stored in HDF5: each class writes and reads itself, under a name.
 
 A part is an object with `save(group)` and a class method `load(group)`. Its name stands in the file,
 and the class of a name is found among the entry points `dngo.components` of this package and of those that
-are installed: a file can name no code that was not installed on purpose.
+are installed: a file cannot name code that was not installed on purpose.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stored_as(name: str) -> Callable[[T], T]:
 
 
 def write(part: Any, group: h5py.Group) -> None:
-    """A part, and the name of its type, into an empty group."""
+    """Write a part and the name of its type into an empty group."""
     group.attrs["type"] = part.stored_as
     part.save(group)
 

@@ -69,7 +69,7 @@ def train_networks(
     0 or 1 for the logistic one. A network without rows keeps its random initial weights: its
     features are then as good as any. Raises UserError where the training diverges.
 
-    The output layer that is trained along is thrown away; a Bayesian one takes its place
+    The output layer is trained as well and then thrown away; a Bayesian one takes its place
     (section 3). The paper trains by SGD with momentum, `optimizer: sgd`; Adam reaches a lower loss
     in the same number of steps without a learning rate for each problem.
     """
@@ -78,7 +78,7 @@ def train_networks(
     trained = np.array([len(rows) > 0 for rows in training_rows], dtype=bool)
     result = start
     if trained.any():
-        # A network without rows goes along on another one's, and is put back at the end.
+        # A network without rows trains on another one's, and gets its initial weights back at the end.
         some = training_rows[int(np.argmax(trained))]
         rows_of = [rows if len(rows) > 0 else some for rows in training_rows]
         after = _descend(x, targets, rows_of, start, settings, loss, rng, progress)

@@ -23,9 +23,9 @@ def choose_scale(
 ) -> tuple[TargetScale, dict[str, float]]:
     """The scale under which a Gaussian process finds the objective likeliest.
 
-    x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as of `Problem`. What counts is whether
-    the function is smooth and evenly scaled over the cube, which the values by themselves (as in the
-    usual maximum likelihood of a normal distribution) do not tell. Evidences of different scales are
+    x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as of `Problem`. The scale should make
+    the function smooth and evenly scaled over the cube. The values alone do not show that, so the usual
+    maximum likelihood of a normal distribution would not do. Evidences of different scales are
     compared as densities of y, with the slope of the map. At most `WarpingRules.most` random observations
     have a say, so that the cost does not grow with n.
     """
@@ -36,7 +36,7 @@ def choose_scale(
     plain = TargetScale.fit(y[spread])
     if len(spread) < rules.fewest:
         return plain, {}
-    # The kinds without a process have these judged by the default one.
+    # For kinds without a process, the default process judges the scales.
     kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
     rows = np.sort(rng.permutation(spread)[: rules.most])
     best, highest = plain, -np.inf

@@ -1,8 +1,8 @@
 """A stage's job on a cluster without a Snakemake in it.
 
 A Snakemake in a job reads the workflow again and starts the rule's script in a process of its own, which
-costs more than sixty short evaluations. The Snakemake that submits the job knows all that it would
-find out; so it writes that down in a note, one for all jobs of the rule, and the job begins at once. A fit
+costs more than sixty short evaluations. The Snakemake that submits the job knows all of that already.
+It writes a note, one for all jobs of the rule, and the job begins at once. A fit
 and the proposals that follow from it are one process. A job that needs more (conda, files that are not
 shared, a folder for temporary files) is Snakemake's own.
 
@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from dngo.workflow.words import CANNOT_BEGIN
 
-OVERHEAD_MB = 400  # what a job needs beside the objective, where it has Snakemakes too
+OVERHEAD_MB = 400  # what a job needs beside the objective, with its Snakemakes
 # What Snakemake tells a job's script; libraries of linear algebra read it.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
 NOTHING = "-"  # in place of a path
@@ -40,7 +40,7 @@ TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
 def job_limits(wildcards: Any, resources: Any) -> dict[str, float]:
     """Seconds and bytes that a cluster job has left for the objective, a little less than it has.
 
-    So a limit is met here and written down, and not guessed from a corpse.
+    So a job that meets a limit writes that down itself before the scheduler kills it.
     """
     seconds = 60 * getattr(resources, "runtime", math.inf)
     memory = getattr(resources, "mem_mb", 0) or math.inf  # 0 is Slurm's word for all of a node
@@ -74,7 +74,7 @@ def members(job: Any) -> list[Any]:
 
 
 def is_bare(workflow: Any, job: Any) -> bool:
-    """Whether a job does nothing but to run scripts of stages, in the environment as it is."""
+    """Whether a job only runs scripts of stages, in the environment as it is."""
     from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
     parts = members(job)
@@ -128,9 +128,9 @@ def command(job: Any, folder: Path, python: str, patience: float) -> str:
 
 
 def holding(command: str) -> str:
-    """A job's command for an executor that looks: a job that cannot begin says so, and waits to be seen.
+    """A job's command for our executor: a job that cannot begin says so, and waits until that is seen.
 
-    A node that ends such jobs at once is free again at once, and would take all that wait.
+    A node that ended such jobs at once would be free at once, and would take all waiting jobs.
     """
     python, _, script, *_ = shlex.split(command)
     check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])

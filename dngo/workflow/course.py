@@ -26,9 +26,9 @@ STAGES = {"surrogate.h5": "fit", "proposals.json": "propose", "receipt.json": "m
 
 
 def outlive_readers() -> None:
-    """Let a run end as it would have, though nobody reads its output any more.
+    """Let a run end normally although its output is no longer read.
 
-    Text that is left in a buffer then would make of any exit status Python's 120: it is thrown away.
+    Text left in a buffer would turn any exit status into Python's 120, so it is thrown away.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

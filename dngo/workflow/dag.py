@@ -158,8 +158,8 @@ class Dag:
     def _drop_stale(self) -> None:
         if self.goes_on:
             (self.study.folder / "done").unlink(missing_ok=True)
-        # A receipt of what the archive does not hold (it was deleted, or an older copy was put in
-        # its place) must not hide that the iteration is to be merged, from its outcomes on disk.
+        # If the archive was deleted or replaced by an older copy, old receipts must not hide that
+        # an iteration has to be merged again from its outcomes on disk.
         assert self.plan is not None
         for t in self.plan.iterations:
             self.study.clear_end(t)
@@ -187,8 +187,8 @@ class Dag:
     def targets(self, wildcards: Any) -> list[str]:
         """The last planned receipt, the report once there is something to report, and the end."""
         assert self.plan is not None
-        # The receipt is named itself: Snakemake does not make a missing file again for the sake of
-        # a report that exists.
+        # The receipt is a target itself: for an existing report alone Snakemake would not make a
+        # missing receipt again.
         receipts = [self._receipt(t) for t in self.plan.iterations[-1:]]
         if not receipts and not self.archived:
             return []
@@ -196,7 +196,7 @@ class Dag:
         return [*receipts, *map(self.here, [f"{self.folder}/report/summary.txt", *ends])]
 
     def merged(self, wildcards: Any) -> list[str]:
-        """What the report waits for: the last merge of this run, or the archive as it is."""
+        """What the report waits for: the last merge of this run, or the current archive."""
         if self.plan is not None and self.goes_on:
             return [self._receipt(self.plan.iterations[-1])]
         return [self.here(f"{self.folder}/archive.h5")]
@@ -283,8 +283,8 @@ class Dag:
     def retries(self) -> int:
         """Attempts at an evaluation that Snakemake makes after the first.
 
-        One more than is configured: that one starts nothing, it writes down what is lost. A cluster
-        job makes one attempt: the next is another job, with what resources that one is given.
+        One more than configured: the last one starts nothing and writes down the lost points. A cluster
+        job makes one attempt; the next attempt is another job with resources of its own.
         """
         return 0 if self.remote else self.study.config.retries + 1
 
@@ -319,8 +319,8 @@ class Dag:
     def begin(self) -> None:
         """Called when a run starts: one Snakemake at a time works on a study.
 
-        A mistake of the user's, as a second run, is one line, and ends this process: Snakemake would
-        add where in its own code that was noticed. A run that was killed leaves nothing to unlock.
+        A user's mistake, such as a second run, is one line and ends this process; Snakemake would
+        add places in its own code. A run that was killed leaves nothing to unlock.
         """
         self._listen()
         try:
@@ -366,7 +366,7 @@ class Dag:
             self._claim.release()
 
     def end(self, *, success: bool) -> None:
-        """Called when a run ends: give the study free, and say how it stands."""
+        """Called when a run ends: release the study, and say how it stands."""
         from dngo.report import headline, summary
 
         self.release()

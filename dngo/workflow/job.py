@@ -68,7 +68,7 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
 
 
 class _Log(io.TextIOBase):
-    """A log that never is what fails: what cannot be written, on a full disk, is dropped."""
+    """A log that never fails: text that a full disk refuses is dropped."""
 
     def __init__(self, path: Path):
         self.stream: Any = None
@@ -95,8 +95,8 @@ class _Log(io.TextIOBase):
 def _stop_run(snakemake: Any, message: str) -> None:
     """Have the Snakemake of this run submit nothing more, where it runs on this host.
 
-    Its executor may read `STOPS` instead, or else the other jobs say the same; none of them uses up an
-    attempt at its point.
+    Its executor may read `STOPS` instead; otherwise the other jobs report the same. None of them uses
+    up an attempt at its point.
     """
     with contextlib.suppress(UserError, OSError, ValueError, TypeError):
         study = load_study(snakemake.config)

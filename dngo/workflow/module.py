@@ -1,4 +1,4 @@
-"""What Snakemake does for a main Snakefile alone, and a study needs in a workflow of the user's too.
+"""What Snakemake does only for a main Snakefile, and a study also needs as a module of a user's workflow.
 
 Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
 it, by which only the age of files decides what runs again. A study that is used as a module gets both
@@ -38,7 +38,7 @@ class _ByAge(Reason):
 
 
 class _Reasons(defaultdict):
-    """Snakemake's reasons by job, where the job decides what kind of reason it has."""
+    """Snakemake's reasons by job; the job decides the class of its reason."""
 
     def __init__(self, reason_of: Callable[[Any], Reason]):
         super().__init__(Reason)
@@ -97,7 +97,7 @@ class _Modules:
             if self._has(folder, job.rule):
                 reason = _ByAge()
                 if dag.goes_on and f"{folder}/done" in job.output:
-                    # Snakemake makes no missing input for the sake of an output that is there.
+                    # Snakemake does not make a missing input for an output that exists.
                     reason.updated_input.update(dag.merged(job.wildcards))
                 return reason
         return Reason()

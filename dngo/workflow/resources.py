@@ -1,4 +1,4 @@
-"""What the rules ask a cluster for: the study's `resources`, and what they have where it is silent."""
+"""What the rules ask a cluster for: the study's `resources`, and defaults for the rest."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RULES = ("fit", "propose", "evaluate", "merge")
 def asked(config: Config, rule: str, *, cluster: bool, rows: int = 0) -> dict[str, Any]:
     """The resources of a rule, but for its threads.
 
-    rows: observations that a fit may have.  On a cluster fit and propose are one job: a partition and the
-    like that only one of them names is that of both.
+    rows: observations that a fit may have.  On a cluster fit and propose are one job: if only one of
+    them names a partition or the like, it holds for both.
     """
     found = dict(getattr(config.resources, rule))
     if cluster and rule in TOGETHER:

@@ -1,7 +1,7 @@
 """A run on a machine that refuses: without a process or a thread to spare, or with a full disk.
 
-Jobs wait for what they need. So does Snakemake itself, which starts each job once, with threads that attend
-to it, and writes in its own folder what has begun and ended: an error there would be the end of the run.
+Jobs wait for what they need. So does Snakemake itself. It starts each job once, with threads of its own,
+and notes in its folder what has begun and ended. An error there would end the run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _writing(write: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole(write: Callable[..., None]) -> Callable[..., None]:
-    """Write a script from its beginning, whatever of it was written before."""
+    """Write a script from its beginning, even if a part was written before."""
 
     def whole(self: Any, preamble: str, stream: Any) -> None:
         stream.seek(0)
@@ -72,10 +72,10 @@ def _whole(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def await_room(workflow: Any, *, alone: bool) -> None:
-    """Have this process, Snakemake's, wait where it would be refused, until it is told to stop.
+    """Have Snakemake's process wait, where the system would refuse it, until it is told to stop.
 
     workflow: Snakemake's.  alone: whether all rules are a study's. Then no shell stays beside a script,
-    which it would start by another fork.
+    since starting one takes another fork.
     """
     _workflows.append(workflow)
     if subprocess.Popen is _Popen:

@@ -27,7 +27,7 @@ def command(config: Path, results: str | None, given: Sequence[str]) -> list[str
     words += ["--configfile", os.path.abspath(config)]
     if not _has(given, "--workflow-profile"):
         words += ["--workflow-profile", str(workflow_folder() / "profiles" / "default")]
-    # One folder to work in, and one .snakemake/ there, wherever the study is gone on with.
+    # The same working folder and .snakemake/, wherever the command is typed.
     if not _has(given, "--directory", "-d"):
         folder = os.path.abspath(study.beside)
         if cannot_be_written(folder):
@@ -49,7 +49,7 @@ def _has(given: Sequence[str], *options: str) -> bool:
 
 
 def _with_profiles(given: Sequence[str], beside: Path) -> list[str]:
-    """The words with each profile that Snakemake would not find as the path of one that is there.
+    """The words, with a path for each profile that Snakemake would not find by its name.
 
     It is looked for beside the configuration, then in this package (`slurm`).
     """

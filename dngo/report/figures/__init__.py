@@ -42,7 +42,7 @@ FIGURES: tuple[Draw, ...] = (
 )
 
 
-# Of several objectives; then, as if each were the only one, what is of one objective; then what is not.
+# First figures of several objectives, then those of one objective for each of them, then the rest.
 OF_FRONTS = (trade_off, parallel_front, volume)
 OF_EACH = (progress, slices, surfaces, importance, calibration)
 OF_ALL = (feasibility, thresholds, models, timeline)
@@ -51,8 +51,8 @@ OF_ALL = (feasibility, thresholds, models, timeline)
 def all_figures(view: View) -> list[Figure]:
     """Every figure that the study has something to show for, in the order of the report.
 
-    One that cannot be drawn says so in its place, with its traceback on standard error: the others
-    are still worth seeing.
+    If one cannot be drawn, its place says so, and standard error has its traceback; the others are
+    still shown.
     """
     others = [_of_others(name) for name in OTHERS.names()]
     if not view.has_several:

@@ -56,14 +56,14 @@ def progress(view: View) -> Figure:
     )
     note(figure, axis.outside)
     caption = (
-        "Each evaluation in the order of proposal, and the best ok value so far. Those without an "
-        "objective stand at the foot." + sampled(total, len(view))
+        "Each evaluation in the order of proposal, and the best ok value so far. Those without "
+        "an objective are at the foot." + sampled(total, len(view))
     )
     return Figure("progress", "Best so far", caption, figure)
 
 
 def corners(view: View) -> np.ndarray:
-    """Rows at which the best so far improves, and the last one; empty where there is none."""
+    """Rows at which the best so far improves, and the last one; empty if no row is ok."""
     found = view.improvements
     return np.append(found, len(view) - 1) if len(found) else found
 
@@ -86,7 +86,7 @@ def spent(view: View) -> Figure | None:
     name, cost = view.cost
     finished = np.where(view.timed, view.numbers["finished"], np.nan)
     start = np.nanmin(view.numbers["started"][view.timed])
-    # In the order in which they ended: only then was the value known.
+    # In the order in which they ended, since only then was the value known.
     order = np.argsort(np.where(np.isfinite(finished), finished, np.inf), kind="stable")
     values = view.sign * np.where(view.counts, view.table.objective, np.nan)[order]
     best = view.sign * np.fmin.accumulate(values)

@@ -33,7 +33,7 @@ COLOURS = (BLACK, BLUE, ORANGE, GREEN, GREY)
 
 
 def trade_off(view: View) -> Figure | None:
-    """Every ok outcome by each pair of objectives, the front among them, and what the next is for."""
+    """Every ok outcome by each pair of objectives, with the front and the next batch's aims."""
     names = list(view.directions)
     if not view.has_several or not len(view.front.rows) or len(names) > 3:
         return None
@@ -72,8 +72,8 @@ def trade_off(view: View) -> Figure | None:
         figure.update_xaxes(title=_title(view, names[i]), row=1, col=at)
         figure.update_yaxes(title=_title(view, names[j]), row=1, col=at)
     caption = (
-        "Each ok evaluation by its objectives. Nothing is better than a point of the front in all of "
-        "them; at the knee giving up a little of one gains most of the others. Crosses are what the "
+        "Each ok evaluation by its objectives. No point is better than a point of the front in all "
+        "of them. At the knee, giving up a little of one gains most of the others. Crosses are what the "
         "surrogates expected of the last batch." + sampled(len(drawn), len(others))
     )
     return Figure("trade_off", "The front", caption, figure)
@@ -94,8 +94,8 @@ def parallel_front(view: View) -> Figure | None:
     return Figure(
         "parallel_front",
         "The front",
-        "A line for each point of the front. Where lines cross between two objectives, one is paid for "
-        "with the other. Drag along an axis to keep part of the lines.",
+        "A line for each point of the front. Where lines cross between two objectives, a gain in one "
+        "costs some of the other. Drag along an axis to keep part of the lines.",
         figure,
     )
 
@@ -123,7 +123,7 @@ def volume(view: View) -> Figure | None:
 
 
 def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
-    """What several studies, by name, have attained: hypervolumes, and of two objectives the fronts."""
+    """The hypervolumes of several studies, by name, and with two objectives their fronts."""
     first, fronts = views[0][1], [view.front for _, view in views]
     names, reference = list(first.directions), common_reference([view for _, view in views])
     flat = len(names) == 2
@@ -150,9 +150,9 @@ def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
         figure.update_xaxes(title=_title(first, names[0]), row=1, col=2)
         figure.update_yaxes(title=_title(first, names[1]), row=1, col=2)
     caption = (
-        "What the front of each study dominates after each evaluation, from one reference for all."
+        "The hypervolume of each study's front after each evaluation, from one reference for all."
     )
-    more = " Beside it what each has attained: nothing was found on the better side of its line."
+    more = " Beside it the front of each: nothing was found on the better side of its line."
     return Figure("fronts", "Fronts compared", caption + more * flat, figure)
 
 

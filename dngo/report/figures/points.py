@@ -133,7 +133,7 @@ def feasibility(view: View) -> Figure | None:
 
 
 def calibration(view: View) -> Figure | None:
-    """What was predicted of each proposal against what came of it, out of sample."""
+    """The prediction for each proposal against its outcome, out of sample."""
     mean, std = view.numbers["mean"], view.numbers["std"]
     known = view.ok & np.isfinite(mean) & (std > 0)
     if known.sum() < 2:
@@ -180,8 +180,8 @@ def calibration(view: View) -> Figure | None:
     return Figure(
         "calibration",
         "Predicted and observed",
-        "What was expected of each proposal when it was picked, and what came of it: the model had "
-        f"not seen it. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
+        "The prediction for each proposal when it was picked, and its outcome, which the model had "
+        f"not seen. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
         "Proposals are picked where the model promises much, so this is a hard test."
         + sampled(len(rows), int(known.sum())),
         figure,

@@ -94,7 +94,7 @@ def small(values: np.ndarray) -> np.ndarray:
 
 
 def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
-    """At most so many of the rows: every improvement and the best, the others evenly spaced."""
+    """A limited number of the rows: every improvement and the best, the others evenly spaced."""
     if len(rows) <= most:
         return rows
     kept = np.intersect1d(view.improvements, rows)[-most // 2 :]
@@ -195,7 +195,7 @@ def scale(view: View) -> Scale:
 
 
 def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
-    """The worst that an axis shows of values that are minimised, (n,), and whether that is due to walls."""
+    """The worst of the minimised values (n,) that an axis shows, and whether walls limit it."""
     best = float(np.min(good))
     worst = float(np.quantile(good, 0.9)) if len(good) > 10 else float(np.max(good))
     first = view.sign * view.table.objective[view.ok & (view.table.iteration == 0)]

@@ -39,7 +39,7 @@ class Calls:
     """Runs the commands of Slurm for one run of Snakemake, from any thread."""
 
     def __init__(self, tell: Callable[[str], None]):
-        """tell: is given what the user must know: that Slurm is silent, and that it answers again."""
+        """tell: called with messages for the user: that Slurm is silent, and that it answers again."""
         self._tell = tell
         self._over = threading.Event()
         self._unanswered = 0
@@ -53,7 +53,7 @@ class Calls:
         environment: dict[str, str] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """What a command says; no answer if it takes too long, or `stop` says that nobody waits for it."""
+        """The output of a command; no answer if it takes too long, or if `stop` says to stop."""
         if self._over.is_set():
             return Answer()
         began = time.monotonic()

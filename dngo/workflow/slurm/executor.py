@@ -113,7 +113,7 @@ class Executor(Submitting):
             raise SystemExit
 
     def cancel_jobs(self, active_jobs: list[Any]) -> None:
-        """Cancel what was submitted, or what of it still waits; no call of Slurm delays the end."""
+        """Cancel all submitted jobs, or only those that still wait; no call of Slurm delays the end."""
         self._cancelled = True
         self.calls.end()
         local = psutil.Process().children(recursive=True)
@@ -133,7 +133,7 @@ class Executor(Submitting):
         ended.join()
 
     def shutdown(self) -> None:
-        """Called when nothing is left to be done, or nobody waits for it."""
+        """Called when all jobs are done or no longer wanted."""
         self._over = True
         self.calls.end()
         super().shutdown()
@@ -141,7 +141,7 @@ class Executor(Submitting):
     # ---- polling --------------------------------------------------------------------------------
 
     async def sleep(self) -> None:
-        """Wait before Slurm is asked again: not as long once a batch has all that it waits for."""
+        """Wait before asking Slurm again; less long once all outputs of a batch are there."""
         until = time.monotonic() + self.next_seconds_between_status_checks
         while (left := until - time.monotonic()) > 0 and self.wait:
             await asyncio.sleep(min(left, GLANCE))
@@ -151,8 +151,8 @@ class Executor(Submitting):
     def _is_written(self) -> bool:
         """Whether all outputs of the jobs that write to one folder are there: fit's, or a batch's.
 
-        That is seen for a few glances only, for a job that does not end after its last output. Each costs a
-        look at one file of each folder.
+        That counts for a few looks only, in case a job does not end after its last output. Each look
+        reads one file of each folder.
         """
         folders: dict[str, list[Any]] = {}
         for job in list(self.active_jobs):
@@ -262,7 +262,7 @@ class Executor(Submitting):
         if state == "COMPLETED" or (state == "COMPLETING" and jobs.is_complete(job)):
             return await self._awaits_outputs(job, row, "its outputs are missing", 0.0)
         if state == "GONE":
-            # A controller that lost its state has forgotten it, or it ended long ago.
+            # The controller lost its state, or the job ended long ago.
             if not job.aux.get("dngo_gone"):
                 job.aux["dngo_gone"] = True
                 self.logger.warning(f"Slurm does not know job {job.external_jobid} any more.")
@@ -276,7 +276,7 @@ class Executor(Submitting):
             await self._report_end(job, row, f"has ended: {state} {reason}")
             return False
         if "launch failed" in reason:
-            # A node could not start it, and Slurm holds it until somebody lets it go.
+            # A node could not start it, and Slurm holds it until somebody releases it.
             await asyncio.to_thread(self.calls.ask, "scancel", "--quiet", job.external_jobid)
             await self._report_end(job, row, f"could not be started: {reason}")
             return False
@@ -306,7 +306,7 @@ class Executor(Submitting):
         return jobs.since(job) >= self.workflow.execution_settings.latency_wait
 
     async def _report_end(self, job: Any, row: Row, what: str, how: str = "") -> None:
-        """Report a job that failed, and what is to be learnt of it for the next attempt.
+        """Report a job that failed, and note what the next attempt should avoid.
 
         how: its exit status, in words, where Slurm need not be asked.
         """
@@ -337,7 +337,7 @@ class Executor(Submitting):
         self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
 
     def _is_free(self, job: Any) -> bool:
-        """Whether the death of a job that had not begun is no attempt at its points; reported here."""
+        """Whether the death of a job that had not begun does not count as an attempt; reported here."""
         if self._ending():
             self._drop(job.job)
             return True

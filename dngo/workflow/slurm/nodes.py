@@ -25,15 +25,15 @@ class Nodes:
     )  # where jobs have begun, by their rules
     _deaths: dict[str, list[str]] = field(default_factory=dict)  # how jobs ended, by node
     _unable: list[str] = field(default_factory=list)  # where the objective could not be started
-    _last: dict[str, float] = field(default_factory=dict)  # when the last of them was seen to
+    _last: dict[str, float] = field(default_factory=dict)  # when the last of them died
     _of_job: dict[Hashable, set[str]] = field(default_factory=dict)  # where its attempts ended
 
     def bad(self, now: float) -> set[str]:
-        """Where no job is to go now: what is left out, and where one has just died."""
+        """Nodes that no job may go to now: those left out, and those where a job has just died."""
         return {n for n, last in self._last.items() if now - last < SUSPECT} | self.left_out.keys()
 
     def excluded(self, job: Hashable, now: float) -> set[str]:
-        """Where the next attempt of a job must not go: where one failed too."""
+        """Nodes for the next attempt of a job to avoid, including those where an attempt failed."""
         return self._of_job.get(job, set()) | self.bad(now)
 
     def forget(self, job: Hashable) -> None:
@@ -77,7 +77,7 @@ class Nodes:
     def unable(self, node: str) -> bool:
         """Note that the objective could not be started on a node; whether that looks like its own fault.
 
-        That it may be is for who knows that it never ran.
+        Call it only if the objective has never run.
         """
         self._unable.append(node)
         return len(set(self._unable)) > 1 or len(self._unable) >= MOST

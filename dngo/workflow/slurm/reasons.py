@@ -1,6 +1,6 @@
-"""What Slurm says of a job that it does not take or start: whether that passes, and what to change.
+"""Slurm's reasons for not taking or starting a job: whether they pass, and what to change.
 
-All that is decided here is decided from Slurm's words and a clock that is handed in.
+All decisions here depend on Slurm's words and on a clock that is passed in.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STAYS = (
     (re.compile(r"node count|NodePerJob|MinNode", re.I), "nodes"),
     (re.compile(r"node configuration is not available", re.I), "threads, mem_mb or constraint"),
 )
-# Where every node that is left is excluded, or one of those that are excluded has gone.
+# When all remaining nodes are excluded, or an excluded node no longer exists.
 _NO_NODE = re.compile(r"node configuration is not available|Invalid node name", re.I)
 
 # Why a job is pending that will never start as it is, and the resource that the user must change.
@@ -132,7 +132,7 @@ def minutes(limit: str) -> float:
 class Queue:
     """What the jobs of a run wait for, and since when: what to say of it, and when.
 
-    run: the name of its jobs.  Times are seconds of any clock that goes on.
+    run: the name of its jobs.  Times are seconds of any monotonic clock.
     """
 
     run: str

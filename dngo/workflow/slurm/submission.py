@@ -1,4 +1,4 @@
-"""How a job is submitted: once, whatever becomes of the answer.
+"""How a job is submitted: exactly once, even if the answer is lost.
 
 A submission that got no answer, or an answer that leaves it open, may have been accepted even so.
 Each one carries a tag in its comment, and is looked for by that before it is tried again.
@@ -75,7 +75,7 @@ class Submitter:
         self.calls, self.run = calls, executor.run_uuid
         self._executor, self._settings = executor, executor.workflow.executor_settings
         self._numbers = itertools.count(1)
-        # What a job has of the environment, and by what it knows that it is one.
+        # The environment of a job, with the variable that marks it as one.
         self._environment = {**os.environ, CLUSTER_JOB: "1"}
 
     def prepare(self, job: Any, command: str, logs: Path) -> Submission:

@@ -94,11 +94,13 @@ class Submitting(plugin.Executor):
             for sample in tests:
                 job, rules = sample.job, jobs.rules(sample.job)
                 answer = self._submitter.test(sample)
-                if answer.status is None or self._cancelled:  # nor would it answer about the others
+                if (
+                    answer.status is None or self._cancelled
+                ):  # it would not answer about the others either
                     return
                 refusal = Refusal.read(answer.words)
                 if refusal.for_want_of_nodes and not self._submitter.all_nodes_work():
-                    continue  # it would be taken, and wait for those that do not
+                    continue  # it would be accepted, and then wait for jobs that Slurm refuses
                 if answer.status and refusal.key and not refusal.passes:
                     words = f"Slurm refuses jobs of {rules}: {refusal.words}"
                     self._give_up(f"{words}. {jobs.cure(job, refusal.key)}")
@@ -163,7 +165,7 @@ class Submitting(plugin.Executor):
         return ""
 
     def _without_excluded(self, job: Any, excluded: Iterable[str]) -> bool:
-        """Whether to try a job again that no node is left for: with fewer that are excluded."""
+        """Whether to try a job again, with fewer excluded nodes, if no node is left for it."""
         if set(excluded) > self._nodes.left_out.keys():
             self._nodes.forget(job)
             return True

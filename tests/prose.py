@@ -47,7 +47,7 @@ WORDS = {
     r"all of (?:it|them) are": "each is",
     r"(?:is|are|was|were) not to be": "must not, cannot",
     r"in the place of": "instead of",
-    r",\s+too(?=[.,;:)]|$)": "also, or no comma before too",
+    r",\s+too(?=\s*(?:[.,;:)]|$))": "also, or no comma before too",
     r"that that": "one that",
     r"none (?:any ?more|of whose)": "no longer, no",
 }

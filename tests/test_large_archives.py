@@ -137,3 +137,34 @@ def test_a_flat_table_is_the_same_in_slices_of_any_size(
         flags = {k: f for k in config.constraints if (f := row[f"constraint_{k}"]) is not None}
         assert flags == outcome.constraints
         assert json.loads(row["metadata"]) == outcome.metadata
+
+
+def test_a_table_is_imported_in_parts_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "x,objective,cold\n" + "".join(f"0.{i},{i},{str(i != 4).lower()}\n" for i in range(1, 9))
+    place = tmp_path / "config.yaml"
+    place.write_text(
+        "study: a\nobjective: {command: run}\nconstraints: [cold]\n"
+        "space: {x: {type: float, low: 0, high: 1}}\n"
+    )
+    (tmp_path / "good.csv").write_text(text)
+    (tmp_path / "bad.csv").write_text(text.replace("0.7,", "7,"))
+    found = []
+    for rows in (100, 3):
+        monkeypatch.setattr("dngo.exchange.files.ROWS", rows)
+        results = tmp_path / f"results{rows}"
+        given = ["--config", str(place), "--results", str(results)]
+        assert main(["import", str(tmp_path / "bad.csv"), *given]) == 1
+        assert "bad.csv: line 8: " in capsys.readouterr().err and not results.joinpath("a").exists()
+        assert main(["import", str(tmp_path / "bad.csv"), "--skip-invalid", *given]) == 0
+        assert "7 left out" not in capsys.readouterr().out
+        path = results / "a" / "archive.h5"
+        assert archive.verify(path) == [] and len(audit_all(path)) == 7
+        path.unlink()
+        assert main(["import", str(tmp_path / "good.csv"), *given]) == 0
+        assert "7 ok, 1 infeasible" in capsys.readouterr().out
+        environment = json.loads(archive.iteration_attributes(path, 0)["environment"])["import"]
+        assert (environment["rows"], environment["skipped"]) == (8, 0)
+        found.append(audit_all(path))
+    assert repr(found[0]) == repr(found[1])

@@ -26,12 +26,13 @@ from dngo.archive.reading import (
     receipt,
 )
 from dngo.archive.verification import verify
-from dngo.archive.writing import append
+from dngo.archive.writing import Outcomes, append
 
 __all__ = [
     "FORMAT_VERSION",
     "Foreseen",
     "Header",
+    "Outcomes",
     "Table",
     "append",
     "chain_problems",

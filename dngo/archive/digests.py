@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -21,12 +22,15 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     part = slice(first, first + rows)
     # A resumed archive of an earlier version has columns that are newer than its first iterations.
     later = {f"/proposals/{n}" for n in set(OPTIONAL_COLUMNS) - set(recorded_columns(group))}
-    tables = {
-        d.name: d.asstr()[part] if d.dtype.kind == "O" else d[part]
-        for name in ("proposals", "outcomes")
-        for d in columns_of(file[name])
-        if d.name not in later
-    }
+    tables = _Columns(
+        {
+            d.name: d
+            for name in ("proposals", "outcomes")
+            for d in columns_of(file[name])
+            if d.name not in later
+        },
+        part,
+    )
     attributes = {k: plain(v) for k, v in group.attrs.items() if k != "digest"}
     surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
     if is_replaceable(group):  # then the digest of its model stands for it
@@ -34,6 +38,23 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     # Digests of earlier releases do not name what no evaluation reported.
     progress = [contents(group["progress"])] if "progress" in group else []
     return digest(tables, attributes, surrogate, *progress)
+
+
+class _Columns(Mapping[str, Any]):
+    """Some rows of columns by name, each of which is read when it is asked for."""
+
+    def __init__(self, columns: dict[str, h5py.Dataset], part: slice):
+        self.columns, self.part = columns, part
+
+    def __getitem__(self, name: str) -> Any:
+        column = self.columns[name]
+        return column.asstr()[self.part] if column.dtype.kind == "O" else column[self.part]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
 
 
 def is_replaceable(group: h5py.Group) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
 # Gaps where models were grow by a few per cent of one with each append. Closing them takes longer than a
 # plain copy, but not in an archive of fewer iterations; beyond, it is done at each power of two.
 SQUEEZED = 32
+# Of a batch; or some of its proposals with theirs, and then some more.
+Outcomes = list[Outcome] | Iterator[tuple[list[Proposal], list[Outcome]]]
 DEPTH = 200  # of metadata; an evaluation keeps far less
 
 
@@ -58,7 +61,7 @@ def append(
     *,
     identity: dict[str, Any],
     batch: Batch,
-    outcomes: list[Outcome],
+    outcomes: Outcomes,
     surrogate: Path | None,
     environment: dict[str, Any] | None = None,
     transfer: Path | None = None,
@@ -67,6 +70,8 @@ def append(
     """Append one iteration; the receipt says what the archive was and is.
 
     identity: of the study (`Config.identity`), its search space included.
+    outcomes: of the batch's proposals; or, of a batch without any, both in parts, which are not in memory
+    at once. What of the batch's environment the parts make known may be added by them.
     environment: where and when this is done (`dngo.provenance`), recorded with it.
     transfer: a file with the group of that name for a new archive (`dngo.archive.transfer`).
     Idempotent: an iteration that the archive holds already is left as it is, and its receipt
@@ -87,7 +92,7 @@ def append(
                     f"follow; type the same command again"
                 )
             with replacing(path) as temporary:
-                statuses = _statuses(outcomes)
+                statuses = _statuses(outcomes) if isinstance(outcomes, list) else ALL_STATUS
                 same = header and _copy_archive(
                     path, temporary, header, surrogate is not None, statuses
                 )
@@ -224,12 +229,17 @@ def _append(
     file: h5py.File,
     space: Space,
     batch: Batch,
-    outcomes: list[Outcome],
+    outcomes: Outcomes,
     surrogate: Path | None,
     environment: dict[str, Any],
 ) -> None:
-    first, rows = int(file.attrs["rows"]), len(batch.proposals)
-    _append_rows(file, space, batch.proposals, outcomes, first)
+    first = end = int(file.attrs["rows"])
+    whole = outcomes if isinstance(outcomes, list) else []
+    parts = iter([(batch.proposals, outcomes)]) if isinstance(outcomes, list) else outcomes
+    for proposals, ended in parts:
+        _append_rows(file, space, proposals, ended, end)
+        end += len(proposals)
+    rows = end - first
     group = file.create_group(f"iterations/{batch.iteration}")
     group.attrs["config"] = json.dumps(batch.config)
     group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
@@ -250,7 +260,7 @@ def _append(
     if surrogate is not None:
         with our_own(surrogate) as source:
             _append_surrogate(file, batch.iteration, source)
-    progress.write(group, outcomes, PACKING)
+    progress.write(group, whole, PACKING)
     group.attrs["digest"] = iteration_digest(file, group)
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1

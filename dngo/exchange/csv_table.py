@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -68,6 +69,11 @@ def _as_it_was(cell: str) -> str:
 
 def read(path: Path) -> list[Row]:
     """The rows of a CSV file with a header; raises UserError if it is not one."""
+    return list(rows_of(path))
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """The same, one after another."""
     csv.field_size_limit(2 * MOST_BYTES)  # an export's metadata are to be read again
     line = 1
     try:
@@ -78,9 +84,9 @@ def read(path: Path) -> list[Row]:
             names = [name.strip() for name in names]
             _check_header(path, names)
             ours = set(names) >= OURS
-            rows: list[Row] = []
+            count = 0
             for cells in reader:
-                check_cells(path, len(rows) * len(names))
+                check_cells(path, count * len(names))
                 line = reader.line_num
                 if len(cells) not in (0, len(names)):
                     raise UserError(
@@ -91,8 +97,8 @@ def read(path: Path) -> list[Row]:
                     cells = [_as_it_was(cell) for cell in cells]
                 if cells:
                     values = {n: c for n, c in zip(names, cells, strict=True) if n or c}
-                    rows.append(Row(f"line {line}", values))
-            return rows
+                    count += 1
+                    yield Row(f"line {line}", values)
     except UnicodeDecodeError:
         raise UserError(_no_text(path)) from None
     except csv.Error as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import SEVERAL
 from dngo.storage.text import visible
 
+ROWS = 8192  # of a table as CSV that are in memory at once
+
 
 def read(
     path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
@@ -24,7 +27,28 @@ def read(
 
     name: the Optuna study, if there are several.  ignore: columns that are left out.
     """
-    table = _read(path, config, name)
+    return _without(path, _read(path, config, name), ignore)
+
+
+def in_parts(
+    path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
+) -> Iterator[FileRows]:
+    """The same, of a table as CSV some rows at a time: a first part, of no rows if there are none."""
+    if _form(path) != "csv":
+        yield read(path, config, name, ignore)
+        return
+    rows, last = csv_rows(path), False
+    for i in itertools.count():
+        part = list(itertools.islice(rows, ROWS))
+        last = len(part) < ROWS
+        if part or not i:
+            yield _without(path, FileRows("csv", part), ignore)
+        if last:
+            return
+
+
+def _without(path: Path, table: FileRows, ignore: Collection[str]) -> FileRows:
+    """The rows of a file but for some columns."""
     if not ignore:
         return table
     there = {key for row in table.rows for key in row.values}
@@ -39,23 +63,36 @@ def read(
     return replace(table, rows=rows)
 
 
-def _read(path: Path, config: Config, name: str | None) -> FileRows:
+def _form(path: Path) -> str:
+    """The format that the beginning of a file tells; raises UserError if there is none."""
     try:
         with path.open("rb") as stream:
             start = stream.read(64)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     if start.startswith(b"PAR1"):
+        return "parquet"
+    return "optuna" if start.startswith((b"SQLite format 3\0", b'{"op_code"')) else "csv"
+
+
+def _read(path: Path, config: Config, name: str | None) -> FileRows:
+    form = _form(path)
+    if form == "parquet":
         from dngo.exchange import parquet
 
         return FileRows("parquet", parquet.read(path))
-    if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
+    if form == "optuna":
         from dngo.exchange import optuna
 
         return optuna.read(path, config, name=name)
+    return FileRows("csv", list(csv_rows(path)))
+
+
+def csv_rows(path: Path) -> Iterator[Row]:
+    """The rows of a CSV file; raises UserError."""
     from dngo.exchange import csv_table
 
-    return FileRows("csv", csv_table.read(path))
+    return csv_table.rows_of(path)
 
 
 def sha256(path: Path) -> str:

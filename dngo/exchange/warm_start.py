@@ -6,9 +6,11 @@ the iteration names the file and its SHA-256 digest, and each outcome the row th
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,14 @@ from typing import Any
 from dngo import archive, derive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
-from dngo.exchange.files import check_columns, read, sha256
+from dngo.exchange.files import check_columns, in_parts, sha256
 from dngo.exchange.outcomes import SOURCE, outcome_of
 from dngo.exchange.points import points_of
-from dngo.exchange.rows import Row
+from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import with_origin
 from dngo.study import Study
 
+Part = tuple[list[Proposal], list[Outcome]]
 _SHOWN = 5  # mistakes in a message
 _KEPT = 20  # and in the archive's record
 
@@ -55,21 +58,13 @@ def warm_start(
     ignore: columns that are left out.
     Raises UserError, with a line for each of the first mistakes.
     """
-    config = study.config
     _check_new(study)
     study.header()  # a study whose names can be mistaken does not begin
-    table = read(path, config, name, ignore)
-    check_columns(path, table.rows, config, objective)
-    found, skipped = _evaluations(study, path, table.rows, objective, skip_invalid=skip_invalid)
-    skipped = {**skipped, **table.left_out}
-    record = {
-        "file": path.name,
-        "format": table.form,
-        "sha256": sha256(path),
-        "rows": len(table.rows) + len(table.left_out),
-        "skipped": len(skipped),
-    }
-    return begin_with(study, found, record, skipped)
+    form, *_ = {part.form for part in itertools.islice(in_parts(path, study.config, name), 1)}
+    record = {"file": path.name, "format": form, "sha256": sha256(path)}
+    found = _Evaluations(study, path, objective, skip_invalid)
+    parts = found.of(in_parts(path, study.config, name, ignore), record)
+    return _begin(study, [], parts, record, found.skipped)
 
 
 def begin_with(
@@ -82,12 +77,28 @@ def begin_with(
 
     record: where they are from, for the archive.  skipped: what was left out, and why.
     """
-    _check_new(study)
-    batch = study.record(0, derive.DESIGN, [p for p, _ in found])
+    record["skipped_first"] = _first(skipped)
+    return _begin(study, [p for p, _ in found], [o for _, o in found], record, skipped)
+
+
+def _first(skipped: dict[str, str]) -> list[dict[str, str]]:
     # An attribute of an HDF5 file has little room.
-    record["skipped_first"] = [{"row": r, "why": why} for r, why in list(skipped.items())[:_KEPT]]
+    return [{"row": r, "why": why} for r, why in list(skipped.items())[:_KEPT]]
+
+
+def _begin(
+    study: Study,
+    proposals: list[Proposal],
+    outcomes: archive.Outcomes,
+    record: dict[str, Any],
+    skipped: dict[str, str],
+) -> Imported:
+    """Make evaluations iteration 0; outcomes: as `archive.append` takes them."""
+    _check_new(study)
+    batch = study.record(0, derive.DESIGN, proposals)
     batch = replace(batch, environment={**batch.environment, "import": record})
-    outcomes = [o for _, o in found]
+    tally = _Tally(study)
+    made = not study.folder.exists()
     study.folder.mkdir(parents=True, exist_ok=True)
     try:
         with study.run_claim.held(wait=5.0, what=f"the study in {study.folder}"):
@@ -96,53 +107,104 @@ def begin_with(
                 study.archive,
                 identity=study.config.identity(),
                 batch=batch,
-                outcomes=outcomes,
+                outcomes=tally.of(outcomes),
                 surrogate=None,
                 transfer=study.transfer(),
             )
     except TimeoutError as error:
         raise UserError(f"{error}; a warm start is for a study that has not begun") from None
-    unknown = Counter(
-        n for o in outcomes if o.ran for n in study.config.constraints if n not in o.constraints
-    )
-    return Imported(dict(Counter(o.status for o in outcomes)), skipped, dict(unknown))
+    finally:
+        if made and not study.archive.exists():
+            with contextlib.suppress(OSError):
+                study.folder.rmdir()
+    return Imported(dict(tally.statuses), skipped, dict(tally.unknown))
 
 
-def _evaluations(
-    study: Study, path: Path, rows: list[Row], objective: str, *, skip_invalid: bool
-) -> tuple[list[tuple[Proposal, Outcome]], dict[str, str]]:
-    """The evaluations in the rows of a file, and why a row was left out, by its place.
+class _Tally:
+    """How many outcomes there are of each status, and how many that ran do not say each constraint."""
 
-    Raises UserError if there are none, or if a row has a mistake and none is to be left out.
-    """
-    points, problems = points_of(study.space, rows)
-    found: list[tuple[Proposal, Outcome]] = []
-    for i, row in enumerate(rows):
-        if i in problems:
-            continue
-        try:
-            # Only what is kept is numbered: slots have no gaps.
-            outcome = outcome_of(len(found), points[i], row, study.config, objective)
-        except ValueError as error:
-            problems[i] = str(error)
-            continue
-        place = f"{path.name}, {row.place}"
-        proposal = Proposal(iteration=0, slot=len(found), parameters=points[i], source=SOURCE)
-        found.append(
-            (
-                proposal,
-                replace(outcome, metadata=with_origin(outcome.metadata, "imported_from", place)),
-            )
-        )
-    skipped = {rows[i].place: problems[i] for i in sorted(problems)}
-    if skipped and not skip_invalid:
-        lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]
-        many = f"{len(skipped)} such rows in all, " if len(skipped) > 1 else ""
-        lines[-1] += f"; {many}--skip-invalid leaves {'them' if many else 'it'} out"
-        raise UserError("\n".join(lines))
-    if not found:
-        raise UserError(f"{path}: has no evaluation to start from")
-    return found, skipped
+    def __init__(self, study: Study):
+        self.constraints = list(study.config.constraints)
+        self.statuses: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
+
+    def of(self, outcomes: archive.Outcomes) -> archive.Outcomes:
+        """The same outcomes, counted, at once or as they pass."""
+        if isinstance(outcomes, list):
+            self.count(outcomes)
+            return outcomes
+        return self._passing(outcomes)
+
+    def _passing(self, parts: Iterator[Part]) -> Iterator[Part]:
+        for proposals, outcomes in parts:
+            self.count(outcomes)
+            yield proposals, outcomes
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        self.statuses.update(o.status for o in outcomes)
+        names = self.constraints
+        self.unknown.update(n for o in outcomes if o.ran for n in names if n not in o.constraints)
+
+
+class _Evaluations:
+    """The evaluations in the rows of a file, and why a row was left out, by its place."""
+
+    def __init__(self, study: Study, path: Path, objective: str, skip_invalid: bool):
+        self.study, self.path, self.objective = study, path, objective
+        self.skip_invalid = skip_invalid
+        self.skipped: dict[str, str] = {}
+        self.number = 0
+
+    def of(self, parts: Iterator[FileRows], record: dict[str, Any]) -> Iterator[Part]:
+        """Those of each part of a file; counts them in the record.
+
+        Raises UserError, once all have been looked at, if there are none, or if a row has a mistake and
+        none is to be left out.
+        """
+        rows = 0
+        left_out: dict[str, str] = {}
+        for part in parts:
+            check_columns(self.path, part.rows, self.study.config, self.objective)
+            rows += len(part.rows) + len(part.left_out)
+            left_out |= part.left_out
+            found = self._of_part(part.rows)
+            if self.skip_invalid or not self.skipped:
+                yield [p for p, _ in found], [o for _, o in found]
+        if self.skipped and not self.skip_invalid:
+            raise UserError(_mistakes(self.path, self.skipped))
+        if not self.number:
+            raise UserError(f"{self.path}: has no evaluation to start from")
+        self.skipped |= left_out
+        record["rows"], record["skipped"] = rows, len(self.skipped)
+        record["skipped_first"] = _first(self.skipped)
+
+    def _of_part(self, rows: list[Row]) -> list[tuple[Proposal, Outcome]]:
+        points, problems = points_of(self.study.space, rows)
+        config, found = self.study.config, []
+        for i, row in enumerate(rows):
+            if i in problems:
+                continue
+            try:
+                # Only what is kept is numbered: slots have no gaps.
+                outcome = outcome_of(self.number, points[i], row, config, self.objective)
+            except ValueError as error:
+                problems[i] = str(error)
+                continue
+            place = f"{self.path.name}, {row.place}"
+            metadata = with_origin(outcome.metadata, "imported_from", place)
+            proposal = Proposal(iteration=0, slot=self.number, parameters=points[i], source=SOURCE)
+            found.append((proposal, replace(outcome, metadata=metadata)))
+            self.number += 1
+        self.skipped |= {rows[i].place: problems[i] for i in sorted(problems)}
+        return found
+
+
+def _mistakes(path: Path, skipped: dict[str, str]) -> str:
+    """A line for each of the first mistakes, and how many there are."""
+    lines = [f"{path}: {place}: {why}" for place, why in list(skipped.items())[:_SHOWN]]
+    many = f"{len(skipped)} such rows in all, " if len(skipped) > 1 else ""
+    lines[-1] += f"; {many}--skip-invalid leaves {'them' if many else 'it'} out"
+    return "\n".join(lines)
 
 
 def _check_new(study: Study) -> None:

@@ -72,7 +72,7 @@ class Stopping(BaseModel):
         "of those that have ended, and none while none has.",
     )
     min_curves: int = Field(
-        10,
+        5,
         ge=1,
         le=100_000,
         description="No evaluation is stopped before this many others have reached its step.",

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluating import outcome_of, python
+from evaluating import POINT, outcome_of, python
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dngo.config import Objective
+from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.progress import LONGEST, MOST_BYTES, Lines, Printed, Progress, judged
 from dngo.stopping.curves import MOST, Curve, Growing, thinned
 from dngo.thresholds import Reported, Threshold
@@ -235,3 +237,11 @@ def test_steps_rise_and_a_step_back_replaces_what_was_later(said: list[tuple[int
 def test_a_curve_survives_json(values: list[float]) -> None:
     kept = thinned((float(i), v, math.nan) for i, v in enumerate(values))
     assert repr(Curve.of(json.loads(json.dumps(kept.plain(), allow_nan=False)))) == repr(kept)
+
+
+def test_a_parameter_that_is_called_progress_is_the_parameter(tmp_path: Path) -> None:
+    """So a study of before there was such a placeholder goes on; the file is in the environment."""
+    point = replace(POINT, parameters={"progress": 0.5})
+    call = call_of(Objective(command="run {progress}"), point, Places(tmp_path), ["progress"], 0)
+    assert call.words == ["run", "0.5"]
+    assert call.environment["DNGO_PROGRESS"] == str(tmp_path / "progress.jsonl")

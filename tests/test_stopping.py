@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from dngo.batch import Outcome, write_outcomes
 from dngo.config import Objective, validate
 from dngo.errors import UserError
 from dngo.evaluation.stopping import MOST, Flying, Judge, read_snapshot, write_snapshot
-from dngo.evaluation.supervision import Interrupted
+from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.stopping.curves import Curve
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
 
@@ -305,3 +306,13 @@ def test_evaluations_in_flight_are_seen_by_each_other(tmp_path: Path) -> None:
     found = judge.decide("0-5", curve(*[100.0] * 12))
     assert found is not None and (found.worse_than, found.of, found.target) == (5, 5, 50)
     assert judge.decide("0-0", curve(*[-100.0] * 12)) is None
+
+
+def test_a_job_that_is_ended_does_not_wait_for_the_grace(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with StopSignal.for_a_while():
+        timer = threading.Timer(1.5, setattr, (StopSignal, "requested", True))
+        timer.start()
+        outcome = stopped("pass", tmp_path, Median(grace=60, patience=0))
+        timer.join()
+    assert outcome.status == "stopped" and time.monotonic() - began < 10

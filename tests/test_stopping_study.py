@@ -230,7 +230,7 @@ def test_what_was_stopped_is_shown_wherever_one_looks() -> None:
         f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)
         if table.status[(table.iteration == t) & (table.slot == s)] == "stopped"
     }  # fmt: skip
-    assert {trace.name for trace in study.figure("curves").data} >= {"stopped early"}
+    assert {trace.name for trace in study.figures.curves().data} >= {"stopped early"}
     assert "stopped" in {trace.name.split(" (")[0] for trace in study.figure().data}
     shown = study.table()
     assert (shown.last_step[shown.status == "ok"] == 20).all()

@@ -193,6 +193,8 @@ class _Watch:
             self.started.send(signal.SIGTERM)
         end = time.monotonic() + (decided.grace if decided else GRACE)
         while self.started.code is None and time.monotonic() < end:
+            if decided and StopSignal.requested:
+                return  # nobody has the time; it was noted that it is stopped
             self._attend(selector, end - time.monotonic())
 
     def _drain(self, selector: selectors.BaseSelector) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dngo import archive
 from dngo.acquisition import History
 from dngo.acquisition.standing import Standing
 from dngo.config import load, validate
+from dngo.config.stop import Stop
 from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.report.levels import said_at
@@ -25,6 +27,7 @@ from dngo.report.text import summary
 from dngo.space import Space
 from dngo.space.ladder import Ladder
 from dngo.space.parameters import Float, Int, Parameter
+from dngo.study.ending import reached
 
 SPACE: dict[str, Any] = {
     "x": {"type": "float", "low": 0, "high": 1},
@@ -295,3 +298,21 @@ def test_the_example_learns_more_with_more_epochs() -> None:
         return float(json.loads(said.splitlines()[-1])["objective"])
 
     assert error(13) < error(4)
+
+
+def test_a_target_is_reached_at_the_highest_fidelity_alone(session: dngo.Session) -> None:
+    table, ladder = table_of(session)
+    ok, top = table.status == "ok", ladder.is_top(table.v)
+    best = float(table.objective[ok & top].min())
+    records = session.study.records
+
+    def said(target: float, *, high: int = 27) -> str:
+        section = records.config.fidelity.model_copy(update={"high": high})  # type: ignore[union-attr]
+        update = {"stop": Stop(target=target), "fidelity": section}
+        changed = replace(records, config=records.config.model_copy(update=update))
+        return reached(changed, changed.header())
+
+    assert "stop.target" in said(best)
+    assert said(best - 1e-6) == ""
+    # Raised in mid-study, the highest has no evaluation yet: what was the best is none any more.
+    assert said(best, high=81) == ""

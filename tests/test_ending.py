@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from toy import Toy
 
 import dngo
 from dngo.acquisition import History
-from dngo.acquisition.outlook import LEVELS, Outlook, boldness, look_ahead
+from dngo.acquisition.outlook import LEVELS, Outlook, look_ahead
 from dngo.archive import fit_summary, iteration_attributes, read_table, verify
 from dngo.batch import Batch
 from dngo.cli import main
@@ -48,21 +47,6 @@ def test_the_outlook_is_in_units_of_the_objective_and_shrinks_near_the_optimum()
     nothing = History(v, np.full(len(v), np.nan))
     rng = np.random.default_rng(0)
     assert look_ahead(model, space, nothing, picks, rng=rng) is None
-
-
-@pytest.mark.parametrize("wide", [1.0, 100.0])
-def test_functions_are_no_wider_than_what_the_best_points_were_expected_to_be(wide: float) -> None:
-    """By leaving points out; a model that takes itself for better than that is left as it is."""
-    v = points(cube(2), 30)
-    model = model_of(cube(2), v, np.sum((v - 0.3) ** 2, axis=1))
-    (process,) = model.objective
-    process = replace(process, signal=wide * process.signal, reduction=np.empty(0))
-    model = replace(model, objective=(process,))
-    mean, variance = process.left_out(np.arange(30))
-    squares = (process.targets[:, None] - mean) ** 2 / variance
-    best = np.argsort(process.targets)[:4]
-    assert boldness(model, 4) == pytest.approx(min(1.0, np.sqrt(squares[best].mean())))
-    assert boldness(model, 4) < 0.2 or wide == 1.0
 
 
 def test_probabilities_and_distances_are_each_others_inverse() -> None:

@@ -68,8 +68,7 @@ def look_ahead(
         return None
     rules = current().outlook
     with one_thread():
-        bold = np.full(rules.functions, boldness(model, rules.checked))
-        draws = draw(model.objective, bold, rng)
+        draws = draw(model.objective, np.ones(rules.functions), rng)
         known = history.v
         ranked = np.argsort(history.y, kind="stable")[: int(np.isfinite(history.y).sum())]
         good = known[ranked[: rules.known]]
@@ -130,20 +129,6 @@ class _Gains:
     def _objective(self, targets: Array) -> Array:
         # A transform is bent back to anything far below what was seen.
         return np.maximum(self.scale.to_objective(targets), self.scale.lowest)
-
-
-def boldness(model: Model, checked: int) -> float:
-    """What deviations are multiplied by when functions are drawn: 1, or less where they are too wide.
-
-    An exact process says what it expects of each point from all others. Near its minimum an objective
-    is often smoother than its model, which has one smoothness for all of the space: the best points then
-    lie nearer to what is expected of them than
-    they should, and functions as wide as the model imagine minima that are not there. Best points that
-    lie farther are no reason to widen: they are the best for lying lower than expected.
-    """
-    total = sum(c.weight for c in model.objective)
-    square = sum(c.weight * c.exaggeration(checked) for c in model.objective)
-    return float(np.sqrt(square / total))
 
 
 def _of_batch(

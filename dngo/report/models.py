@@ -69,5 +69,5 @@ def by_batch(path: Path, iterations: range) -> list[dict[str, float]]:
 
 
 def said(models: dict[str, float]) -> str:
-    """The shares in words."""
-    return ", ".join(f"{name} {share:.0%}" for name, share in models.items())
+    """The shares in words, without those of less than half a percent."""
+    return ", ".join(f"{name} {share:.0%}" for name, share in models.items() if share >= 0.005)

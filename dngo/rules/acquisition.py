@@ -222,9 +222,6 @@ class OutlookRules:
     incumbents: int = 8
     largest_step: float = 0.15  # of the descents, in units of a parameter's range
     feasible: float = 0.5  # least probability at a function's minimum
-    # Best points that say how wide the functions are to be. Of 4 and 8, and heavier tails beside, 4
-    # held best on the families of functions that rules are tuned on, in two and three inputs.
-    checked: int = 4
     descent: DescentRules = field(default_factory=lambda: DescentRules(children=16))
     # A batch of fewer points looks ahead once the rows have grown by one in so many. It changes no
     # proposal, and takes a fifth of the time of one.

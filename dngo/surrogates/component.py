@@ -81,10 +81,6 @@ class Component(ABC):
         """
         return Modulated.draw(self, h, boldness, rng)
 
-    def exaggeration(self, count: int) -> float:
-        """The factor on deviations near the `count` lowest targets, 1 or less."""
-        return 1.0
-
 
 LENGTH = 0.3  # of the default correlation, for each input; a fallback, of no kind of this package
 WAVES = 128  # of the default draw

@@ -166,17 +166,6 @@ class GaussianProcess(Component):
     def draw(self, h: int, boldness: Array, rng: np.random.Generator) -> Paths:
         return Paths.draw(self, h, boldness, rng)
 
-    def exaggeration(self, count: int) -> float:
-        """By the residuals of the lowest targets, each left out (Rasmussen and Williams 2006, equation
-        5.12); 1 for a sparse process."""
-        if self.is_sparse:
-            return 1.0
-        rows = np.argsort(self.targets, kind="stable")[:count]
-        factor = self.reduction[:, :, rows]
-        pull = np.einsum("hnk,hn->hk", factor, self.readout)
-        # Of residuals pull / precision with deviations 1 / sqrt(precision).
-        return min(1.0, float(np.mean(pull**2 / np.square(factor).sum(axis=1))))
-
     def left_out(self, fold: Rows) -> tuple[Array, Array]:
         """What each fold's rows are predicted to be from the other folds: two (n, H).
 

@@ -275,6 +275,8 @@ def measure(what: str, folder: Path) -> tuple[float, float]:
             done = measured(stage("merge", folder / "merged"))
         shutil.rmtree(folder / "merged")
     elif what in ("fit", "propose"):
+        if what == "fit":  # one that is there would be handed back
+            shutil.rmtree(one.path.parent / "pending", ignore_errors=True)
         done = measured(stage(what, folder))
         shutil.rmtree(one.path.parent / "pending" / str(one.next) / "claims", ignore_errors=True)
         if what == "propose":

@@ -79,11 +79,11 @@ def vouch(path: Path, written: os.stat_result, check: Check) -> None:
     Neither by this process, nor, if it is large, by others: a mark beside it says that it is sound,
     until it changes or is copied.  written: what the file was when it was looked through.
     """
-    known = path.stat()
-    if _signature(known) != _signature(written):
-        return
-    _sound.add((check, *_signature(known)))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # it is as good without
+        known = path.stat()
+        if _signature(known) != _signature(written):
+            return
+        _sound.add((check, *_signature(known)))
         if known.st_size >= LEAST_MARKED:
             _mark(path).write_text(_told_by_mark(known))
 

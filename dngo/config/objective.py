@@ -18,7 +18,8 @@ class Objective(Section):
     command: str | list[str] | None = Field(
         None,
         description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
-        "(paths of JSON documents), {progress} (a file to append lines to), {workdir}, {id}, {seed}, "
+        "(paths of JSON documents), {progress} (a file to append lines to), {checkpoint} (a "
+        "folder that outlives the evaluation), {workdir}, {id}, {seed}, "
         "{python}; {{ and }} are braces. It is split into words and started "
         "without a shell; give a list of words where quoting matters.",
     )

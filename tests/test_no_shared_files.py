@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -46,7 +49,7 @@ print((p["x"] - 0.3) ** 2)
 class Apart:
     """A head node, a machine for jobs, and a storage between them."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, storage: Mapping[str, str] = {}):
         self.head, self.machine = folder / "head", folder / "machine"
         self.storage, self.runs = folder / "storage", folder / "runs.txt"
         config = {
@@ -78,6 +81,7 @@ class Apart:
             "shared-fs-usage": "none",
             "default-storage-provider": "fs",
             "default-storage-prefix": str(self.storage),
+            **storage,
             "seconds-between-status-checks": 1,
             "latency-wait": 5,
             "default-resources": {"mem_mb": 1000, "runtime": 10},
@@ -120,3 +124,57 @@ def test_a_study_runs_without_a_shared_file_system(tmp_path: Path) -> None:
     runs = [line.split(" ", 1) for line in apart.runs.read_text().splitlines()]
     assert Counter(point for point, _ in runs) == {f"{t}-{s}": 1 for t in (0, 1) for s in range(4)}
     assert all(place.startswith(str(apart.machine)) for _, place in runs)
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """Lines of a profile for an S3 server of this machine: moto's, which stands in for one."""
+    pytest.importorskip("snakemake_storage_plugin_s3", reason="snakemake-storage-plugin-s3")
+    pytest.importorskip("moto.server", reason="moto[server]")
+    import boto3
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    own = ("SNAKEMAKE_STORAGE_S3_ACCESS_KEY", "SNAKEMAKE_STORAGE_S3_SECRET_KEY")
+    for name in (*keys, *own):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+    with (tmp_path / "moto.log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        for _ in range(300):
+            with socket.socket() as there:
+                if there.connect_ex(("127.0.0.1", int(port))) == 0:
+                    break
+            time.sleep(0.2)
+        url = f"http://127.0.0.1:{port}"
+        boto3.client("s3", endpoint_url=url).create_bucket(Bucket="studies")
+        yield {
+            "default-storage-provider": "s3",
+            "default-storage-prefix": "s3://studies/here",
+            "storage-s3-endpoint-url": url,
+        }
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_a_study_runs_with_an_object_storage_between_the_machines(
+    tmp_path: Path, s3: dict[str, str]
+) -> None:
+    import boto3
+
+    apart = Apart(tmp_path, s3)
+    apart.run()
+    archive = apart.head / "results" / "toy" / "archive.h5"
+    assert Counter(map(str, read_table(archive).status)) == {"ok": 3, "failed": 1}
+    assert verify(archive) == []
+    runs = [line.split(" ", 1)[0] for line in apart.runs.read_text().splitlines()]
+    assert Counter(runs) == {f"0-{slot}": 1 for slot in range(4)}
+    client = boto3.client("s3", endpoint_url=s3["storage-s3-endpoint-url"])
+    keys = [one["Key"] for one in client.list_objects_v2(Bucket="studies")["Contents"]]
+    assert {Path(key).name for key in keys} == {"proposals.json", "0.json", "0.log"}
+    assert not list(apart.machine.rglob("archive.h5"))

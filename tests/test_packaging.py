@@ -213,7 +213,11 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [page for folder in ("", "docs/", "benchmarks/") for page in ROOT.glob(f"{folder}*.md")]
+    pages = [
+        page
+        for folder in ("", "docs/", "benchmarks/", "slurm/", "examples/*/")
+        for page in ROOT.glob(f"{folder}*.md")
+    ]
     found = 0
     for page in pages:
         for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", page.read_text()):

@@ -1,0 +1,130 @@
+"""What pages say is there: commands and their options, names in Python, files, and the gallery's numbers."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from toy import ROOT
+
+import dngo
+from dngo.api.session import Session
+from dngo.cli import _parser
+
+PAGES = sorted(
+    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"}
+    | set(ROOT.glob("docs/*.md"))
+    | set(ROOT.glob("examples/*/README.md"))
+    | set(ROOT.glob("slurm/*.md"))
+)
+# A word in capitals, or with a placeholder, stands for a path.
+FOLDERS = "benchmarks|dngo|docs|envs|examples|profiles|rules|scripts|slurm|tests"
+IN_REPOSITORY = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
+# Of entry points.
+GROUPS = {
+    name
+    for path in ROOT.glob("dngo/**/*.py")
+    for name in re.findall(r'(?:Registry\(|group=)"(dngo\.\w+)"', path.read_text())
+}
+# Pages that show another package's study beside ours.
+OTHERS = ("from-optuna", "from-ax")
+MADE = ("benchmarks/results/", "docs/_build", "docs/modules", "examples/cnn/results/")
+
+
+def ids(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words behind `dngo` in blocks and in names in backticks, up to a comment or a pipe."""
+    text = text.replace("\\\n", " ")
+    blocks = "\n".join(re.findall(r"```\w*\n(.*?)```", text, re.DOTALL))
+    lines = [line.strip().removeprefix("$ ") for line in blocks.splitlines()]
+    lines += re.findall(r"`(dngo [^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in lines:
+        line = re.split(r"\s(?:#|\||&&|>|;|\.\.\.)|   ", line)[0]
+        if re.match(r"dngo [a-z-]", line):
+            try:
+                yield shlex.split(line)[1:]
+            except ValueError:  # the rest of a quote is on the next line
+                continue
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_commands_and_options_are_there(page: Path) -> None:
+    parser = _parser()
+    there = parser.commands
+    top = {option for action in parser._actions for option in action.option_strings}
+    for name, *rest in commands(page.read_text()):
+        if name.startswith("-"):
+            assert name in top, name
+            continue
+        assert name in there, f"dngo {name}"
+        known = {o for a in there[name]._actions for o in a.option_strings}
+        given = rest[: rest.index("--")] if "--" in rest else rest
+        for word in given:
+            option = word.partition("=")[0].rstrip(",.:")
+            assert not option.startswith("--") or option in known, f"dngo {name} {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_names_in_python_are_there(page: Path) -> None:
+    text = page.read_text()
+    for name in re.findall(r"`dngo\.(\w+)[`(]", text):
+        module = ROOT / "dngo" / name
+        known = hasattr(dngo, name) or module.exists() or module.with_suffix(".py").exists()
+        assert known or f"dngo.{name}" in GROUPS, name
+    if page.stem not in OTHERS:
+        for name in re.findall(r"`study\.(\w+)\(", text):
+            assert hasattr(Session, name), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text()
+    for name in IN_REPOSITORY.findall(text):
+        if name.startswith(MADE) or re.search(r"[A-Z]{4}|\.\.\.", name):
+            continue
+        there = (ROOT / name, page.parent / name, ROOT / f"{name}.py")
+        assert any(path.exists() for path in there), name
+
+
+def test_there_are_commands_and_files_to_look_for() -> None:
+    texts = [page.read_text() for page in PAGES]
+    assert sum(len(list(commands(text))) for text in texts) > 100
+    assert sum(len(IN_REPOSITORY.findall(text)) for text in texts) > 60
+    assert list(commands("See `dngo no-such --x`.\n```\n$ dngo run a.yaml # go\n```\n")) == [
+        ["run", "a.yaml"],
+        ["no-such", "--x"],
+    ]
+
+
+def test_the_gallery_shows_five_studies_as_they_ended() -> None:
+    text = (ROOT / "docs" / "gallery.md").read_text()
+    assert text.count("\n## ") >= 5
+    for folder, picture in (
+        ("captions", "captions"),
+        ("cnn", "cnn"),
+        ("self_tuning", "self-tuning"),
+    ):
+        with (ROOT / "examples" / folder / "results.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        section = next(s for s in text.split("\n## ") if f"images/{picture}.png" in s)
+        assert f"{len(rows)} evaluations" in section, folder
+
+
+def test_a_figure_of_the_gallery_is_drawn_from_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import figure
+
+    with (ROOT / "examples" / "cnn" / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    figure.draw(rows, tmp_path / "cnn.png", "error (%)", minimize=True)
+    assert (tmp_path / "cnn.png").read_bytes().startswith(b"\x89PNG")

@@ -32,7 +32,7 @@ STATUSES = (
     "stopped",
 )
 STOPPED = "stopped"  # early, for what it had reported: no failure, and no objective
-UNTOLD = ("lost", "withdrawn")  # outcomes that say nothing about their point
+UNINFORMATIVE = ("lost", "withdrawn")  # outcomes that say nothing about their point
 TOLD = ("imported", "api")  # sources of points whose outcomes were measured elsewhere
 RAN = ("ok", "infeasible")  # outcomes with which an objective came to its end
 WORKED = (*RAN, STOPPED)  # outcomes that show that the objective works
@@ -143,7 +143,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Context:
     """What a stage knows beside an archive's prefix.
 
     pending: proposals under evaluation.  given: those that stand at the head of the batch already.

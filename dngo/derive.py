@@ -17,7 +17,7 @@ import numpy as np
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
-from dngo.batch import RAN, STOPPED, UNTOLD, Beside, Outcome, Proposal
+from dngo.batch import RAN, STOPPED, UNINFORMATIVE, Context, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
 from dngo.fronts import derived_reference, hypervolume, ranks
@@ -99,7 +99,7 @@ def training_data(
 
     # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. Whether
     # one that was stopped would have ended well is not known.
-    silent = np.isin(table.status, (*UNTOLD, STOPPED))
+    silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
     completed = np.where(silent, np.nan, ran(table).astype(float))
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
     return TrainingData(
@@ -123,15 +123,15 @@ def training_data(
     )
 
 
-def design(config: Config, beside: Beside = Beside()) -> list[Proposal]:
+def design(config: Config, context: Context = Context()) -> list[Proposal]:
     """The proposals of iteration 0: given points, the defaults if asked for, a scrambled Sobol design,
     half of which is distributed as the priors are where there are any."""
     from dngo.acquisition import believed_design
     from dngo.acquisition import design as sobol
 
-    ladder, given = config.ladder, list(beside.given)
+    ladder, given = config.ladder, list(context.given)
     space = config.search_space if ladder is None else ladder.points
-    known = _points(space, [*given, *(p for p, _ in beside.told)])
+    known = _points(space, [*given, *(p for p, _ in context.told)])
     first = space.defaults() if config.design.include_default else space.defaults()[:0]
     taken = set(space.keys(known))
     fresh = [key not in taken for key in space.keys(first)]
@@ -267,23 +267,23 @@ def propose(
     iterations: int,
     model: Model,
     *,
-    beside: Beside = Beside(),
+    context: Context = Context(),
     progress: Progress | None = None,
 ) -> list[Proposal]:
     """The proposals of iteration t by a surrogate of the first `iterations` iterations.
 
-    beside: the proposals under evaluation meanwhile, in order; the outcomes that the surrogate knew
+    context: the proposals under evaluation meanwhile, in order; the outcomes that the surrogate knew
     besides; and the points that the batch begins with, which come back with what the surrogate expects of
     them.
     """
     from dngo.acquisition import propose_batch, propose_on_ladder
 
-    ladder, space, given = config.ladder, config.search_space, list(beside.given)
+    ladder, space, given = config.ladder, config.search_space, list(context.given)
     choose = partial(propose_batch, model, space)
     if ladder is not None:
         choose = partial(propose_on_ladder, model, ladder)
     found = choose(
-        _history(path, config, iterations, beside),
+        _history(path, config, iterations, context),
         size=max(config.batch_size - len(given), 0),
         settings=config.acquisition,
         rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
@@ -336,7 +336,7 @@ def outlook(
     model: Model,
     proposals: Sequence[Proposal],
     *,
-    beside: Beside = Beside(),
+    context: Context = Context(),
 ) -> dict[str, Any]:
     """What was still to be gained when iteration t was proposed (`dngo.acquisition.outlook`), by a
     stream of its own: plain data, empty where no surrogate was asked."""
@@ -344,9 +344,9 @@ def outlook(
     from dngo.acquisition.standing import Standing
 
     if config.has_several:
-        return _outlook_of_several(path, config, t, iterations, model, proposals, beside)
+        return _outlook_of_several(path, config, t, iterations, model, proposals, context)
     ladder, space = config.ladder, config.search_space
-    history = _history(path, config, iterations, beside)
+    history = _history(path, config, iterations, context)
     if ladder is not None:  # of the highest fidelity
         history, space = Standing.of(ladder, history).at_top(model), ladder.points
     found = look_ahead(
@@ -366,13 +366,13 @@ def _outlook_of_several(
     iterations: int,
     model: Model,
     proposals: Sequence[Proposal],
-    beside: Beside,
+    context: Context,
 ) -> dict[str, Any]:
     """The reference that hypervolumes are measured from, in the objectives' units, the hypervolume of the
     front, and by what share of it the batch is expected to enlarge it."""
     from dngo.acquisition.aims import expected_gain
 
-    space, history = config.search_space, _history(path, config, iterations, beside)
+    space, history = config.search_space, _history(path, config, iterations, context)
     values = history.outcomes
     reference = derived_reference(values, history.iteration, references(config))
     if not np.isfinite(reference).all() or not len(proposals):
@@ -436,12 +436,12 @@ def _known(
     return table.judged(config.thresholds) if config.thresholds and len(table) else table
 
 
-def _history(path: Path, config: Config, iterations: int, beside: Beside) -> History:
+def _history(path: Path, config: Config, iterations: int, context: Context) -> History:
     """What an acquisition knows of the first `iterations` iterations, and of what is pending."""
     from dngo.acquisition import History
 
     space = config.search_space
-    table = _known(path, config, iterations, beside.told)
+    table = _known(path, config, iterations, context.told)
     # The samplers of a baseline get the infeasible points themselves.
     told_all = config.acquisition.is_baseline and config.fidelity is None
     known = ran(table) if told_all else table.status == "ok"
@@ -453,7 +453,7 @@ def _history(path: Path, config: Config, iterations: int, beside: Beside) -> His
     return History(
         v=table.v,
         y=y,
-        pending=_points(space, [*beside.pending, *beside.given]),
+        pending=_points(space, [*context.pending, *context.given]),
         iteration=table.iteration,
         constraints=table.constraints,
         noise=table.noise,

@@ -30,7 +30,7 @@ import numpy as np
 
 from dngo import archive, derive
 from dngo.archive.layout import PROPOSAL_GROUPS
-from dngo.batch import Batch, Beside, Proposal
+from dngo.batch import Batch, Context, Proposal
 from dngo.config import Config, upgrade, validate
 from dngo.errors import UserError
 from dngo.provenance import another_processor
@@ -85,10 +85,10 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     if told == len(batch.proposals):
         return Comparison(t, "imported", f"{told} points came from a file, not from a model")
     config = configuration(path, t)
-    beside = Beside(given=[p for p in batch.proposals if p.given])
+    context = Context(given=[p for p in batch.proposals if p.given])
     if t == 0:
-        beside = replace(beside, told=[(batch.proposals[o.slot], o) for o in batch.told])
-        design = derive.design(config, beside)
+        context = replace(context, told=[(batch.proposals[o.slot], o) for o in batch.told])
+        design = derive.design(config, context)
         verdict = _compare(t, [], batch.evaluated, design, space)
         return _heed_processor(verdict, path, batch, design, space)
     iterations = batch.training_iterations
@@ -99,14 +99,16 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     baseline = config.acquisition.is_baseline
     if not baseline and (elsewhere := _made_elsewhere(path, batch)):
         return Comparison(t, "another version", elsewhere)
-    beside = replace(beside, told=archive.read_told(path, t))
+    context = replace(context, told=archive.read_told(path, t))
     model = _fit_again(path, batch, progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
-    beside = replace(beside, pending=beside.without_told(pending))
-    proposals = derive.propose(path, config, t, iterations, model, beside=beside, progress=progress)
+    context = replace(context, pending=context.without_told(pending))
+    proposals = derive.propose(
+        path, config, t, iterations, model, context=context, progress=progress
+    )
     arrays, rounding = ([], "") if baseline else _surrogates(path, t, model)
     if batch.outlook:
-        looked = derive.outlook(path, config, t, iterations, model, proposals, beside=beside)
+        looked = derive.outlook(path, config, t, iterations, model, proposals, context=context)
         arrays += [
             (f"outlook {name}", _array(batch.outlook[name]), _array(looked.get(name)))
             for name in sorted(batch.outlook)

@@ -21,7 +21,7 @@ from fuzzing.guard import command, guarded, warm
 from test_archive import DOCUMENT, batch_of
 
 from dngo import archive
-from dngo.archive import foresight
+from dngo.archive import predictions
 from dngo.batch import Batch, Outcome
 from dngo.config import validate
 from dngo.errors import UserError
@@ -99,7 +99,7 @@ def test_a_model_whose_arrays_do_not_fit_is_not_asked(tmp_path: Path, source: Pa
             except UserError:
                 continue
             assert found is not None
-            foresight.of_iteration(h5py.File(path), found, 2)
+            predictions.of_iteration(h5py.File(path), found, 2)
             asked += 1
     assert asked < len(names)  # most were refused
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from toy import Toy
 
 from dngo import archive
-from dngo.archive import foresight
+from dngo.archive import predictions
 from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
@@ -206,7 +206,7 @@ def test_a_model_no_better_than_a_constant_is_told(view: View, tmp_path: Path) -
         found = archive.foreseen(wrong, t)
         found["density", "all"] -= 50.0
         with h5py.File(wrong, "r+") as file:
-            foresight.write(file[f"iterations/{t}/surrogate"], found)
+            predictions.write(file[f"iterations/{t}/surrogate"], found)
     assert "no better than the mean" in findings(replace(view, path=wrong))
     assert "no better than the mean" not in findings(view)
 

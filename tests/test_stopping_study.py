@@ -17,7 +17,7 @@ import dngo
 from dngo import archive, derive
 from dngo.archive import verify
 from dngo.audit import audit, page
-from dngo.batch import Beside, Outcome
+from dngo.batch import Context, Outcome
 from dngo.config import validate
 from dngo.evaluation.progress import last_point
 from dngo.exchange.optuna import write
@@ -312,5 +312,5 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     # They are worse than most, and so it is learnt.
     assert np.median(data.y[stopped]) > np.median(own)
     # The acquisition knows no value of theirs: none of them is ever the best.
-    known = derive._history(path, config, iterations, Beside())
+    known = derive._history(path, config, iterations, Context())
     assert np.isnan(known.y[stopped]).all()

@@ -3,8 +3,8 @@
 from dngo.archive.curves import read_curves
 from dngo.archive.digests import chain_problems, contents, model_digest
 from dngo.archive.flat import flat_columns
-from dngo.archive.foresight import Foreseen, foreseen
 from dngo.archive.layout import FORMAT_VERSION, words
+from dngo.archive.predictions import Foreseen, foreseen
 from dngo.archive.reading import (
     Header,
     Table,

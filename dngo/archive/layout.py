@@ -22,7 +22,7 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit, kept,
                            model_digest;  model/ the fitted model, where `kept` is "last" of the newest
                            surrogate alone;  `foreseen` what it said of its batch
-                           (`dngo.archive.foresight`);  `told` outcomes that it knew beside the prefix
+                           (`dngo.archive.predictions`);  `told` outcomes that it knew beside the prefix
     /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
                            (`dngo.archive.progress`)
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;

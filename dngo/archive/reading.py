@@ -28,7 +28,7 @@ from dngo.archive.layout import (
 )
 from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, space_of
-from dngo.batch import STATUSES, TOLD, Batch, Beside, Outcome, Proposal
+from dngo.batch import STATUSES, TOLD, Batch, Context, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.redaction import each_text, redacted
 from dngo.space import Space
@@ -362,7 +362,7 @@ def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
     """Outcomes from elsewhere that the fit of an iteration knew beside its prefix."""
     with reading(path) as file:
         recorded = file.get(f"iterations/{iteration}/surrogate/told")
-        return [] if recorded is None else Beside.parse_told(recorded.asstr()[()])
+        return [] if recorded is None else Context.parse_told(recorded.asstr()[()])
 
 
 def read_entered(path: Path) -> set[str]:

@@ -21,7 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from dngo.archive import foresight, progress
+from dngo.archive import predictions, progress
 from dngo.archive.digests import genesis_digest, iteration_digest, model_digest
 from dngo.archive.layout import (
     ALL_STATUS,
@@ -278,12 +278,12 @@ def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
         return
     if source.attrs["kept"] == "last":
         target.attrs["model_digest"] = model_digest(source["model"])
-    if foresight.NAME not in source and not _is_empty(source["model"]):
+    if predictions.NAME not in source and not _is_empty(source["model"]):
         from dngo.surrogates import Model
 
-        found = foresight.of_iteration(file, Model.load(source["model"]), t)
+        found = predictions.of_iteration(file, Model.load(source["model"]), t)
         if found:
-            foresight.write(target, found, **PACKING)
+            predictions.write(target, found, **PACKING)
 
 
 def _is_empty(model: h5py.Group) -> bool:

@@ -43,7 +43,7 @@ class Stop(Section):
     )
 
     @property
-    def looks_ahead(self) -> bool:
+    def needs_expected_gain(self) -> bool:
         """Whether a key depends on what is still to be gained."""
         keys = (self.hypervolume_gain, self.expected_improvement, self.distance)
         return any(key is not None for key in keys)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive
-from dngo.batch import UNTOLD, Outcome, Proposal
+from dngo.batch import UNINFORMATIVE, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.exchange.files import sha256
 from dngo.exchange.outcomes import SOURCE
@@ -53,7 +53,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     _check_alike(found, points, problems, old)
     kept: list[tuple[Proposal, Outcome]] = []
     for i, (earlier, outcome) in enumerate(found):
-        if outcome.status in UNTOLD:
+        if outcome.status in UNINFORMATIVE:
             problems[i] = f"{outcome.status}: nothing is known of it"
         if i in problems:
             continue

@@ -16,7 +16,7 @@ from dngo import archive, derive
 from dngo.batch import (
     STATUSES,
     STOPPED,
-    UNTOLD,
+    UNINFORMATIVE,
     WORKED,
     Batch,
     Outcome,
@@ -52,7 +52,7 @@ def status(study: Study) -> dict[str, Any]:
     counts = Counter(o.status for _, o in fresh)
     if table is not None:
         counts.update(table.status.tolist())
-    known = counts.total() - sum(counts[status] for status in (*UNTOLD, STOPPED))
+    known = counts.total() - sum(counts[status] for status in (*UNINFORMATIVE, STOPPED))
     seconds = [o.duration for _, o in fresh if np.isfinite(o.duration)]
     spent = float(np.nansum(table.duration)) if table is not None else 0.0
     result: dict[str, Any] = {
@@ -226,7 +226,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
     for t in iterations:
         rows = np.flatnonzero(table.iteration == t)
         status = table.status[rows]
-        known = ~np.isin(status, (*UNTOLD, STOPPED))
+        known = ~np.isin(status, (*UNINFORMATIVE, STOPPED))
         before = best[rows[0] - 1] if len(rows) and rows[0] > 0 else np.nan
         belief = {name: column[rows] for name, column in numbers.items()}
         failed = ~np.isin(status, (*WORKED, "withdrawn"))

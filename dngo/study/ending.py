@@ -40,7 +40,7 @@ def reached(records: Records, header: archive.Header | None) -> str:
 
 def ends(records: Records, t: int) -> str:
     """Why there is no iteration t; empty if there is one, or if it is in flight."""
-    if t == 0 or records.flying(t) is not None or entries(records):
+    if t == 0 or records.batch_in_flight(t) is not None or entries(records):
         return ""  # what people have entered is evaluated even so
     header = records.header()
     merged = header.iterations if header else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dngo import archive
-from dngo.batch import UNTOLD, Outcome, Proposal
+from dngo.batch import UNINFORMATIVE, Outcome, Proposal
 from dngo.study.records import Records
 from dngo.waiting import Entry
 
@@ -36,13 +36,13 @@ def known(records: Records) -> dict[bytes, tuple[str, str]]:
         for key, t, slot, status in zip(
             space.keys(table.v), table.iteration, table.slot, table.status, strict=True
         ):
-            if status not in UNTOLD:
+            if status not in UNINFORMATIVE:
                 found[key] = (f"{t}-{slot}", str(status))
     for batch in records.in_flight(merged):
         keys = space.keys(space.from_parameters([p.parameters for p in batch.proposals]))
         for key, p, outcome in zip(keys, batch.proposals, records.outcomes(batch), strict=True):
             status = outcome.status if outcome else "pending"
-            if status not in UNTOLD:
+            if status not in UNINFORMATIVE:
                 found[key] = (p.id, status)
     return found
 
@@ -70,7 +70,7 @@ def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outc
     """Outcomes from elsewhere that are not in the first iterations of the archive, in order."""
     found = []
     for s in range(iterations, t):
-        batch = records.batch(s) if s < records.merged() else records.flying(s)
+        batch = records.batch(s) if s < records.merged() else records.batch_in_flight(s)
         if batch is not None:
             found += [(batch.proposals[o.slot], o) for o in batch.told]
     waiting = [entry for entry in entries(records) if entry.outcome is not None]

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from dngo import archive, derive, provenance
-from dngo.batch import Beside
+from dngo.batch import Context
 from dngo.storage import hdf5
 from dngo.storage.digest import digest
 from dngo.study.batches import alone, copy
@@ -29,9 +29,9 @@ def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
         kept = records.paths.kept_surrogate(t)
         if ends(records, t):
             return _empty(output)
-        beside = Beside(told=told(records, t, records.training_iterations(t)))
-        if not _stands(records, t, kept, beside):
-            _fit(records, t, kept, beside, progress)
+        context = Context(told=told(records, t, records.training_iterations(t)))
+        if not _stands(records, t, kept, context):
+            _fit(records, t, kept, context, progress)
         copy(kept, output)
     return None
 
@@ -40,13 +40,13 @@ def _fit(
     records: Records,
     t: int,
     output: Path,
-    beside: Beside,
+    context: Context,
     progress: Progress,
 ) -> None:
     iterations = records.training_iterations(t)
     environment = provenance.environment()
     model = derive.fit(
-        records.archive, records.config, t, iterations, told=beside.told, progress=progress
+        records.archive, records.config, t, iterations, told=context.told, progress=progress
     )
     seconds = time.time() - environment["time"]
 
@@ -61,16 +61,16 @@ def _fit(
         # Later fits of some kinds begin with earlier models, and so do their replays.
         recalls = records.config.surrogate.recalls
         file.attrs["kept"] = "all" if recalls else records.config.archive.surrogates
-        for name, value in _made_from(records, t, beside).items():
+        for name, value in _made_from(records, t, context).items():
             file.attrs[name] = value
-        if beside.told:  # and so the rows of the archive that this model knew of
-            file["told"] = beside.dump_told()
+        if context.told:  # and so the rows of the archive that this model knew of
+            file["told"] = context.dump_told()
         model.save(file.create_group("model"))
 
     hdf5.write(output, fill)
 
 
-def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
+def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
     """What a fit depends on, as the attributes of its file. Equal attributes mean equal fits."""
     config = records.config
     return {
@@ -81,15 +81,15 @@ def _made_from(records: Records, t: int, beside: Beside) -> dict[str, Any]:
         "classifier": config.classifier.model_dump_json(),
         "acquisition": config.acquisition.model_dump_json(),
         "constraints": json.dumps(config.constraints, sort_keys=True),
-        "told": digest(beside.dump_told()),
+        "told": digest(context.dump_told()),
     }
 
 
-def _stands(records: Records, t: int, surrogate: Path, beside: Beside) -> bool:
+def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool:
     """Whether a fit of iteration t exists: its batch's, or one of the current settings and rows."""
-    if not surrogate.exists() or records.flying(t) is not None:
+    if not surrogate.exists() or records.batch_in_flight(t) is not None:
         return surrogate.exists()
-    now = _made_from(records, t, beside)
+    now = _made_from(records, t, context)
     with hdf5.our_own(surrogate) as file:
         return all(file.attrs.get(key) == value for key, value in now.items())
 

@@ -59,7 +59,7 @@ def plan(records: Records) -> Plan:
 
 def num_chunks(records: Records, t: int) -> int:
     """Jobs that evaluate iteration t; one in flight keeps those it was proposed with."""
-    batch = records.flying(t)
+    batch = records.batch_in_flight(t)
     if batch is not None:
         return batch.num_chunks
     return -(-_size_of(records, t) // records.config.points_per_job)
@@ -77,5 +77,5 @@ def _size_of(records: Records, t: int) -> int:
     size = records.config.batch_size_of(t)
     if t <= records.config.iterations:
         return size
-    before = [s for s in range(records.merged(), t) if records.flying(s) is None]
+    before = [s for s in range(records.merged(), t) if records.batch_in_flight(s) is None]
     return min(size, max(1, awaited(records) - size * len(before)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive, derive
-from dngo.batch import Batch, Beside
+from dngo.batch import Batch, Context
 from dngo.evaluation.stopping import write_snapshot
 from dngo.rules import current
 from dngo.storage import hdf5
@@ -33,7 +33,7 @@ def propose(
         kept = records.paths.kept_surrogate(t)
         if surrogate is not None and kept.exists():
             surrogate = kept
-        batch = records.flying(t) or (
+        batch = records.batch_in_flight(t) or (
             _design(records) if surrogate is None else _propose(records, t, surrogate, progress)
         )
         if batch.evaluated and not batch.told and (reason := nothing_left(records, batch)):
@@ -56,18 +56,18 @@ def _keep_curves(records: Records, t: int) -> None:
 
 def _design(records: Records) -> Batch:
     """Iteration 0, which needs no surrogate."""
-    beside = Beside(given=given(records, 0), told=told(records, 0, 0))
-    proposals = derive.design(records.config, beside)
-    return record(records, 0, derive.DESIGN, proposals, told=beside.told)
+    context = Context(given=given(records, 0), told=told(records, 0, 0))
+    proposals = derive.design(records.config, context)
+    return record(records, 0, derive.DESIGN, proposals, told=context.told)
 
 
-def _looks_ahead(records: Records, t: int, number: int) -> bool:
+def _states_expected_gain(records: Records, t: int, number: int) -> bool:
     """Whether a batch of so many proposals says what is still to be gained.
 
     That takes as long as the choice of a few points. Where these come one by one, what was said some rows
     ago still holds, unless a key of `stop` depends on it.
     """
-    if records.config.stop.looks_ahead or number >= current().outlook.few or t <= 1:
+    if records.config.stop.needs_expected_gain or number >= current().outlook.few or t <= 1:
         return True
     header = records.header()
     known = header.rows if header else 0
@@ -83,21 +83,21 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
         iterations = int(file.attrs["training_iterations"])
         prefix = str(file.attrs["training_digest"])
         model = Model.load(file["model"])
-        learnt = Beside.parse_told(file["told"].asstr()[()]) if "told" in file else []
+        learnt = Context.parse_told(file["told"].asstr()[()]) if "told" in file else []
     pending = list(range(iterations, t))
-    beside = Beside(given=given(records, t), told=learnt)
+    context = Context(given=given(records, t), told=learnt)
     config = records.config
     if t > config.iterations:  # no point of the model's own
-        config = config.model_copy(update={"batch_size": max(1, len(beside.given))})
+        config = config.model_copy(update={"batch_size": max(1, len(context.given))})
     others = [p for s in pending for p in records.batch(s).proposals]
-    beside = replace(beside, pending=beside.without_told(others))
+    context = replace(context, pending=context.without_told(others))
     proposals = derive.propose(
-        records.archive, config, t, iterations, model, beside=beside, progress=progress
+        records.archive, config, t, iterations, model, context=context, progress=progress
     )
     outlook: dict[str, Any] = {}
-    if _looks_ahead(records, t, len(proposals)):
+    if _states_expected_gain(records, t, len(proposals)):
         outlook = derive.outlook(
-            records.archive, records.config, t, iterations, model, proposals, beside=beside
+            records.archive, records.config, t, iterations, model, proposals, context=context
         )
     # What a batch before this one has taken in since the fit is not taken in again.
     taken = {p.origin.get("entry") for p in others}

@@ -77,7 +77,7 @@ class Records:
 
     # ---- in flight ------------------------------------------------------------------------------
 
-    def flying(self, t: int) -> Batch | None:
+    def batch_in_flight(self, t: int) -> Batch | None:
         """The batch of an iteration that is not archived yet, if it has been proposed.
 
         The first batch fixes what the study is: raises UserError if the configuration says otherwise
@@ -95,7 +95,7 @@ class Records:
 
     def in_flight(self, merged: int) -> list[Batch]:
         """The batches that were proposed and are not among the first `merged` in the archive."""
-        batches = [self.flying(t) for t in self.paths.iterations() if t >= merged]
+        batches = [self.batch_in_flight(t) for t in self.paths.iterations() if t >= merged]
         return [batch for batch in batches if batch is not None]
 
     def is_kept(self, t: int) -> bool:
@@ -106,7 +106,7 @@ class Records:
 
     def batch(self, t: int) -> Batch:
         """The batch of an iteration, in flight or archived; raises UserError if there is none."""
-        batch = self.flying(t)
+        batch = self.batch_in_flight(t)
         if batch is None and t < self.merged():
             batch = archive.read_batch(self.archive, t, self.space)
         if batch is None:

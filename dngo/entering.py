@@ -244,7 +244,7 @@ def tell(
 
 
 def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, Proposal]:
-    """The proposals that rows name by their id; one that is not in flight is a problem."""
+    """The proposals that rows name by their id; if one is not in flight, that is a problem."""
     found: dict[int, Proposal] = {}
     for i, row in enumerate(source.rows):
         name = known(row.values.get("id"))

@@ -1,4 +1,4 @@
-"""How many picks of a batch go where: the only place that counts them.
+"""How many picks of a batch each stage gets: the only place that counts them.
 
 A share of a batch is the trust regions', and what a study's course says of it is read off the archive:
 stages whose picks gain nothing lose some to the others. Within the regions the models share what is theirs,

@@ -26,7 +26,7 @@ COLUMNS = ("slot", "step", "value", "seconds")
 
 
 def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
-    """Into the group of an iteration; nothing where nobody reported anything."""
+    """Write into the group of an iteration; nothing if no evaluation reported anything."""
     rows = [(i, *point) for i, o in enumerate(outcomes) for point in o.curve]
     stops = {str(i): o.stop for i, o in enumerate(outcomes) if o.stop}
     if not rows and not stops:
@@ -40,7 +40,7 @@ def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, 
 
 
 def read(record: h5py.Group) -> tuple[dict[int, Curve], dict[int, dict[str, Any]]]:
-    """The curves of an iteration by slot, and why those were stopped that were."""
+    """The curves of an iteration by slot, and the reasons of those that were stopped."""
     group = record.get(NAME)
     if group is None:
         return {}, {}

@@ -1,4 +1,4 @@
-"""The section `fidelity` of a study's configuration: the parameter that new points have little of."""
+"""The section `fidelity` of a study's configuration: the parameter that starts low for new points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fidelity(Section):
-    """A parameter that new points have little of: epochs, the points of a mesh, a share of the data."""
+    """A parameter that starts low for new points: epochs, the points of a mesh, a share of the data."""
 
     parameter: str = Field(
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
@@ -25,12 +25,12 @@ class Fidelity(Section):
     low: Finite | None = Field(
         None,
         gt=0,
-        description="What new points are evaluated with; the parameter's lowest value if left out.",
+        description="The value at new points; the parameter's lowest value if left out.",
     )
     high: Finite | None = Field(
         None,
         gt=0,
-        description="What counts; the parameter's highest value if left out.",
+        description="The value that counts in the end; the parameter's highest value if left out.",
     )
     factor: float = Field(
         3.0,

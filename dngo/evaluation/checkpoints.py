@@ -87,7 +87,8 @@ class Checkpoints:
         goes_on: Callable[[Proposal], bool],
         flying: Collection[Proposal],
     ) -> None:
-        """Note how far the points of a merged batch have come, and remove what is not worth its place.
+        """Note how far the points of a merged batch have come, and remove folders that are not worth
+        keeping.
 
         goes_on: whether a proposal's point may be evaluated further. flying: proposals whose points are
         in flight, whose folders stay.

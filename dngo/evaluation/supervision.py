@@ -95,8 +95,8 @@ def supervise(
 
     document: for its standard input.  streams: for standard output and standard error.
     course: of what it reports meanwhile, which may say that it is to be stopped.
-    Raises Interrupted if this process was told to stop meanwhile, StarterDied if nobody knows how it
-    ended; `ended` is not called then, nor if nothing could be started at all.
+    Raises Interrupted if this process was told to stop meanwhile, StarterDied if its end is unknown.
+    Then `ended` is not called, nor if nothing could be started.
     """
     kills_before = kernel_kills()
     watch = _Watch(started, document, bounds, streams, course)

@@ -21,7 +21,7 @@ from dngo.types import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorRules:
-    """Priors of a network's parameters. None was measured by itself."""
+    """Priors of a network's parameters. None of these numbers was measured by itself."""
 
     embedding: int = 5  # L, inputs that tell the tasks apart
     # Log-normal prior of the noise variance, as a share of the targets': its median's logarithm, and
@@ -137,7 +137,7 @@ class Posterior:
             block[:] = torch.as_tensor(drawn).to(block)[:, None, None]
 
     def gradient(self, theta: torch.Tensor) -> torch.Tensor:
-        """Of `energy`, of a random minibatch if that is less than all observations."""
+        """The gradient of `energy`, on a random minibatch if that is smaller than all observations."""
         rows = None
         if self.minibatches:
             drawn = self.rng.choice(self.n, self.batch, replace=False, shuffle=False)

@@ -60,7 +60,7 @@ def log_horseshoe(value: Array) -> Array:
 
 
 def log_prior(hyper: Array) -> float:
-    """Of (lambda, c, log Lambda), unnormalised; the last with the slope of its logarithm."""
+    """Log prior of (lambda, c, log Lambda), unnormalised, the last with the slope of its logarithm."""
     d = (len(hyper) - 1) // 2
     if np.max(np.abs(hyper)) > RULES.limit:
         return -np.inf

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Single = NDArray[Any]  # float32
 
-ROWS = 512  # of which all networks' hidden layers are held at once
+ROWS = 512  # rows whose hidden layers are held at once, for all networks
 
 
 @stored_as("sampled_networks")
@@ -105,7 +105,7 @@ class SampledBasis(FiniteBasis):
 
     @property
     def divisor(self) -> int:
-        """Of the sum of squares that is the variance of the function."""
+        """The divisor of the sum of squares in the function's variance."""
         return round(1.0 / self.variance[0, 1]) if len(self.rotation) > 1 else 1
 
     @property

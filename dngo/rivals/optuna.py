@@ -131,7 +131,7 @@ class _Conversation:
         return trial
 
     def finish(self, trial: Any, value: float) -> None:
-        """End a trial that was asked."""
+        """End a trial that was asked for."""
         if self.asked:
             states = self.optuna.trial.TrialState
             if np.isfinite(value):

@@ -44,13 +44,13 @@ _current: ContextVar[Rules] = ContextVar("rules", default=_PLAIN)
 
 
 def current() -> Rules:
-    """The tree that counts here."""
+    """The tree in use here."""
     return _current.get()
 
 
 @contextmanager
 def using(rules: Rules) -> Iterator[None]:
-    """Let another tree count within."""
+    """Use another tree within a block."""
     token = _current.set(rules)
     try:
         yield

@@ -154,7 +154,7 @@ class NoiseRules:
 
 @dataclass(frozen=True, kw_only=True)
 class PathRules:
-    """How finely the prior's functions are made up."""
+    """How finely functions of the prior are approximated."""
 
     # Random ones of a process's prior, shared by the functions drawn of one sample. Drawn plainly, not
     # in weighted strata, so many gave a smooth function a third to twice the posterior's deviation.
@@ -247,7 +247,7 @@ class SelectionRules:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseRules:
-    """What a sparse process spares. None was measured by itself."""
+    """Where a sparse process saves time. None was measured by itself."""
 
     jitter: float = 1e-7  # share of the signal: resolution of the inducing inputs
     near_optimum: int = 4  # one in so many inducing inputs is among the best observations
@@ -261,7 +261,7 @@ class SparseRules:
 
 @dataclass(frozen=True, kw_only=True)
 class TailRules:
-    """Beyond how many robust standard deviations values count by their logarithm. Not measured."""
+    """Robust standard deviations beyond which values count by their logarithm. Not measured."""
 
     # A minimiser need not resolve the upper tail: it is compressed early, and cut off.
     upper_linear: float = 5.0
@@ -288,7 +288,7 @@ class TrainingRules:
 
 @dataclass(frozen=True, kw_only=True)
 class WarpingRules:
-    """Which scales are compared, and by what. None was measured by itself but for `floors`."""
+    """Which scales are compared, and how. None was measured by itself but for `floors`."""
 
     powers: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
     # Shares of the observations that lie on the floor, whose depth is resolved (benchmarks/rules.md, walls
@@ -311,7 +311,7 @@ class NumberRules:
 
     samples: int = 3  # of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # observations; with more the mode stands alone
-    sketch: int = 64  # observations that the way to the mode uses
+    sketch: int = 64  # observations in use on the way to the mode
     steps: int = 25
     steps_after_sketch: int = 5
     inducing: int = 100  # inputs of a sparse process

@@ -46,7 +46,7 @@ def log_prior(space: Space, v: np.ndarray) -> np.ndarray:
 def drawn(space: Space, u: np.ndarray) -> np.ndarray:
     """Points (n, k) distributed as the prior is if the u (n, k) in [0, 1) are uniform.
 
-    In a space with constraints they are points near these that keep them.
+    In a space with constraints they are nearby points that keep the constraints.
     """
     u = np.array(u, dtype=float)
     for j, prior in believed(space).items():

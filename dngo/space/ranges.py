@@ -11,7 +11,7 @@ import numpy as np
 from dngo.space.grids import Grid
 from dngo.space.scales import LINEAR, LOGARITHMIC, Scale
 
-# Floats go on to 1.8e308, but products of such numbers, and widths of such ranges, do not.
+# Floats reach 1.8e308, but products of such numbers and widths of such ranges overflow.
 LARGEST, SMALLEST = 1e300, 1e-300
 APART = 16  # floats from one value to the next on the scale of the parameter, at least
 NUMBERS = 2**12  # floats in a continuous range, at least

@@ -94,7 +94,7 @@ class Space:
     def sample(self, u: np.ndarray) -> np.ndarray:
         """Points (n, k) that keep the constraints, uniform if the u (n, k) in [0, 1] are.
 
-        What u decodes to, or, where that breaks a constraint, another point that u decides.
+        The point that u decodes to, or, if it breaks a constraint, another point that u determines.
         """
         u = np.atleast_2d(np.asarray(u, dtype=float))
         return self.feasible.sample(u) if self.conditions else self.decode(u)
@@ -278,7 +278,7 @@ class Space:
         return v
 
     def defaults(self) -> np.ndarray:
-        """The point in which every parameter has its default, kept constraints or not: (1, k)."""
+        """The point in which every parameter has its default, even if it breaks constraints: (1, k)."""
         return self._mask(np.array([[c.default for c in self.columns]]).reshape(1, self.k))
 
 

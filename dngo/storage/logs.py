@@ -45,7 +45,7 @@ class PointLogs:
                 if target.exists():
                     shutil.copyfile(target, temporary)
                 else:
-                    temporary.unlink()  # an empty file is no archive to add to
+                    temporary.unlink()  # an empty file is no ZIP file to add to
                 with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as bundle:
                     known = set(bundle.namelist())
                     for path in files:

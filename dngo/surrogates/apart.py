@@ -18,7 +18,7 @@ def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = N
     sure of unexplored parts, and sends no points there.
     """
     if groups is not None:
-        # Two levels of a category differ in two inputs, and are as far apart as two ends of a range.
+        # Two levels of a category differ in two inputs, and count as far apart as the two ends of a range.
         widths = np.bincount(groups)
         x = x / np.sqrt(np.where(widths > 1, 2.0, 1.0))[groups]
     n, d = len(x), x.shape[1] if groups is None else len(widths)

@@ -43,7 +43,7 @@ class Component(ABC):
 
     @abstractmethod
     def save(self, group: h5py.Group) -> None:
-        """Everything as datasets and attributes of a group, from which `load` gives the same bits."""
+        """Write everything as datasets and attributes of a group; `load` then gives the same bits."""
 
     def noise_at(self, z: Array) -> Array:
         """Variance of an observation: z (n, .) -> (H, n), or (H, 1) where it is the same everywhere."""
@@ -77,7 +77,7 @@ class Component(ABC):
         """Functions of sample h, one for each of boldness (count,), whose deviation from the mean is
         multiplied by it.
 
-        By default the mean, and the deviation times a smooth function of zero mean and unit variance.
+        By default the mean plus the deviation times a smooth function of zero mean and unit variance.
         """
         return Modulated.draw(self, h, boldness, rng)
 

@@ -96,7 +96,7 @@ class TrainingData:
             object.__setattr__(self, "noise", bounded(self.noise))
 
     def of_objective(self, name: str) -> TrainingData:
-        """One of several objectives as the only one."""
+        """The data with one of several objectives as the only one."""
         return TrainingData(
             self.x,
             self.objectives[name],
@@ -121,7 +121,7 @@ class TrainingData:
         return replace(self, y=np.where(ok, self.y, np.nan), objectives=objectives)
 
     def levels(self) -> dict[str, float]:
-        """What counts as progress in each number with a threshold, while no outcome is ok.
+        """The level that counts as progress in each number with a threshold, while no outcome is ok.
 
         That is the bound, or the number of the outcome that breaks its bounds by least, if that is worse.
 
@@ -196,7 +196,7 @@ class TargetScale:
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
-            # Where tails are compressed nothing says so, as in files of before there was a choice.
+            # A file says nothing if tails are compressed, as in files from before there was a choice.
             if one.name != "tails" or not self.tails:
                 group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 
@@ -286,7 +286,7 @@ class LogScale(TargetScale):
     floor: float = 0.0
     unit: float = 1.0
 
-    # How far the floor is under the lowest value. Nearby processes rank points as well with a tenth,
+    # The distance of the floor below the lowest value. Nearby processes rank points as well with a tenth,
     # and less well with the whole (benchmarks/rules.md, noise).
     BELOW: ClassVar[float] = 0.3
 

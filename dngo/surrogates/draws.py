@@ -40,7 +40,7 @@ class Draws:
 
     @property
     def has_slopes(self) -> bool:
-        """Whether gradients are written out for all functions, as for those of processes."""
+        """Whether analytic gradients exist for all functions, as for functions of processes."""
         return all(hasattr(group, "slopes") for group in self.groups)
 
     def slopes(self, x: Array) -> Array:
@@ -49,7 +49,7 @@ class Draws:
         Raises TypeError unless `has_slopes`.
         """
         if not self.has_slopes:
-            raise TypeError("slopes are written out for functions drawn from processes alone")
+            raise TypeError("analytic slopes exist only for functions drawn from processes")
         found = np.empty_like(x)
         for group, rows in zip(self.groups, self.rows, strict=True):
             found[rows] = group.slopes(x[rows])  # type: ignore[attr-defined]

@@ -18,8 +18,8 @@ class Evidence:
     """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
 
     Coordinates: log lengthscales (one for each parameter, or 1 if they are shared), log of the noise's
-    share of the signal, log signal. Given the others the signal scales the whole covariance, so that its
-    density costs nothing. Where noise is reported, its level is what has a prior, and not its share.
+    share of the signal, log signal. Given the others, the signal scales the whole covariance, so its
+    density costs nothing. If noise is reported, the prior is on its level and not on its share.
     """
 
     def __init__(self, problem: Problem, kernel: str, ard: bool) -> None:
@@ -135,7 +135,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Solved:
-    """What a Gaussian density of targets y (n,) needs of their covariance K (n, n).
+    """The parts of a Gaussian density of targets y (n,) with covariance K (n, n).
 
     misfit: y^T K^-1 y; log_det: `ln |K|`; pull: (n,) K^-1 y; inverse: (n, n) K^-1.
     """

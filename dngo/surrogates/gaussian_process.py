@@ -78,7 +78,7 @@ class GaussianProcess(Component):
         object.__setattr__(self, "readout", factors @ self.targets)
 
     def save(self, group: h5py.Group) -> None:
-        """An exact process's factors are computed again on loading: the same bits, n times less."""
+        """An exact process's factors are computed again on loading: the same bits, a smaller file."""
         group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
         reported = (REPORTED,) if len(self.relative_noise) else ()
         for name in (*GIVEN, *reported, *(FACTORS if self.is_sparse else ())):
@@ -92,7 +92,7 @@ class GaussianProcess(Component):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether it stands for more observations than it holds."""
+        """Whether it is sparse: it holds fewer points than it was fitted to."""
         return len(self.targets) < len(self.x)
 
     def noise_of_rows(self, h: int) -> Array:
@@ -106,7 +106,7 @@ class GaussianProcess(Component):
         return self.stationary(a, b) + constant[:, None, None]
 
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
-        """The part of it that falls with distance, of all samples or of sample h: (n, m)."""
+        """The part of the covariance that falls with distance, of all samples or of sample h: (n, m)."""
         scales = np.exp(-self.log_lengthscales[h])[..., None, :]
         # Of a thousand levels most are never seen: a column of zeros takes no part in any product.
         kept = b.any(axis=0)
@@ -119,7 +119,7 @@ class GaussianProcess(Component):
         return found
 
     def basis(self, x: Array, h: int) -> Array:
-        """Features whose products are the rest of it, of sample h: x (n, d) -> (n, 1)."""
+        """Features whose products are the rest of the covariance, of sample h: x (n, d) -> (n, 1)."""
         return np.full((len(x), 1), np.sqrt(current().process.constant * self.signal[h]))
 
     def stationary_slopes(self, x: Array, weights: Array, h: int) -> Array:
@@ -133,11 +133,11 @@ class GaussianProcess(Component):
         return (slope @ b - slope.sum(axis=1)[:, None] * a) * scales
 
     def basis_slopes(self, x: Array, weights: Array, h: int) -> Array:
-        """The same of the basis: x (n, d), weights (n, 1) -> (n, d)."""
+        """The same for the basis: x (n, d), weights (n, 1) -> (n, d)."""
         return np.zeros_like(x)
 
     def prior_variance(self, x: Array) -> Array:
-        """Of the function before any observation: x (n, d) -> (H, n), or (H, 1) if it is the same."""
+        """The function's variance before any observation: x (n, d) -> (H, n), or (H, 1) if constant."""
         return self.signal[:, None] * (1.0 + current().process.constant)
 
     def features(self, x: Array) -> Array:
@@ -167,7 +167,7 @@ class GaussianProcess(Component):
         return Paths.draw(self, h, boldness, rng)
 
     def left_out(self, fold: Rows) -> tuple[Array, Array]:
-        """What each fold's rows are predicted to be from the other folds: two (n, H).
+        """The prediction of each fold's rows from the other folds: two (n, H).
 
         Exact and without refitting, from blocks of the inverse covariance; the hyperparameters
         have seen everything. fold: (n,) labels. Noise included.
@@ -262,7 +262,7 @@ class _Directions:
             return cls(evidence, mode, None)
         axes = np.zeros((len(mode), rules.directions + 2))
         axes[:lengths, : rules.directions] = rng.standard_normal((lengths, rules.directions))
-        # A step of one moves all of them by what one alone would move.
+        # A step moves all of them together as far as it would move one alone.
         axes[:lengths, : rules.directions] /= np.sqrt(rules.directions)
         axes[lengths:, rules.directions :] = np.eye(2)
         return cls(evidence, mode, axes)
@@ -278,12 +278,12 @@ class _Directions:
         return self.evidence(at if self.axes is None else self.mode + self.axes @ at)
 
     def logarithms(self, chain: Array) -> Array:
-        """Of the hyperparameters, (H, p), of samples."""
+        """The logarithms of the hyperparameters of samples: (H, p)."""
         return chain if self.axes is None else self.mode + chain @ self.axes.T
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:
-    """Draw the noise of a sample again, in place, from all observations: replicates tell it best."""
+    """Draw the noise of a sample again, in place, from all observations, since replicates show it best."""
 
     def density(noise: Array) -> float:
         return evidence(np.r_[log[:-2], noise, log[-1]])

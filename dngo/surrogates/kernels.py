@@ -6,8 +6,8 @@ import numpy as np
 
 from dngo.types import Array
 
-# Numbers at once: more do not stay in a processor's cache, and memory asked for and given back for them
-# in between took three times as long as the arithmetic.
+# Numbers at once. More do not stay in a processor's cache, and allocating memory for them took three
+# times as long as the arithmetic.
 BLOCK = 16_384
 # Each kernel, and what squared distances are multiplied by in it.
 KERNELS = {"matern52": 5.0, "matern32": 3.0, "squared_exponential": 0.5}
@@ -23,7 +23,7 @@ def squared_distances(a: Array, b: Array) -> Array:
 def _factors(
     a: Array, b: Array, factor: float = 1.0, further: Array | float = 0.0
 ) -> tuple[Array, Array]:
-    """Two matrices whose product is the squared distances, times a factor, but for rounding.
+    """Two matrices whose product is the squared distances times a factor, apart from rounding.
 
     further: (..., n, 1) what each of a is farther from all of b, squared."""
     own, others = (np.sum(z * z, axis=-1, keepdims=True) for z in (a, b))
@@ -81,7 +81,7 @@ def correlation(kernel: str, a: Array, b: Array, further: Array | float = 0.0) -
 
 
 def with_slope(kernel: str, squares: Array) -> tuple[Array, Array]:
-    """At squared scaled distances, elementwise: the correlation, 1 at 0, and its slope, -2 times the
+    """The correlation at squared scaled distances, elementwise, 1 at 0, and its slope: -2 times the
     derivative by the squared distance, which shares the exponential. Raises as `correlation` does."""
     _factor(kernel)
     if kernel == "squared_exponential":

@@ -83,7 +83,7 @@ class Regression:
 
 
 def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array, Array]:
-    """Rows divided by their noise's relative deviations: plain least squares are then weighted ones."""
+    """Rows divided by their noise's relative deviations, so that plain least squares weigh them."""
     if np.all(relative_noise == 1.0):
         return phi, y
     deviation = np.sqrt(relative_noise)
@@ -91,7 +91,7 @@ def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array,
 
 
 class Basis(Protocol):
-    """Basis functions of `inputs` numbers, tasks included, that can be stored."""
+    """Basis functions of points with `inputs` numbers, tasks included, that can be stored."""
 
     stored_as: ClassVar[str]
 

@@ -104,7 +104,7 @@ class Model:
         if not self.scale.is_bent:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
-        # The mixture as one normal. A tail far beyond what was seen is bent back to anything.
+        # The mixture as one normal. A tail far beyond the data may be mapped back to any value.
         targets = mean[:, None] + deviation[:, None] * NODES
         values = np.clip(self.scale.to_objective(targets), self.scale.lowest, self.scale.highest)
         first = values @ NODE_WEIGHTS
@@ -159,7 +159,7 @@ class Model:
         )
 
     def _noise(self, x: Array) -> Array:
-        """What of these variances is noise: (n, m)."""
+        """The noise in these variances: (n, m)."""
         each = [(c.noise_at(c.features(x)).T, len(c.noise)) for c in self.objective]
         return np.concatenate([np.broadcast_to(v, (len(x), h)) for v, h in each], axis=1)
 
@@ -178,14 +178,14 @@ class Model:
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def log_progress(self, x: Array) -> Array:
-        """The same as `log_feasibility` while no point is known to be feasible: of a number that is far
-        from its bound, the probability to be nearer to it than the least infeasible point."""
+        """As `log_feasibility`, while no point is known to be feasible. For a number far from its bound,
+        it is the probability to be nearer to it than the least infeasible point."""
         with one_thread():
             each = [self.classifiers[n].log_progress(x) for n in sorted(self.classifiers)]
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def inverse_cost(self, x: Array) -> Array:
-        """Expected: x (n, d) encoded -> (n,); ones where no cost is modelled."""
+        """The expected cost: x (n, d) encoded -> (n,); ones if no cost is modelled."""
         return np.ones(len(x)) if self.cost is None else self.cost.expected(x)[1]
 
     @property
@@ -282,7 +282,7 @@ class Bounded:
         return self._log_within(x, self.threshold.bound)
 
     def log_progress(self, x: Array) -> Array:
-        """The same of the level that counts as progress."""
+        """The same for the level that counts as progress."""
         return self._log_within(x, self.threshold.bound if self.level is None else self.level)
 
     def _log_within(self, x: Array, bound: float) -> Array:

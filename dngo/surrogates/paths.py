@@ -76,7 +76,7 @@ class Paths:
             (len(reduction), count)
         )
         correction = reduction.T @ (process.readout[h][:, None] - boldness * missed)
-        # The basis has finitely many weights: its correction is one of theirs.
+        # The basis has finitely many weights, so its correction is one of weights.
         weights = boldness * weights + basis.T @ correction
         waves = (boldness * waves).astype(np.float32)
         return cls(process, h, frequencies, waves, weights, correction)
@@ -106,7 +106,7 @@ class Paths:
         return found[:, :d]
 
     def _features(self, x: Array) -> tuple[Single, Array, Array]:
-        """What waves, weights and correction are the weights of: x (n, inputs) -> (n, .) each."""
+        """The features that waves, weights and correction multiply: x (n, inputs) -> (n, .) each."""
         p, h = self.process, self.h
         return _waves(x, self.frequencies), p.basis(x, h), p.stationary(x, p.x, h)
 

@@ -19,7 +19,7 @@ C = TypeVar("C")  # the class of the components
 
 @dataclass(frozen=True)
 class Past:
-    """What was fitted to earlier prefixes of the same data, for a kind that builds on it.
+    """Earlier fits to prefixes of the same data, for a kind that builds on them.
 
     iterations: whose rows this fit learns from. model: by iteration, the model that it was proposed
     with and the settings that was fitted with, as plain data; None where none is recorded.
@@ -46,10 +46,10 @@ class Past:
 
 @dataclass(frozen=True)
 class ReportedNoise:
-    """How precise each observation is said to be.
+    """How precise each observation is, as reported.
 
     level: variance on the targets' scale, the geometric mean of those reported. relative: (n,) each
-    one's over that, 1 where nothing is reported. What the model learns is one factor for all of them.
+    one's over that, 1 where nothing is reported. The model learns one factor for all of them.
     """
 
     level: float
@@ -102,7 +102,7 @@ class Problem:
         return np.ones(len(self.x)) if self.noise is None else self.noise.relative
 
     def with_tasks_as_inputs(self) -> Problem:
-        """The same with an input for each other task: 1 for its own rows, 0 elsewhere.
+        """The same problem with one more input for each other task: 1 for that task's rows, 0 elsewhere.
 
         That input's lengthscale then says how much two tasks have in common.
         """

@@ -163,7 +163,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
 
 @dataclass
 class _LeftOut:
-    """What each network predicts of the fold it has left out, as a function of three numbers.
+    """Each network's prediction of the fold that it left out, as a function of three numbers.
 
     The coordinates are the logarithms of the ridge alpha / beta, on which alone the means
     depend, of the inflation, and of the noise 1 / beta: nearly independent in the posterior,
@@ -216,7 +216,7 @@ class _LeftOut:
         return float(np.mean(self._log_density(log)))
 
     def log_density(self, chain: Array) -> Array:
-        """Of each left-out target, averaged over the samples (H, 3) of a chain: (m,)."""
+        """The log density of each left-out target, averaged over the samples (H, 3) of a chain: (m,)."""
         each = np.array([self._log_density(log) for log in chain])
         return np.asarray(logsumexp(each, axis=0) - np.log(len(chain)))
 

@@ -127,8 +127,8 @@ NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the defa
 class SurrogateKind(Section):
     """What every kind of surrogate has: the scale of the objective, and `fit`.
 
-    The interface of an added kind: a subclass with a field `kind: Literal["name"] = "name"`, a field
-    for each key of its own, and `fit` or `fitted_by`.
+    To add a kind, write a subclass with a field `kind: Literal["name"] = "name"`, a field for each
+    key of its own, and `fit` or `fitted_by`.
     """
 
     kind: str
@@ -162,17 +162,17 @@ class SurrogateKind(Section):
 
     @property
     def for_numbers(self) -> SurrogateKind:
-        """What the numbers that have thresholds are fitted by: there may be many of them."""
+        """The settings that numbers with thresholds are fitted by: there may be many numbers."""
         return self
 
     embeds_tasks: ClassVar[bool] = False
-    """Whether `fit` tells several tasks apart itself; else each other task is an input."""
+    """Whether `fit` distinguishes several tasks itself; otherwise each other task is an input."""
 
     recalls: ClassVar[bool] = True
     """Whether `fit` may ask `Problem.past` for earlier models: the archive then holds all of them."""
 
     fitted_by: ClassVar[str]
-    """`module:function`: where `fit` finds what fits this kind, called with the settings second. A
+    """`module:function`: the function that fits this kind; its second argument is the settings. A
     name, since that module imports these settings, and reading them must not import it."""
 
     def fit(
@@ -268,7 +268,7 @@ class ExactProcess(_Process, json_schema_extra=NAMED):
 
 
 class Numbers(ExactProcess):
-    """What `auto` fits numbers by: in no configuration."""
+    """The settings by which `auto` fits numbers; no configuration names them."""
 
     fitted_by: ClassVar[str] = "dngo.surrogates.numbers:fit_number"
     gp_limit: int = 300
@@ -298,9 +298,9 @@ SurrogateSettings = Kinds(group="dngo.surrogates", default="auto")
 
 
 def upgrade(flat: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The sections `surrogate` and `classifier` that mean what a flat `surrogate` section meant.
+    """The sections `surrogate` and `classifier` that mean the same as an old flat `surrogate` section.
 
-    What had no effect is dropped. `auto` with `calibration: in_sample`, a process for a few
+    Keys without an effect are dropped. `auto` with `calibration: in_sample`, a process for a few
     observations and then bases, becomes the bases.
     """
     old = {**flat, "ensemble": flat["networks"]}

@@ -58,7 +58,7 @@ def curves(view: View) -> Figure | None:
         "curves",
         "As they ran",
         f"What the evaluations of iteration {last} reported as they ran: {len(rows)} did, and {number} of "
-        "them were stopped early, each for being worse than others were at the same step (`dngo audit` "
+        "them were stopped early, each because it was worse than others at the same step (`dngo audit` "
         "says of how many)." + part,
         figure,
     )

@@ -298,7 +298,7 @@ class Executor(Submitting):
         return False
 
     def _is_late(self, job: Any) -> bool:
-        """Whether what a job wrote must be visible here by now."""
+        """Whether a job's files must be visible here by now."""
         log = job.aux.get("slurm_logfile")
         with contextlib.suppress(OSError):
             if log is None or log.stat().st_size:
@@ -383,7 +383,7 @@ class Executor(Submitting):
             )
 
     def print_job_error(self, job_info: Any, msg: str | None = None, **kwargs: Any) -> None:
-        """Show an error; Snakemake drops the message where the job is a group of rules."""
+        """Show an error, since Snakemake drops the message of a job that is a group of rules."""
         if msg and job_info.job.is_group():
             self.logger.error(f"Job of {jobs.rules(job_info.job)}: {msg}")
         super().print_job_error(job_info, msg, **kwargs)

@@ -52,8 +52,8 @@ class Proposal:
     mean, std: the surrogate's prediction of the objective, natural units, before fantasies.
     feasibility: probability that every constraint holds.  num_pending: points pending at the pick.
     stage: what picked it, as `dngo.acquisition` names its stages; empty in older archives.
-    deviation_scale: by what the surrogate's deviations were multiplied for the pick, in archives of
-    before; now always 1.
+    deviation_scale: by what the surrogate's deviations were multiplied for the pick, in older archives;
+    now always 1.
     origin: of a point that people entered: who, when, from which file; else empty.
     means, stds: the same of each of several objectives, by name; aims: how much the pick was for each.
     Numbers that do not apply are NaN.

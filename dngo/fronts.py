@@ -1,7 +1,7 @@
 """Fronts of several objectives: which outcomes no other one dominates, and how much they dominate.
 
-All values here are minimised, a column for each objective, and finite. Sorting and hypervolumes are those
-of `moocore`.
+All values here are minimised, a column for each objective, and finite. Sorting and hypervolumes come from
+`moocore`.
 """
 
 from __future__ import annotations

@@ -36,13 +36,13 @@ WORDS = {
     r"told(?!:|\s+(?:apart|to\b|from\b))": "reported",
     r"(?:foresee|foretell)(?:s|n|ing)?(?!:)|foresaw|foretold|foresight(?!:)": "predict, expect",
     r"outlooks?(?!:)": "expected gain",
-    r"(?<!there )(?:is|are|was|were) none": "there is no",
+    r"(?<!there\s)(?:is|are|was|were) none": "there is no",
     r"(?:go|goes|went|going|gone) by(?! an?\b)": "depends on, follows",
     r"(?:is|are|was|were) (?:that|those) of": "belongs to, is the one of",
     r"of (?:then|before|now)(?=[.,;:)]|$)": "later, earlier, current",
     r"who(?:m)?ever": "anyone who, if you",
     r"in mid-\w+": "in the middle of",
-    r"(?<!are )(?<!is )all the same(?=[.,;:)]|$)": "even so, although",
+    r"(?<!are\s)(?<!is\s)all the same(?=[.,;:)]|$)": "even so, although",
     r"in order that": "so that",
     r"all of (?:it|them) are": "each is",
     r"(?:is|are|was|were) not to be": "must not, cannot",
@@ -53,7 +53,11 @@ WORDS = {
 }
 NO_ZERO = re.compile(r"(?<![\w./\\\]\[{:`\"'*])\.\d+(?!\.?\w)")
 THREE_THATS = re.compile(r"\bthat\b(?:[^.,;:()]+\bthat\b){2}")
-FORMS = [(re.compile(rf"(?i:\b(?:{found}))\b"), instead) for found, instead in WORDS.items()]
+# Words may stand on two lines.
+FORMS = [
+    (re.compile(r"(?i:\b(?:{}))\b".format(found.replace(" ", r"\s+"))), instead)
+    for found, instead in WORDS.items()
+]
 FORMS += [(NO_ZERO, "the zero: 0.5"), (THREE_THATS, "a sentence for each that")]
 
 

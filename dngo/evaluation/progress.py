@@ -3,7 +3,7 @@
 A line is `{"step": 12, "objective": 0.31}`, with `constraints` as in a report if it likes; other names are
 left alone. What a program prints as `{"progress": {...}}` and what a function reports by `dngo.progress`
 are lines of the same file, so one reader judges them all. Steps and thinning are
-those of `dngo.stopping.curves`. A bad line is left out, and one message says so: it never fails an
+as in `dngo.stopping.curves`. A bad line is left out, and one message says so: it never fails an
 evaluation.
 """
 

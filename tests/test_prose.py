@@ -22,7 +22,7 @@ def test_nothing_that_a_reader_stumbles_over() -> None:
         ("An objective that is none.", "is none"),
         ("None if there is none.", ""),
         ("It goes by the median.", "goes by"),
-        ("Of two lines that is in the\nplace of one.", "in the\\\\nplace of"),
+        ("Of two lines that is in the\nplace of one.", r"in the\nplace of"),
         ("The seed is that of the study.", "is that of"),
         ("Whoever looks, sees it.", "Whoever"),
         ("It is listed, too.", ", too"),

@@ -25,11 +25,12 @@ from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.acquisition import History
     from dngo.space import Space
-    from dngo.surrogates import Model, TrainingData
+    from dngo.surrogates import EarlierTask, Model, TrainingData
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
 
@@ -57,6 +58,13 @@ def seed_sequence(config: Config, t: int, stage: int, *more: int) -> np.random.S
 def sign(config: Config) -> float:
     """Internally every objective is minimised: 1, or -1 where large values are good."""
     return sign_of(config.direction) if not config.has_several else 1.0
+
+
+def units(config: Config) -> Units:
+    """How models see the objective."""
+    if config.has_several:
+        return Units(1.0)
+    return Units(sign(config), config.objective.scale == "log")
 
 
 def sign_of(direction: str) -> float:
@@ -101,19 +109,22 @@ def training_data(
     # one that was stopped would have ended well is not known.
     silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
     completed = np.where(silent, np.nan, ran(table).astype(float))
-    y = np.where(ran(table), sign(config) * table.objective, np.nan)
+    seen = units(config)
+    y = np.where(ran(table), seen.inward(table.objective), np.nan)
+    if ends is not None:
+        y = np.where(np.isnan(ends), y, seen.inward(seen.sign * ends))
     return TrainingData(
         x=table.x,
-        y=y if ends is None else np.where(np.isnan(ends), y, ends),
+        y=y,
         feasible=table.status == "ok",
         constraints={COMPLETED: completed, **table.constraints},
         numbers=table.numbers,
         thresholds=config.thresholds,
-        noise=table.noise,
+        noise=seen.inward_noise(table.objective, table.noise),
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
         batch=table.iteration,
         groups=config.search_space.groups,
-        earlier=tuple(EarlierTask(one.x, one.y) for one in earlier),
+        earlier=_earlier(earlier, seen),
         earlier_numbers={
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
@@ -121,6 +132,14 @@ def training_data(
         objectives=minimised(table, config, ran(table)),
         noises=table.noises if config.has_several else {},
     )
+
+
+def _earlier(earlier: Sequence[transfer.Earlier], seen: Units) -> tuple[EarlierTask, ...]:
+    """What earlier studies know of the objective, as models see it."""
+    from dngo.surrogates import EarlierTask
+
+    found = [(one.x, seen.inward(seen.sign * one.y)) for one in earlier]
+    return tuple(EarlierTask(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in found)
 
 
 def design(config: Config, context: Context = Context()) -> list[Proposal]:
@@ -290,6 +309,7 @@ def propose(
         root=seed_sequence(config, 0, DESIGN),
         progress=progress,
     )
+    mean, std = units(config).outward(found.mean, found.std)
     return _expected(given, config, model) + [
         Proposal(
             iteration=t,
@@ -297,8 +317,8 @@ def propose(
             parameters=parameters,
             source=str(found.source[i]),
             value=float(found.value[i]),
-            mean=float(sign(config) * found.mean[i]),
-            std=float(found.std[i]),
+            mean=float(mean[i]),
+            std=float(std[i]),
             feasibility=float(found.feasibility[i]),
             num_pending=int(found.num_pending[i]),
             runner_up=float(found.runner_up[i]),
@@ -403,13 +423,13 @@ def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[P
     if not given or config.acquisition.is_baseline:
         return list(given)
     x = config.search_space.encode(_points(config.search_space, given))
-    (mean, std), feasibility = model.predict(x), model.feasibility(x)
+    (mean, std), feasibility = units(config).outward(*model.predict(x)), model.feasibility(x)
     names = list(config.directions) if model.objectives else []
     each = np.array([model.objectives[name].predict(x) for name in names]).reshape(-1, 2, len(x))
     return [
         replace(
             p,
-            mean=float(sign(config) * mean[i]),
+            mean=float(mean[i]),
             std=float(std[i]),
             feasibility=float(feasibility[i]),
             means=_named(config, each[:, 0].T, i, signed=True),
@@ -445,7 +465,8 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
     # The samplers of a baseline get the infeasible points themselves.
     told_all = config.acquisition.is_baseline and config.fidelity is None
     known = ran(table) if told_all else table.status == "ok"
-    y, several = np.where(known, sign(config) * table.objective, np.nan), minimised(table, config)
+    seen, several = units(config), minimised(table, config)
+    y = np.where(known, seen.inward(table.objective), np.nan)
     if several:
         values = np.column_stack(list(several.values()))
         ok = np.isfinite(values).all(axis=1)
@@ -456,7 +477,7 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
         pending=_points(space, [*context.pending, *context.given]),
         iteration=table.iteration,
         constraints=table.constraints,
-        noise=table.noise,
+        noise=seen.inward_noise(table.objective, table.noise),
         objectives=several,
         noises=table.noises if several else {},
         reference=references(config) if several else (),

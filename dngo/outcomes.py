@@ -18,7 +18,7 @@ from dngo.config.messages import nearest
 from dngo.redaction import each_text, redacted
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import one_line, shown
-from dngo.thresholds import Constraints, objectives_of
+from dngo.thresholds import Constraints, is_positive, objectives_of
 
 REPORTED = ("objective", "constraints", "noise", "metadata")  # what an objective reports
 SEVERAL = "objectives"  # in place of the first, where there are several
@@ -55,6 +55,9 @@ def judge(
     said = gathered(said, constraints)
     _check_names(said, constraints, names)
     values = _values(said, several)
+    below = [v for v in values.values() if is_positive(constraints) and -math.inf < v <= 0]
+    if below:
+        values = dict.fromkeys(values, math.nan)
     status = _status(said.get("status"))
     given = scalar(said.get("constraints"))
     if given is not None and not isinstance(given, Mapping):
@@ -74,6 +77,10 @@ def judge(
     held, (status, message) = status, _ended(status, values, flags, numbers)
     if status == "invalid" and not (message or asked):
         message = _not_finite(values)
+    if status == "invalid" and below:
+        message = (
+            f"the objective is {below[0]:.6g}, and objective.scale is log: it has to be above 0"
+        )
     # A message belongs to the status that it was given with.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)

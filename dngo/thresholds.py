@@ -47,13 +47,23 @@ Constraints = Mapping[str, Threshold | None]
 
 
 class Reported(dict[str, Threshold | None]):
-    """The constraints of a study, and beside them the names of its `objectives`, if it has several."""
+    """The constraints of a study, and beside them the names of its `objectives`, if it has several.
 
-    def __init__(self, constraints: Constraints, objectives: Iterable[str] = ()) -> None:
+    positive: whether the objective has to be above 0, as on a logarithmic scale.
+    """
+
+    def __init__(
+        self, constraints: Constraints, objectives: Iterable[str] = (), positive: bool = False
+    ) -> None:
         super().__init__(constraints)
-        self.objectives = tuple(objectives)
+        self.objectives, self.positive = tuple(objectives), positive
 
 
 def objectives_of(constraints: Constraints) -> tuple[str, ...]:
     """The names of several objectives; none where there is one, which has no name."""
     return constraints.objectives if isinstance(constraints, Reported) else ()
+
+
+def is_positive(constraints: Constraints) -> bool:
+    """Whether the objective has to be above 0."""
+    return isinstance(constraints, Reported) and constraints.positive

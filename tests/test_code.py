@@ -30,7 +30,7 @@ LAYERS = [
     "acquisition",
     "surrogates",
     "space stopping",
-    "errors fronts kinds plugins presets provenance redaction reporting rules storage streams thresholds types",
+    "errors fronts kinds plugins presets provenance redaction reporting rules storage streams thresholds types units",
 ]
 # The same within the room of the study.
 STUDY_LAYERS = [

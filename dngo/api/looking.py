@@ -83,7 +83,7 @@ class Fitted:
         for name in self.view.directions or [""]:
             view = self.view.of_objective(name) if name else self.view
             mean, std, feasibility = view.predict(x)
-            low, high = mean - INTERVAL * std, mean + INTERVAL * std
+            low, high = view.units.interval(mean, std, INTERVAL)
             found = {"mean": mean, "std": std, "low": low, "high": high}
             columns |= {f"{key}_{name}" if name else key: v for key, v in found.items()}
         return _pandas().DataFrame({**columns, "feasibility": feasibility})
@@ -189,6 +189,7 @@ class Looking:
                 evaluations=len(view.outcomes(row)),
                 average=float(view.outcomes(row).mean()),
                 by=by,
+                log=view.units.log,
             )
             for row, parameters in zip(
                 rows, view.space.to_parameters(view.table.v[rows]), strict=True

@@ -30,6 +30,7 @@ import numpy as np
 from dngo.archive.layout import foreseen_columns
 from dngo.archive.reading import read_surrogate, reading
 from dngo.types import Array
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -98,20 +99,16 @@ def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(Non
     part = slice(first, first + rows)
     y = file["outcomes/objective"][part][slots]
 
-    def sign(direction: str) -> float:
-        return 1.0 if direction == "minimize" else -1.0
-
+    seen = Units.of(json.loads(attributes["config"]), identity["direction"])
     several = {
-        name: sign(direction) * file[f"outcomes/objectives/{name}"][part][slots]
+        name: Units.of({}, direction).sign * file[f"outcomes/objectives/{name}"][part][slots]
         for name, direction in identity.get("objectives", {}).items()
     }
-    return foresee(
-        model,
-        file["proposals/x"][part][slots],
-        sign(identity["direction"]) * y,
-        identity["constraints"],
-        several,
-    )
+    x, known = file["proposals/x"][part][slots], identity["constraints"]
+    found = foresee(model, x, seen.inward(y), known, several)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = seen.log_slope(y)
+    return {k: v + slope if seen.log and k[0] == "density" else v for k, v in found.items()}
 
 
 def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:

@@ -293,6 +293,7 @@ def _surrogate(group: h5py.Group, rows: int) -> None:
         "constraints": dict,
         "environment": dict,
         "versions": dict,
+        "scale": str,
         "summary": dict,
         "training_iterations": int,
         "seconds": float,

@@ -126,7 +126,8 @@ def _line(one: Any) -> str:
     if one.evaluations > 1:
         line += f", the best of {one.evaluations} evaluations; {one.average:.6g} on average"
     if one.std == one.std:
-        line += f"; by the surrogate {one.mean:.6g} ± {1.96 * one.std:.2g} (95 %)"
+        low, high = one.interval
+        line += f"; by the surrogate {one.mean:.6g}, {low:.4g} to {high:.4g} (95 %)"
     return line
 
 

@@ -372,7 +372,8 @@ class Config(Section):
     def reported(self) -> Reported:
         """What the objective reports beside its value: the threshold of a number, None for a flag; and the
         names of several objectives."""
-        return Reported(dict.fromkeys(self.constraints) | self.thresholds, sorted(self.objectives))
+        held = dict.fromkeys(self.constraints) | self.thresholds
+        return Reported(held, sorted(self.objectives), self.objective.scale == "log")
 
     @property
     def names(self) -> tuple[list[str], list[str], list[str]]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from dngo.config.messages import Located
 from dngo.space.parameters import Section
@@ -33,6 +40,12 @@ class Objective(Section):
         "minimize",
         description="Whether small or large values of the objective are good. Where `objectives` are "
         "named, each has its own.",
+    )
+    scale: Literal["linear", "log"] = Field(
+        "linear",
+        description="log: the objective is above 0 and spans decades. What is modelled is its logarithm, "
+        "so that gains and intervals are factors; a value of 0 or less is an invalid outcome. May be "
+        "changed at any time.",
     )
     time_limit: float | None = Field(
         None,
@@ -80,6 +93,14 @@ class Objective(Section):
     def source(self) -> dict[str, str]:
         """SHA-256 of what is evaluated besides files, by name: the text of a function of this process."""
         return self._source
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # What a study does not use, archives of earlier releases do not name.
+        found: dict[str, Any] = handler(self)
+        if self.scale == "linear":
+            found.pop("scale", None)
+        return found
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Objective:

@@ -55,6 +55,8 @@ def direction_of(resolved: Mapping[str, Any]) -> str:
 def check(config: Config) -> None:
     """Raise Located where keys of a study with several objectives do not fit each other."""
     aims, objective = config.objectives, config.objective
+    if objective.scale == "log":
+        _check_log(config)
     if not aims:
         if objective.direction is None:
             raise Located(("objective", "direction"), "must be 'minimize' or 'maximize'")
@@ -74,6 +76,21 @@ def check(config: Config) -> None:
         )
     if len(aims) > 1:
         _check_several(config)
+
+
+def _check_log(config: Config) -> None:
+    if config.objectives:
+        raise Located(
+            ("objective", "scale"),
+            "log is for one objective, without a name; of several report logarithms",
+        )
+    for name in ("expected_improvement", "distance"):
+        if getattr(config.stop, name) is not None:
+            raise Located(
+                ("stop", name),
+                "is in the objective's units, and on a logarithmic scale (objective.scale) a gain is a "
+                "factor; leave it out",
+            )
 
 
 def _check_several(config: Config) -> None:

@@ -6,6 +6,10 @@ import html
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from dngo.units import Units
+
 
 @dataclass(frozen=True)
 class Best:
@@ -13,7 +17,7 @@ class Best:
 
     objective: of one evaluation, the best one where there are several. evaluations: of this point that
     were ok; average: of their outcomes. mean, std: without noise, its own outcomes heeded. mean, std,
-    feasibility: NaN without a model.
+    feasibility: NaN without a model. log: whether the model sees the logarithm of the objective.
     """
 
     id: str
@@ -25,6 +29,14 @@ class Best:
     evaluations: int
     average: float
     by: Literal["model", "observed"]
+    log: bool = False
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the objective is without noise, with 95 %: low and high."""
+        units = Units(1.0, self.log)
+        low, high = units.interval(np.array(self.mean), np.array(self.std), 1.959964)
+        return float(low), float(high)
 
     def _repr_html_(self) -> str:
         rows = {**self.parameters, "objective": self.objective, "mean": self.mean, "std": self.std}

@@ -25,6 +25,7 @@ from dngo.space import Column, Space
 from dngo.space.ladder import Ladder, ladder_of
 from dngo.study import best_row
 from dngo.thresholds import Threshold
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -201,7 +202,7 @@ class View:
             return nothing, nothing, nothing
         found = archive.iteration_attributes(self.path, self.model_iteration)
         new = self.ok & (self.table.iteration >= int(found["training_iterations"]))
-        y = np.where(new, self.sign * self.table.objective, np.nan)
+        y = np.where(new, self.units.inward(self.table.objective), np.nan)
         mean, std, feasibility = np.full((3, len(self)), np.nan)
         rows = self._to_be_expected
         x = self.table.x[rows]
@@ -209,7 +210,7 @@ class View:
         feasibility[rows] = self.model.feasibility(x)
         rows, *nearby = self._around_the_best
         mean[rows], std[rows] = nearby
-        return self.sign * mean, std, feasibility
+        return *self.units.outward(mean, std), feasibility
 
     @cached_property
     def _to_be_expected(self) -> np.ndarray:
@@ -225,12 +226,13 @@ class View:
         """Rows near the best one, and their objective's mean and deviation, minimised."""
         from dngo.surrogates.nearby import around_the_best
 
-        ok, table = np.flatnonzero(self.counts), self.table
+        table, y = self.table, self.units.inward(self.table.objective)
+        ok = np.flatnonzero(self.counts & np.isfinite(y))
         rows, mean, std = around_the_best(
             self.space.unit(table.v[ok]),
             table.x[ok],
-            self.sign * table.objective[ok],
-            table.noise[ok],
+            y[ok],
+            self.units.inward_noise(table.objective, table.noise)[ok],
         )
         return ok[rows], mean, std
 
@@ -401,8 +403,13 @@ class View:
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and deviation of the objective, and P(feasible), at x (m, d): three (m,)."""
         assert self.model is not None
-        mean, std = self.model.predict(x)
-        return self.sign * mean, std, self.model.feasibility(x)
+        return *self.units.outward(*self.model.predict(x)), self.model.feasibility(x)
+
+    @cached_property
+    def units(self) -> Units:
+        """How the model sees the objective."""
+        known = archive.iteration_attributes(self.path, self.model_iteration)["config"]
+        return Units.of({} if self.objective != "objective" else json.loads(known), self.direction)
 
     @cached_property
     def has_model(self) -> bool:
@@ -422,8 +429,8 @@ class View:
         k = self.space.k
 
         def response(u: np.ndarray) -> np.ndarray:
-            mean, _, feasible = self.predict(self.box.encode(self.box.sample(u.T)))
-            return np.stack([mean, feasible])
+            mean, std, feasible = self.predict(self.box.encode(self.box.sample(u.T)))
+            return np.stack([self.units.moments(mean, std)[0], feasible])
 
         n = 2 ** int(np.clip(np.log2(8192 / (k + 2)), 6, 10))
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -266,8 +266,8 @@ def expected(view: View) -> Iterator[Check]:
         return  # it still improves
     good = view.table.objective[view.counts]
     gained = abs(float(np.median(good)) - float(view.best_so_far[-1]))
-    best = view.sign * float(view.best_so_far[-1])
-    most = promised(best, view.sign * mean[rows], std[rows], p[rows])
+    best = float(view.best_so_far[-1])
+    most = promised(view.units, best, mean[rows], std[rows], p[rows])
     if gained > 0 and most < NOTHING * gained:
         yield Check(
             "note",

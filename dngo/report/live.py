@@ -32,6 +32,7 @@ from dngo.report.levels import levels
 from dngo.report.models import by_batch
 from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
+from dngo.units import LARGEST, Units
 
 MOST_SILENT = 200  # batches that are looked through for an expected gain, last one first
 PACE = 5  # batches whose pace counts
@@ -219,7 +220,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         message = archive.words(file["outcomes/message"], n)
     sign = derive.sign(study.config)
     values = np.where(table.status == "ok", sign * table.objective, np.nan)
-    best = np.fmin.accumulate(values)
+    best, units = np.fmin.accumulate(values), derive.units(study.config)
     several = study.config.has_several
     volumes = Front.of(table, study.config).volumes if several else []
     found = []
@@ -250,7 +251,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
                     "evaluate": float(took) if np.isfinite(took) else np.nan,
                 },
                 promised=promised(
-                    before, sign * belief["mean"], belief["std"], belief["feasibility"]
+                    units, sign * before, belief["mean"], belief["std"], belief["feasibility"]
                 ),
                 messages=[(count, line) for count, _, line, _ in messages],
             )
@@ -288,11 +289,11 @@ def _waiting(study: Study) -> dict[str, int]:
 
 
 def promised(
-    best: float, mean: np.ndarray, deviation: np.ndarray, feasibility: np.ndarray
+    units: Units, best: float, mean: np.ndarray, deviation: np.ndarray, feasibility: np.ndarray
 ) -> float:
-    """The highest expected improvement on `best` of points, for minimisation; NaN if unknown.
+    """The highest expected improvement on `best` of points, of the objective; NaN if unknown.
 
-    mean, deviation, feasibility: (n,), of a normal belief about each; a feasibility of NaN is 1.
+    mean, deviation, feasibility: (n,), of a belief about each; a feasibility of NaN is 1.
     Equation (3) of Snoek et al. 2012, times the feasibility (Gelbart et al. 2014).
     """
     from dngo.acquisition.measures import expected_improvement
@@ -300,8 +301,12 @@ def promised(
     told = np.isfinite(mean) & (deviation > 0)
     if not told.any() or not np.isfinite(best):
         return np.nan
-    gain = expected_improvement(np.array(best), mean[told], deviation[told])
-    return float(np.max(gain * np.where(np.isfinite(feasibility[told]), feasibility[told], 1.0)))
+    inner, spread = units.moments(mean[told], deviation[told])
+    gain = expected_improvement(units.inward(np.array(best)), inner, spread)
+    gain = gain * np.where(np.isfinite(feasibility[told]), feasibility[told], 1.0)
+    if units.log:  # what is gained is a factor
+        gain = abs(best) * np.abs(np.expm1(-units.sign * np.minimum(gain, LARGEST)))
+    return float(np.max(gain))
 
 
 def outlook(study: Study) -> dict[str, Any]:
@@ -333,8 +338,14 @@ def outlook(study: Study) -> dict[str, Any]:
     if study.config.has_several:
         return result | {"iteration": iteration, **found}
     looked = Outlook(**found)
-    result |= {"iteration": iteration, "batch": looked.batch, "further": looked.further}
-    result["distance"] = {str(p): looked.distance(p) for p in (0.5, 0.9)}
+    log = derive.units(study.config).log  # then what is said of gains and distances are factors
+
+    def shown(number: float) -> float:
+        return float(np.exp(min(number, LARGEST))) if log else number
+
+    result |= {"iteration": iteration, "scale": study.config.objective.scale}
+    result |= {"batch": shown(looked.batch), "further": shown(looked.further)}
+    result["distance"] = {str(p): shown(looked.distance(p)) for p in (0.5, 0.9)}
     if study.config.stop.distance is not None:
         result["within"] = looked.within(study.config.stop.distance)
     return result

@@ -132,11 +132,12 @@ def _outlook(found: dict[str, Any]) -> list[str]:
     if "further" not in found:
         return lines
     near = ", ".join(f"{d:.3g} with probability {p}" for p, d in found["distance"].items())
+    by = "a factor of " if found.get("scale") == "log" else ""
     lines.append(
-        f"by the surrogate of iteration {found['iteration']} a batch gains {found['batch']:.3g}, five "
-        f"gain {found['further']:.3g}"
+        f"by the surrogate of iteration {found['iteration']} a batch gains {by}{found['batch']:.3g}, five "
+        f"gain {by}{found['further']:.3g}"
     )
-    lines.append(f"the best value is within {near} of the best imaginable")
+    lines.append(f"the best value is within {by}{near} of the best imaginable")
     if "within" in found:
         lines.append(f"within stop.distance with probability {found['within']:.3g}")
     return lines

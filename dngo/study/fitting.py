@@ -79,6 +79,7 @@ def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
         "versions": json.dumps(derive.versions(), sort_keys=True),
         "settings": config.surrogate.model_dump_json(),
         "classifier": config.classifier.model_dump_json(),
+        "scale": config.objective.scale,
         "acquisition": config.acquisition.model_dump_json(),
         "constraints": json.dumps(config.constraints, sort_keys=True),
         "told": digest(context.dump_told()),

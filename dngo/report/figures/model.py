@@ -95,7 +95,8 @@ def _slice(
                 text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
                 **legend, **place,
             )  # fmt: skip
-    _band(figure, column, axis, (values, mean, std), first, place)
+    ends = view.units.interval(mean, std, 1.96)
+    _band(figure, column, axis, (values, mean, *ends), first, place)
     ruled_out(figure, values, ~view.allowed(view.best, {j: values}), axis, place)
     figure.add_scatter(
         x=[view.table.v[view.best, j]], y=[view.table.objective[view.best]], mode="markers",
@@ -118,15 +119,14 @@ def _band(
     figure: go.Figure,
     column: Column,
     axis: Scale,
-    curve: tuple[np.ndarray, np.ndarray, np.ndarray],
+    curve: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     first: bool,
     place: dict[str, int],
 ) -> None:
-    """What is expected along a parameter, and the interval of 95 %: curve (values, mean, std)."""
-    values, mean, std = curve
+    """What is expected along a parameter, and the interval of 95 %: curve (values, mean, low, high)."""
+    values, mean, lower, upper = curve
     legend = {"showlegend": first}
     discrete = column.levels is not None and column.levels <= 12
-    upper, lower = mean + 1.96 * std, mean - 1.96 * std
     if axis.log:
         lower = np.maximum(lower, axis.low / 10)
     if discrete:

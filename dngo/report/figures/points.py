@@ -140,6 +140,7 @@ def calibration(view: View) -> Figure | None:
         return None
     rows = sample(view, np.flatnonzero(known))
     axis = scale(view)
+    low, high = view.units.interval(mean[rows], std[rows], 1.96)
     figure = subplots(
         1, 2, height=420, horizontal_spacing=0.12,
         subplot_titles=["predicted and observed", "share inside the 95 % interval"],
@@ -147,8 +148,8 @@ def calibration(view: View) -> Figure | None:
     figure.add_scatter(
         x=small(mean[rows]), y=small(view.table.objective[rows]), mode="markers", name="proposal",
         error_x={
-            "array": small(1.96 * std[rows]), "width": 0, "thickness": 0.7,
-            "color": "rgba(0,0,0,.25)",
+            "array": small(high - mean[rows]), "arrayminus": small(mean[rows] - low),
+            "symmetric": False, "width": 0, "thickness": 0.7, "color": "rgba(0,0,0,.25)",
         } if len(rows) <= 400 else None,
         marker={
             "color": view.table.iteration[rows], "colorscale": "Viridis", "size": 6,
@@ -166,7 +167,8 @@ def calibration(view: View) -> Figure | None:
     figure.update_yaxes(axis.axis(title="observed"), row=1, col=1)
     note(figure, axis.outside)
     iterations, where = np.unique(view.table.iteration[known], return_inverse=True)
-    z = (view.table.objective[known] - mean[known]) / std[known]
+    inner, spread = view.units.moments(mean[known], std[known])
+    z = (view.units.inward(view.table.objective[known]) - inner) / spread
     inside = np.bincount(where, weights=np.abs(z) < 1.96) / np.bincount(where)
     figure.add_scatter(
         x=iterations, y=small(inside), mode="lines+markers", name="of this batch", row=1, col=2,

@@ -178,12 +178,12 @@ def scale(view: View) -> Scale:
     good = view.table.objective[view.ok] if view.ok.any() else values
     low, high = float(np.min(good)), float(np.max(good))
     worst, walled = _worst(view, view.sign * good)
-    log = low > 0 and high > 10 * low
+    log = low > 0 and (view.units.log or high > 10 * low)
     if walled and log:  # a logarithm shows a dozen decades
         walled = high > 1e12 * low
     if walled or not log:
         low, high = (low, worst) if view.sign > 0 else (-worst, high)
-        log = low > 0 and high > 10 * low
+        log = low > 0 and (view.units.log or high > 10 * low)
     if log:
         margin = (high / low) ** 0.06
         low, high = low / margin, high * margin

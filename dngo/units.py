@@ -1,0 +1,76 @@
+"""How models see the objective: minimised, and by its logarithm where it is positive and spans decades.
+
+What a surrogate and an acquisition work with are inward values; what an archive holds and people read are
+the objective's own. On a logarithmic scale a normal of the first is a lognormal of the second, which its
+mean and deviation tell as well: so an interval is a factor on either side, and never below zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dngo.types import Array
+
+LARGEST = 600.0  # of a logarithm's mean and variance: beyond, numbers overflow
+LINEAR, LOG = "linear", "log"
+
+
+@dataclass(frozen=True)
+class Units:
+    """sign: 1 where small values are good, -1 where large ones are. log: whether its logarithm counts."""
+
+    sign: float
+    log: bool = False
+
+    @classmethod
+    def of(cls, resolved: Mapping[str, Any], direction: str) -> Units:
+        """Those of an objective, by a resolved configuration."""
+        scale = resolved.get("objective", {}).get("scale", LINEAR)
+        return cls(1.0 if direction == "minimize" else -1.0, scale == LOG)
+
+    def inward(self, y: Array) -> Array:
+        """Values as models see them: NaN where there are none, or none above 0 on a logarithmic scale."""
+        if not self.log:
+            return np.asarray(self.sign * y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.sign * np.where(y > 0, np.log(y), np.nan))
+
+    def inward_noise(self, y: Array, noise: Array) -> Array:
+        """Standard deviations of values y as models see them."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(y > 0, noise / y, np.nan) if self.log else noise
+
+    def outward(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the objective, of those of a normal that a model sees."""
+        if not self.log:
+            return np.asarray(self.sign * mean), std
+        variance = np.minimum(np.square(std), LARGEST / 2)
+        found = np.exp(np.clip(self.sign * mean + 0.5 * variance, -LARGEST, LARGEST))
+        return found, found * np.sqrt(np.expm1(variance))
+
+    def moments(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """The inverse of `outward`."""
+        if not self.log:
+            return np.asarray(self.sign * mean), std
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = np.log1p(np.square(std / mean))
+            return np.asarray(self.sign * (np.log(mean) - 0.5 * variance)), np.sqrt(variance)
+
+    def interval(self, mean: Array, std: Array, deviations: float) -> tuple[Array, Array]:
+        """Where the objective is expected, so many deviations on either side: low and high.
+
+        mean, std: of the objective.
+        """
+        if not self.log:
+            return mean - deviations * std, mean + deviations * std
+        inner, spread = self.moments(mean, std)
+        centre = self.sign * inner
+        return np.exp(centre - deviations * spread), np.exp(centre + deviations * spread)
+
+    def log_slope(self, y: Array) -> Array:
+        """What a log density of inward values lacks to be one of the objective's."""
+        return -np.log(y) if self.log else np.zeros_like(y)

@@ -1,0 +1,146 @@
+"""An objective that is positive and spans decades: modelled by its logarithm, so that all is a factor."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dngo
+from dngo.cli import main
+from dngo.errors import UserError
+from dngo.evaluation.document import judge
+from dngo.outcomes import judge as judge_said
+from dngo.replay import replay
+from dngo.report.live import outlook, promised
+from dngo.thresholds import Reported
+from dngo.units import Units
+
+SPACE = {"x": (0, 1), "y": (0, 1)}
+LOG: dict[str, Any] = {"objective": {"scale": "log"}}
+
+
+def decades(x: float, y: float) -> float:
+    return math.exp(20 * (x - 0.3) ** 2 + 5 * y)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def study() -> dngo.Session:
+    session = dngo.create("decades", SPACE, surrogate="gp", **LOG)
+    for n in (10, 4, 1):
+        session.tell(points := session.ask(n), [decades(**p.parameters) for p in points])
+    session.table()
+    return session
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_its_picks_are_those_of_the_logarithm(direction: str) -> None:
+    given: dict[str, Any] = {"surrogate": "gp", "direction": direction}
+    asked = []
+    for name, more in (("log", LOG), ("linear", {})):
+        session = dngo.create(name, SPACE, **given, **more)
+        found = []
+        for n in (10, 3, 3):
+            points = session.ask(n)
+            values = [decades(**p.parameters) for p in points]
+            session.tell(points, values if more else np.log(values))
+            found += [p.parameters for p in points]
+        asked.append(found)
+    assert asked[0] == asked[1]
+
+
+def test_what_is_expected_is_above_zero_and_gains_are_factors(study: dngo.Session, capsys) -> None:
+    at = [{"x": x, "y": y} for x in (0.0, 0.3, 1.0) for y in (0.0, 0.5, 1.0)]
+    found = study.predict(at)
+    assert (found["low"] > 0).all() and (found["low"] < found["mean"]).all()
+    assert (found["mean"] < found["high"]).all()
+    table = study.table()
+    known = table[table["mean"].notna()]
+    assert len(known) == 5 and (known["mean"] > 0).all() and (known["std"] > 0).all()
+    said = outlook(study.study)
+    assert said["scale"] == "log" and said["batch"] >= 1 and said["distance"]["0.9"] >= 1
+    assert "a factor of" in study.report() and study.best().interval[0] > 0
+    assert main(["best", "dngo-studies/decades"]) == 0 and "(95 %)" in capsys.readouterr().out
+    for t in (1, 2):
+        assert replay(study.path, t).verdict == "identical"
+
+
+def test_a_promise_is_never_more_than_there_is() -> None:
+    units, some = Units(1.0, True), np.ones(1)
+    mean, std = units.outward(np.array([-3.0]), np.array([6.0]))
+    assert 0 < promised(units, 0.005, mean, std, some) < 0.005
+    assert promised(Units(1.0), 0.005, mean, std, some) > 0.005
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("log", [True, False])
+def test_moments_lead_back_to_what_the_model_sees(sign: float, log: bool) -> None:
+    units = Units(sign, log)
+    mean, std = np.array([-2.0, 0.0, 3.0, -40.0]), np.array([0.1, 1.0, 5.0, 1e-3])
+    there = units.outward(mean, std)
+    np.testing.assert_allclose(units.moments(*there), (mean, std), rtol=1e-6, atol=1e-9)
+    low, high = units.interval(*there, 2.0)
+    ends = np.sort([units.inward(low), units.inward(high)], axis=0)
+    np.testing.assert_allclose(ends, [mean - 2 * std, mean + 2 * std], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(
+        np.isnan(units.inward(np.array([0.0, -1.0, np.nan]))), [log, log, 1]
+    )
+
+
+@pytest.mark.parametrize("value", [0, -3])
+def test_what_is_not_above_zero_is_invalid_at_every_entrance(
+    value: float, study: dngo.Session, tmp_path: Path
+) -> None:
+    wanted = Reported({"small": None}, (), positive=True)
+    said = {"objective": value, "constraints": {"small": True}}
+    for verdict in (judge(json.dumps(said).encode(), "", wanted), judge_said(said, wanted)):
+        assert verdict.status == "invalid" and math.isnan(verdict.fields["objective"])
+        assert "objective.scale is log: it has to be above 0" in verdict.message
+    (point,) = study.ask(1)
+    study.tell(point, value)
+    Path("more.csv").write_text(f"x,y,objective\n0.111,0.222,{value}\n0.333,0.444,2.5\n")
+    study.write_config("decades.yaml", objective="objective:f")
+    assert main(["tell", "more.csv", "--config", "decades.yaml"]) == 0
+    study.tell(study.ask(1), 3.0)
+    table = study.table()
+    wrong = table[table["message"].str.contains("above 0")]
+    assert list(wrong["status"]) == ["invalid"] * 2 and (table["status"] == "ok").sum() == 17
+    with pytest.raises(UserError, match="its status is ok, and the objective is not a number"):
+        study.tell({"x": 0.77, "y": 0.77, "objective": value, "status": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"objectives": {"a": "minimize", "b": "minimize"}}, "log is for one objective"),
+        ({"stop": {"distance": 0.1}}, "stop.distance: is in the objective's units"),
+        ({"stop": {"expected_improvement": 0.1}}, "a gain is a factor"),
+    ],
+)
+def test_what_it_does_not_go_with_is_refused(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        dngo.create("mine", SPACE, **LOG, **more)
+
+
+def test_it_may_be_chosen_once_the_study_is_there() -> None:
+    session = dngo.create("mine", SPACE, surrogate="gp")
+    points = session.ask(8)
+    session.tell(points, [decades(**p.parameters) - 1.5 for p in points])
+    assert (session.table()["objective"] <= 0).any() or True
+    (point,) = session.ask(1)
+    session.tell(point, 1.0)
+    later = dngo.create("mine", SPACE, surrogate="gp", **LOG)
+    (point,) = later.ask(1)
+    later.tell(point, 1.0)
+    assert later.predict({"x": 0.5, "y": 0.5})["low"][0] > 0
+    assert [replay(later.path, t).verdict for t in (1, 2)] == ["identical"] * 2
+    assert "scale" not in json.dumps(session.study.batch(1).config["objective"])

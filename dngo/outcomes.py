@@ -54,10 +54,7 @@ def judge(
     several = objectives_of(constraints)
     said = gathered(said, constraints)
     _check_names(said, constraints, names)
-    values = _values(said, several)
-    below = [v for v in values.values() if is_positive(constraints) and -math.inf < v <= 0]
-    if below:
-        values = dict.fromkeys(values, math.nan)
+    values, below = _above_zero(_values(said, several), constraints)
     status = _status(said.get("status"))
     given = scalar(said.get("constraints"))
     if given is not None and not isinstance(given, Mapping):
@@ -75,12 +72,8 @@ def judge(
     if not asked and not finite and (len(flags) < len(constraints) or all(flags.values())):
         status = "invalid"
     held, (status, message) = status, _ended(status, values, flags, numbers)
-    if status == "invalid" and not (message or asked):
-        message = _not_finite(values)
-    if status == "invalid" and below:
-        message = (
-            f"the objective is {below[0]:.6g}, and objective.scale is log: it has to be above 0"
-        )
+    if status == "invalid" and (below or not (message or asked)):
+        message = below or _not_finite(values)
     # A message belongs to the status that it was given with.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
@@ -148,6 +141,15 @@ def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]
     if faults:
         raise ValueError(f"of the objectives {', '.join(faults)[:300]}{_right(several)}")
     return {name: number(f"objective {name}", given[name]) for name in several}
+
+
+def _above_zero(values: dict[str, float], constraints: Constraints) -> tuple[dict[str, float], str]:
+    """Values without those that a logarithmic scale cannot have, and what is said of these; "" of none."""
+    for value in values.values() if is_positive(constraints) else ():
+        if -math.inf < value <= 0:
+            said = f"the objective is {value:.6g}, and objective.scale is log: it has to be above 0"
+            return dict.fromkeys(values, math.nan), said
+    return values, ""
 
 
 def _right(several: Sequence[str]) -> str:

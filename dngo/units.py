@@ -71,6 +71,13 @@ class Units:
         centre = self.sign * inner
         return np.exp(centre - deviations * spread), np.exp(centre + deviations * spread)
 
+    def margin(self, mean: float, std: float) -> str:
+        """The interval of 95 % around a mean of the objective, in words that follow the number."""
+        if not self.log:
+            return f"± {1.96 * std:.2g}"
+        low, high = self.interval(np.array(mean), np.array(std), 1.96)
+        return f"from {float(low):.4g} to {float(high):.4g}"
+
     def log_slope(self, y: Array) -> Array:
         """What a log density of inward values lacks to be one of the objective's."""
         return -np.log(y) if self.log else np.zeros_like(y)

@@ -18,16 +18,18 @@ from hypothesis import strategies as st
 from rich.console import Console
 from toy import Toy
 
+import dngo
 from dngo import archive
 from dngo.archive import predictions
 from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.figures.style import scale
+from dngo.report.figures.model import spread
+from dngo.report.figures.style import Scale, iterations_bar, scale, small
 from dngo.report.health import checks, messages
 from dngo.report.live import status
-from dngo.report.page import Page, _drawn, _listed, _points, study_page
+from dngo.report.page import Page, _code, _drawn, _listed, _points, study_page
 from dngo.report.text import format_status, lasting, one_line
 from dngo.report.watch import screen
 from dngo.study import Study
@@ -416,3 +418,47 @@ def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Pat
     assert (study.results / "report" / "report.html").exists()
     assert set(study.evaluations().values()) == {1} and len(study.evaluations()) == 12
     assert "Nothing to be done" in study.snakemake()
+
+
+def test_what_has_no_value_stands_inside_of_a_logarithmic_axis() -> None:
+    for low in (1.1e-3, 0.1, 3.3, 7e11):
+        axis = Scale(low, 100 * low, True, 0, 0)
+        assert float(small(np.array([axis.foot]))[0]) >= low and axis.foot < 1.000001 * low
+
+
+def test_a_bar_of_iterations_has_whole_numbers_from_the_first_to_the_last() -> None:
+    for first, last in ((1, 1), (1, 4), (0, 90)):
+        found = iterations_bar(np.array([last, first]))
+        ticks = found["colorbar"]["tickvals"]
+        assert (ticks[0], ticks[-1]) == (first, last) == (found["cmin"], max(ticks))
+        assert all(isinstance(tick, int) for tick in ticks) and len(ticks) <= 7
+
+
+def test_backticks_are_code_and_text_is_text() -> None:
+    assert _code("`dngo fork` <b>`a` ``") == ("<code>dngo fork</code> &lt;b&gt;<code>a</code> ``")
+
+
+def test_panels_keep_a_width_and_choices_are_spread_over_their_cells(tmp_path: Path) -> None:
+    session = dngo.create(
+        "cells",
+        {
+            "kind": ["a", "b", "c"],
+            "d": dngo.Float(0, 1, default=0.5, active_if={"kind": "a"}),
+            "n": (1, 40_000),
+        },
+        acquisition="random",
+        folder=tmp_path,
+    )
+    points = session.ask(30)
+    session.tell(points, list(range(30)))
+    view = session._view
+    rows = np.arange(30)
+    places = spread(view, rows, 0)
+    np.testing.assert_array_equal(np.round(places), view.table.v[:, 0])
+    assert len(np.unique(places)) > 25
+    figure = all_figures(view)[[f.key for f in all_figures(view)].index("parallel")].plot
+    kind, d, n, _ = figure.data[0].dimensions
+    inactive = np.array(d["values"]) < 0
+    assert inactive.sum() == (view.table.v[:, 0] != 0).sum() and d["ticktext"][0] == "inactive"
+    assert tuple(kind["range"]) == (0, 1) and "40,000" in n["ticktext"]
+    assert figure.layout.meta["least"] > 300

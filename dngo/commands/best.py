@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dngo.commands.common import add_study
 from dngo.errors import UserError
 from dngo.storage.files import handing_out
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.api import Session
@@ -126,8 +127,8 @@ def _line(one: Any) -> str:
     if one.evaluations > 1:
         line += f", the best of {one.evaluations} evaluations; {one.average:.6g} on average"
     if one.std == one.std:
-        low, high = one.interval
-        line += f"; by the surrogate {one.mean:.6g}, {low:.4g} to {high:.4g} (95 %)"
+        margin = Units(1.0, one.log).margin(one.mean, one.std)
+        line += f"; by the surrogate {one.mean:.6g} {margin} (95 %)"
     return line
 
 

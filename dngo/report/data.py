@@ -340,7 +340,7 @@ class View:
         return found / np.sqrt(max(self.space.k, 1))
 
     def on_bound(self, row: int) -> list[str]:
-        """Numeric parameters of a row within a hundredth of an end of their range."""
+        """Numeric parameters of a row that stand at an end of their range, but for a thousandth of it."""
         found = []
         for j, column in self.columns:
             if column.choices is not None or (column.levels or 100) < 4:
@@ -349,7 +349,7 @@ class View:
                 continue
             ends = np.repeat(self.table.v[row : row + 1], 2, axis=0)
             ends[:, j] = column.low, column.high
-            if np.min(np.abs(self.space.unit(ends)[:, j] - self.unit[row, j])) < 0.01:
+            if np.min(np.abs(self.space.unit(ends)[:, j] - self.unit[row, j])) < 0.001:
                 found.append(column.name)
         return found
 

@@ -57,13 +57,13 @@ def expected(view: View) -> list[str]:
     if not rows:
         return []
     x = points.encode(points.of_full(view.table.v[rows]))
-    mean, std = model.predict(x)
-    order: Sequence[int] = np.argsort(mean, kind="stable")[:MOST].tolist()
+    mean, std = view.units.outward(*model.predict(x))
+    order: Sequence[int] = np.argsort(view.sign * mean, kind="stable")[:MOST].tolist()
     lines = [
         f"expected at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
     ]
     return lines + [
         f"  proposal {view.id(rows[i])}, evaluated at {ladder.text(max(int(level[rows[i]]), 0))}: "
-        f"{view.sign * mean[i]:.6g} ± {1.96 * std[i]:.2g} (95 %)"
+        f"{mean[i]:.6g} {view.units.margin(float(mean[i]), float(std[i]))} (95 %)"
         for i in order
     ]

@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from dngo.report.data import View
@@ -119,6 +121,7 @@ class Page:
             blocks["points"] = _pack(json.dumps(self.points, allow_nan=False))
             blocks["tabulator"] = _pack(asset("tabulator.min.js"))
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        environment.filters["code"] = _code
         anchors = {each.key for each in self.figures} | ({"messages"} if self.messages else set())
         template = environment.from_string(asset("report.html.j2"))
         page = template.render(
@@ -249,3 +252,8 @@ def _table(scores: list[Score]) -> str:
     writer.writerow(SCORES)
     writer.writerows([getattr(score, name) for name in SCORES] for score in scores)
     return stream.getvalue()
+
+
+def _code(text: str) -> Markup:
+    """Text for the page, where what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", str(escape(text))))

@@ -108,7 +108,7 @@ def _expected(view: View, best: int) -> list[str]:
     mean, std, _ = view.expected
 
     def margin(row: int) -> str:
-        return f"± {1.96 * std[row]:.2g}"
+        return view.units.margin(float(mean[row]), float(std[row]))
 
     lines = [f"  {'by the surrogate':<24}{mean[best]:>10.6g} {margin(best)} (95 %)"]
     ranking = view.ranking("model")

@@ -28,6 +28,14 @@ async function draw(div) {
   try {
     const [text] = await Promise.all([unpack("figure-" + div.dataset.figure), library("plotly")]);
     const { data, layout } = JSON.parse(text);
+    if (div.clientWidth < 560 && layout.showlegend !== false) {
+      // One below the other, the names of a legend need a line each.
+      const names = data.filter((trace) => trace.name && trace.showlegend !== false).length;
+      const least = (layout.margin?.t ?? 40) + 20 * names;
+      layout.margin = { ...layout.margin, t: least };
+      layout.height += 20 * names;
+      div.style.height = `${layout.height}px`;
+    }
     await Plotly.newPlot(div, data, layout, { responsive: true, displaylogo: false });
     div.on("plotly_click", (event) => {
       const row = event.points.map((point) => point.customdata).find(Number.isInteger);

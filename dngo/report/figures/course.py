@@ -42,7 +42,7 @@ def progress(view: View) -> Figure:
             continue
         # What has no objective stands at the foot of the plot.
         nothing = name in ("failed", "stopped")
-        y = np.full(len(rows), axis.low) if nothing else view.table.objective[rows]
+        y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
         figure.add_scatter(
             x=rows + 1, y=small(y), mode="markers", name=f"{name} ({counted:,})",
             marker=marks(name), customdata=rows, cliponaxis=not nothing,

@@ -88,7 +88,7 @@ def _slice(
     for name, rows in samples(view, np.isfinite(view.table.v[:, j]), 600).items():
         if len(rows):
             nothing = name in ("failed", "stopped")
-            y = np.full(len(rows), axis.low) if nothing else view.table.objective[rows]
+            y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
             figure.add_scatter(
                 x=small(view.table.v[rows, j]), y=small(y), mode="markers", name=name,
                 marker={**marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,
@@ -229,7 +229,7 @@ def surfaces(view: View) -> Figure | None:
     low, high = np.nanquantile(np.concatenate([z.ravel() for z in shown]), ends)
     if axis.walled:
         low, high = axis.clip(np.array([low, high]))
-    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.1)
+    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.13)
     for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
         zip(pairs, grids, shown, strict=True), start=1
     ):
@@ -246,11 +246,12 @@ def surfaces(view: View) -> Figure | None:
                 x=x, y=y, z=small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
                 colorscale=[[0, dark], [0.5, dark], [0.5, clear], [1, clear]], **place,
             )  # fmt: skip
-            figure.add_contour(  # in grey, dark may also be a poor value
-                x=x, y=y, z=small(feasible), contours={"start": 0.5, "end": 0.5, "coloring": "none"},
-                line={"color": "#fff", "width": 2, "dash": "dash"}, showscale=False,
-                showlegend=False, hoverinfo="skip", **place,
-            )  # fmt: skip
+            if not any(view.space.columns[j].choices for j in (a, b)):  # nothing is between these
+                figure.add_contour(  # in grey, dark may also be a poor value
+                    x=x, y=y, z=small(feasible), showscale=False, showlegend=False,
+                    contours={"start": 0.5, "end": 0.5, "coloring": "none"}, hoverinfo="skip",
+                    line={"color": "#fff", "width": 2, "dash": "dash"}, **place,
+                )  # fmt: skip
         figure.add_scatter(
             x=[view.table.v[view.best, a]], y=[view.table.v[view.best, b]], mode="markers",
             marker={"symbol": "star", "size": 14, "color": ORANGE, "line": {"width": 1}},
@@ -294,6 +295,17 @@ def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
     )
 
 
+def spread(view: View, rows: np.ndarray, j: int) -> np.ndarray:
+    """Values of a parameter at rows: of a choice spread over its cell, the same way each time."""
+    values = view.table.v[rows, j]
+    if view.space.columns[j].choices is None:
+        return np.asarray(values)
+    place = (
+        rows * (0.618034 if j % 2 else 0.754878)
+    ) % 1.0  # even, and not a line in two dimensions
+    return np.asarray(values + 0.6 * (place - 0.5))
+
+
 def feasible_map(view: View) -> Figure | None:
     """P(feasible) over the two parameters that it depends on most, with every outcome."""
     if not view.has_model or view.space.k < 2 or view.ok.all() or view.best is None:
@@ -316,7 +328,7 @@ def feasible_map(view: View) -> Figure | None:
         total += len(rows)
         if len(rows):
             figure.add_scatter(
-                x=small(view.table.v[rows, a]), y=small(view.table.v[rows, b]), mode="markers",
+                x=small(spread(view, rows, a)), y=small(spread(view, rows, b)), mode="markers",
                 name=name, marker=marks(name, 6), customdata=rows,
                 text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip

@@ -19,6 +19,7 @@ from dngo.report.figures.style import (
     choice_name,
     counting,
     escape,
+    iterations_bar,
     note,
     plot,
     sample,
@@ -29,6 +30,8 @@ from dngo.report.figures.style import (
 )
 from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch
 from dngo.space import Column
+
+INACTIVE = -0.15  # where an inactive parameter stands, below its range of 0 to 1
 
 
 def parallel(view: View) -> Figure | None:
@@ -46,10 +49,14 @@ def parallel(view: View) -> Figure | None:
     dimensions = []
     for j, column in view.columns:
         ticks, names = _ticks(view, j, column)
+        values, inactive = view.unit[drawn, j], ~np.isfinite(view.table.v[drawn, j])
+        if inactive.any():
+            ticks, names = [INACTIVE, *ticks], ["inactive", *names]
+            values = np.where(inactive, INACTIVE, values)
         dimensions.append(
             {
-                "label": escape(view.label(column.name)), "values": small(view.unit[drawn, j]),
-                "range": [0, 1], "tickvals": ticks, "ticktext": names,
+                "label": escape(view.label(column.name)), "values": small(values),
+                "range": [INACTIVE if inactive.any() else 0, 1], "tickvals": ticks, "ticktext": names,
             }
         )  # fmt: skip
     dimensions.append(
@@ -59,6 +66,7 @@ def parallel(view: View) -> Figure | None:
         }
     )
     figure = plot(440, margin={"l": 60, "r": 90, "t": 70, "b": 30})
+    figure.update_layout(meta={"least": 90 * len(dimensions)})
     figure.add_parcoords(
         dimensions=dimensions,
         line={
@@ -71,7 +79,7 @@ def parallel(view: View) -> Figure | None:
         "parallel",
         "Parallel coordinates",
         "Each line is an ok evaluation, the darker the better. Drag along an axis to pick a range, "
-        "click the axis to let it go. Parameters that are not active stand at their default."
+        "click the axis to let it go. Parameters that are not active stand below their range."
         + part,
         figure,
     )
@@ -87,7 +95,8 @@ def _ticks(view: View, j: int, column: Column) -> tuple[list[float], list[str]]:
     places = view.space.unit(points)[:, j].tolist()
     if column.choices is not None:
         return places, [choice_name(column, int(v)) for v in values]
-    return places, [f"{v:.3g}" for v in values]
+    # Whole numbers in full, and no powers where a few digits do.
+    return places, [f"{v:,.0f}" if 1000 <= abs(v) < 1e7 else f"{v:.3g}" for v in values]
 
 
 def feasibility(view: View) -> Figure | None:
@@ -153,7 +162,7 @@ def calibration(view: View) -> Figure | None:
         } if len(rows) <= 400 else None,
         marker={
             "color": view.table.iteration[rows], "colorscale": "Viridis", "size": 6,
-            "reversescale": True, "colorbar": {"title": "iteration", "x": 0.44, "thickness": 12},
+            "reversescale": True, **iterations_bar(view.table.iteration[rows], x=0.44, thickness=12),
         },
         customdata=rows, text=[view.id(row) for row in rows], row=1, col=1, showlegend=False,
         hovertemplate="%{text}: %{x:.5g} predicted, %{y:.5g} observed<extra></extra>",

@@ -18,6 +18,7 @@ from dngo.report.data import View
 from dngo.space import Column
 
 MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
+PANEL = 240  # pixels that a panel beside others has at least
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
 SYMBOLS = {
@@ -80,7 +81,9 @@ def plot(height: int = 420, **layout: Any) -> go.Figure:
 
 def subplots(rows: int, cols: int, *, height: int, **options: Any) -> go.Figure:
     figure = make_subplots(rows=rows, cols=cols, **options)
-    figure.update_layout(template=TEMPLATE, height=height)
+    # On a narrow page the panels keep their width, and the figure is scrolled.
+    meta = {"least": PANEL * cols} if cols > 1 else None
+    figure.update_layout(template=TEMPLATE, height=height, meta=meta)
     if "subplot_titles" in options:  # the legend stands above them
         top = 84
         figure.update_layout(margin_t=top, legend_y=1 + 32 / max(height - top - 60, 1))
@@ -165,6 +168,11 @@ class Scale:
         counted = [f"{n:,} {where}" for n, where in parts if n]
         return f"Outside the axis: {' and '.join(counted)}." if counted else ""
 
+    @property
+    def foot(self) -> float:
+        """Where on the axis stands what has no value: its low end, and inside of it in any precision."""
+        return float(np.nextafter(np.float32(self.low), np.float32(np.inf)))
+
     def clip(self, values: np.ndarray) -> np.ndarray:
         return np.clip(values, self.low, self.high)
 
@@ -202,6 +210,14 @@ def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
     low = float(np.quantile(first, 0.25)) - best if len(first) else 0.0
     walled = 0.0 < 100.0 * low < worst - best
     return (best + 4.0 * low if walled else worst), walled
+
+
+def iterations_bar(iterations: np.ndarray, **more: Any) -> dict[str, Any]:
+    """A colour bar of whole numbers, and the ends of the colours."""
+    first, last = int(np.min(iterations)), int(np.max(iterations))
+    ticks = np.unique(np.linspace(first, last, min(last - first, 6) + 1).round().astype(int))
+    bar = {"title": "iteration", "tickvals": ticks.tolist(), "tickformat": "d", **more}
+    return {"cmin": first, "cmax": max(last, first + 1), "colorbar": bar}
 
 
 def counting(count: int, title: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, given, message: str) -> None:
     [
         ("350", "ok", ""),
         ("350.5", "infeasible", "broke temperature"),
-        ("true", "invalid", "temperature, which is to be <= 350, must be a number"),
+        ("true", "invalid", "temperature, which must be <= 350, must be a number"),
         ("null", "invalid", "temperature must be a finite number"),
         ("1e999", "invalid", "temperature must be a finite number"),
         ('"hot"', "invalid", "must be a number"),

@@ -130,7 +130,7 @@ def test_points_that_share_the_values_of_an_input_are_seen_along_axes():
     near = Nearby.fit(x, x[:, 0] ** 2 + x[:, 1], unknown, shares=(0.5,), rng=rng)
     mean, deviation = near.function(x)
     np.testing.assert_allclose(mean, x[:, 0] ** 2 + x[:, 1], atol=0.01)
-    assert np.all(np.isfinite(near.view.axes)) and np.all(np.isfinite(deviation))
+    assert np.all(np.isfinite(near.frame.axes)) and np.all(np.isfinite(deviation))
 
 
 def test_paths_have_the_moments_of_the_posterior():

@@ -37,19 +37,19 @@ EDGE = 1.5  # of what a process sees: beyond it nothing changes
 
 
 @dataclass(frozen=True)
-class View:
+class Frame:
     """Points along axes of their own: t @ axes - middle. axes: (d, d), in columns; middle: (d,)."""
 
     axes: Array
     middle: Array
 
     @classmethod
-    def plain(cls, d: int) -> View:
+    def plain(cls, d: int) -> Frame:
         """The points as they are."""
         return cls(np.eye(d), np.zeros(d))
 
     @classmethod
-    def along(cls, axes: Array, t: Array) -> View:
+    def along(cls, axes: Array, t: Array) -> Frame:
         """That in which points t (n, d) are in [-1, 1] along each axis."""
         seen = t @ axes
         reach = 0.5 * np.ptp(seen, axis=0)
@@ -65,14 +65,14 @@ class View:
 class Nearby:
     """Processes fitted to points that lie together.
 
-    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. view: of these, what the processes
+    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. frame: of these, what the processes
     see. scale: of the objective. models: one for each start of the fit. outliers: rows whose outcomes are
     not believed.
     """
 
     middle: Array
     reach: Array
-    view: View
+    frame: Frame
     scale: TargetScale
     models: tuple[LocalProcess, ...]
     outliers: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -99,7 +99,7 @@ class Nearby:
         reach = np.maximum(reach, 1e-6)
         points = _Points((x - middle) / reach, y, noise, np.ones(len(y)))
         (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
-        scale, view = TargetScale.fit(y, floor=floor), View.plain(x.shape[1])
+        scale, frame = TargetScale.fit(y, floor=floor), Frame.plain(x.shape[1])
         first = points.fit(scale, share, start)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
@@ -108,10 +108,10 @@ class Nearby:
             points, scale, first = points.as_noise_is(scale, first, share, start)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
-            view, first = points.along_axes(scale, first, quadratic, share, start)
-        seen = points.through(view)
+            frame, first = points.along_axes(scale, first, quadratic, share, start)
+        seen = points.through(frame)
         models = (first, *(seen.fit(scale, *other) for other in others))
-        return cls(middle, reach, view, scale, models, points.outliers)
+        return cls(middle, reach, frame, scale, models, points.outliers)
 
     def resolved(
         self,
@@ -164,17 +164,17 @@ class Nearby:
 
     def inputs(self, x: Array) -> Array:
         """What the processes see of encoded points x (n, d)."""
-        return np.clip(self.view.of((x - self.middle) / self.reach), -EDGE, EDGE)
+        return np.clip(self.frame.of((x - self.middle) / self.reach), -EDGE, EDGE)
 
     def slopes(self, x: Array, by_input: Array) -> Array:
         """Gradients at x (n, d), of those by what the processes see of it, (n, d): (n, d)."""
         free = np.abs(self.inputs(x)) < EDGE
-        return (by_input * free) @ self.view.axes.T / self.reach
+        return (by_input * free) @ self.frame.axes.T / self.reach
 
     def metric(self, inputs: list[int]) -> Array:
         """(f, f) of these encoded inputs, whose product with a gradient by them is the steepest way down
         where lengths are those that the processes see."""
-        by_input = (self.view.axes / self.reach[:, None])[inputs]
+        by_input = (self.frame.axes / self.reach[:, None])[inputs]
         form = by_input @ by_input.T
         least = 1e-12 * np.trace(form) * np.eye(len(form))
         found: Array = np.linalg.inv(form + least)
@@ -228,8 +228,8 @@ class _Points:
         """Rows of the outliers."""
         return np.flatnonzero(self.own_noise > 1)
 
-    def through(self, view: View) -> _Points:
-        return replace(self, t=view.of(self.t))
+    def through(self, frame: Frame) -> _Points:
+        return replace(self, t=frame.of(self.t))
 
     def fit(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
         return self.sketch(scale, share, rng).refined(rng)
@@ -309,22 +309,22 @@ class _Points:
         quadratic: Quadratic,
         share: float,
         rng: np.random.Generator,
-    ) -> tuple[View, LocalProcess]:
+    ) -> tuple[Frame, LocalProcess]:
         """The process along a quadratic's axes, or the inputs and the one given.
 
         The axes are the quadratic's or those of the process's own quadratic part, which knows what else
         there is: whichever a sketch finds likelier.
         """
         d = self.t.shape[1]
-        views = [
-            View.along(axes, self.t) for axes in (quadratic.axes, first.axes()) if axes is not None
+        frames = [
+            Frame.along(axes, self.t) for axes in (quadratic.axes, first.axes()) if axes is not None
         ]
-        sketches = [self.through(view).sketch(scale, share, rng) for view in views]
+        sketches = [self.through(frame).sketch(scale, share, rng) for frame in frames]
         best = int(np.argmax([sketch.log_evidence for sketch in sketches]))
         other = sketches[best].refined(rng)
         evidence = other.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=d * (d - 1) / 2, n=len(self.t))
-        return (views[best], other) if kept else (View.plain(d), first)
+        return (frames[best], other) if kept else (Frame.plain(d), first)
 
 
 def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:

@@ -216,10 +216,24 @@ def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     assert outcome.status == "stopped" and time.monotonic() - began < 3
 
 
-def test_a_whole_report_after_the_signal_counts(tmp_path: Path) -> None:
-    outcome = stopped("print(0.25); sys.exit(0)", tmp_path)
+LAST = """
+open(os.environ["DNGO_PROGRESS"], "a").write(json.dumps({"step": 50, "objective": 0.25}) + chr(10))
+"""
+
+
+def test_a_report_of_a_whole_run_after_the_signal_counts(tmp_path: Path) -> None:
+    """Its progress has come to the last step: it ended by itself."""
+    outcome = stopped(f"{LAST.strip()}; print(0.25); sys.exit(0)", tmp_path)
     assert (outcome.status, outcome.objective, outcome.stop) == ("ok", 0.25, {})
     assert outcome.message.startswith("late, but valid: stopped at step")
+
+
+def test_what_a_program_has_by_the_signal_is_no_report(tmp_path: Path) -> None:
+    """As of programs that answer SIGTERM by ending their loop, and print what they have."""
+    outcome = stopped("print(0.25); sys.exit(0)", tmp_path)
+    assert outcome.status == "stopped" and math.isnan(outcome.objective)
+    assert outcome.stop["kind"] == "median"
+    assert outcome.message.endswith("; it printed '0.25' then")
 
 
 def test_what_it_says_of_constraints_counts_if_it_was_progress(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class Runner:
         left = leftovers.wait(
             places, self.objective, self.limits, self.constraints, StopSignal.heed
         )
-        if course.decision is not None and (left.verdict is None or course.noted.heeded):
+        if course.decision is not None and (left.verdict is None or course.cut_short):
             verdict = Verdict(STOPPED, str(course.decision))
             left = replace(left, finished=course.noted.time or left.finished)
         elif left.end is None and left.verdict is None:

@@ -200,6 +200,22 @@ class Course:
         with reporting.heard(say, ask, self.checkpoint):
             yield
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether what it has reported since it was to stop is of a part of its run.
+
+        So it is if a function had heard of it, or if its progress ended before the last step of the longest
+        run so far: many programs answer SIGTERM with the result that they have by then.
+        """
+        if self.noted.heeded:
+            return True
+        if self.decision is None:
+            return False
+        self.printed.flush()
+        self.progress.look(ended=True)
+        points = self.progress.curve.points
+        return bool(points) and points[-1][0] < self.decision.target
+
     def said(self, verdict: Verdict) -> Verdict:
         """A verdict on the evaluation, now that it has ended, with what its progress says."""
         self.printed.close()

@@ -20,6 +20,7 @@ from dngo.evaluation.progress import of_printed
 from dngo.evaluation.starter import Started, StarterDied
 from dngo.evaluation.stopping import Course
 from dngo.evaluation.streams import Kept
+from dngo.storage.text import shown
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
@@ -110,12 +111,12 @@ def supervise(
             return
         _end(started, places)
         # Within the grace a report was paid for and counts, unless it is of a run that was cut short.
-        if started.code == 0 and not course.noted.heeded:
+        if started.code == 0 and not course.cut_short:
             ended(replace(_reported(watch), late=stopped))
         elif stopped is INTERRUPTED:
             raise Interrupted
         else:
-            ended(stopped)
+            ended(_with_late_words(stopped, watch))
     except StarterDied:
         left_alone = (
             True  # processes that go on even so are waited for, as after a supervisor's death
@@ -235,6 +236,13 @@ class _Watch:
         self.started.hear()
         if self.started.code is not None:
             selector.unregister(descriptor)
+
+
+def _with_late_words(stopped: End, watch: _Watch) -> End:
+    """The end of what was told to stop, with what it printed last: a whole result is not lost so."""
+    last = _reported(watch).last_line.strip() if watch.started.code == 0 else ""
+    said = f"; it printed {shown(last)} then" if last else ""
+    return replace(stopped, message=f"{stopped.message}{said}")
 
 
 def _reported(watch: _Watch) -> End:

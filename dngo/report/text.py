@@ -85,7 +85,7 @@ def summary(study: Study) -> str:
         f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
         f"  {provenance.typed()} watch {shlex.quote(str(folder))}  (how it stands while it runs)",
-        "  raise `iterations` in the configuration and type the same command to go on",
+        "  to go on: more iterations in the configuration, same command; in Python, optimize again",
     ]
     return "\n".join(lines)
 

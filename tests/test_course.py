@@ -20,6 +20,7 @@ from dngo import archive
 from dngo.report.data import View
 from dngo.report.live import merged_batches, promised
 from dngo.report.text import batch_lines
+from dngo.units import Units
 
 BATCH = re.compile(r"^ +(\d) +(\d+) +(\d+)% ", re.M)
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm"}
@@ -147,5 +148,7 @@ def test_what_is_still_to_gain_is_the_best_point_s_expected_improvement() -> Non
     mean, deviation, feasibility = rng.normal(size=3), rng.uniform(0.1, 1, 3), rng.uniform(size=3)
     draws = rng.normal(mean, deviation, (200_000, 3))
     gains = np.maximum(0.2 - draws, 0).mean(axis=0) * feasibility
-    assert promised(0.2, mean, deviation, feasibility) == pytest.approx(gains.max(), rel=0.02)
-    assert np.isnan(promised(np.nan, mean, deviation, feasibility))
+    assert promised(Units(1.0), 0.2, mean, deviation, feasibility) == pytest.approx(
+        gains.max(), rel=0.02
+    )
+    assert np.isnan(promised(Units(1.0), np.nan, mean, deviation, feasibility))

@@ -7,7 +7,7 @@ import os
 import fuzz
 import pytest
 
-SECONDS = float(os.environ.get("DNGO_FUZZ_SECONDS", "20"))
+SECONDS = float(os.environ.get("DNGO_FUZZ_SECONDS", "8"))
 SEED = int(os.environ.get("DNGO_FUZZ_SEED", "0"))
 
 

@@ -209,6 +209,7 @@ def test_a_model_that_learns_from_stops_replays_bit_for_bit(
 ) -> None:
     monkeypatch.setattr("dngo.evaluation.stopping.PAUSE", 0.0)
     monkeypatch.setattr("dngo.evaluation.stopping.SHARE", 0.0)
+    monkeypatch.setattr("dngo.evaluation.stopping.EACH", 0.0)
     study = minimised(**FAST, acquisition="mcei")
     assert (archive.read_table(study._study.archive).status == "stopped").any()
     last = archive.read_header(study._study.archive).iterations - 1  # type: ignore[union-attr]

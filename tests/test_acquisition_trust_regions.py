@@ -28,7 +28,7 @@ from dngo.surrogates.local_process import (
     heights,
     likeliest_quadratic,
 )
-from dngo.surrogates.nearby import Nearby, View
+from dngo.surrogates.nearby import Frame, Nearby
 
 
 def _process(t: np.ndarray, targets: np.ndarray, rng: np.random.Generator) -> LocalProcess:
@@ -155,7 +155,7 @@ def test_slopes_are_those_of_the_paths_and_end_at_the_edge():
     near = Nearby(
         np.full(3, 0.5),
         np.array([0.4, 0.3, 0.2]),
-        View(turn, np.array([0.1, 0.0, -0.1])),
+        Frame(turn, np.array([0.1, 0.0, -0.1])),
         TargetScale(0.0, 1.0, 0.0, 1.0),
         (model,),
     )

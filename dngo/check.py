@@ -51,6 +51,7 @@ class Tried:
     """One evaluation outside any study.
 
     call: what was started, and what it was sent.  report: the text at {outcome}, "" if there is none.
+    stops_early: whether the study has `early_stopping`.
     """
 
     call: Call
@@ -59,6 +60,7 @@ class Tried:
     output: str
     errors: str
     report: str
+    stops_early: bool = False
 
 
 def first_point(config: Config) -> dict[str, Any]:
@@ -185,6 +187,7 @@ def try_point(study: Study) -> Tried:
             output=_text(files.stdout),
             errors=_text(files.stderr),
             report=runner.mask.text(next((_text(p) for p in reports if p.exists()), "")),
+            stops_early=config.early_stopping is not None,
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -222,6 +225,8 @@ def page(trial: Tried) -> str:
     ]
     if outcome.curve:
         lines.append(f"  progress     {Curve.of(outcome.curve)}")
+    elif trial.stops_early:
+        lines.append("  progress     none was reported: early_stopping cannot stop anything")
     if outcome.message:
         lines.append(f"  message      {outcome.message}")
     if not outcome.ran:

@@ -311,6 +311,11 @@ WRONG: list[tuple[str, int, str]] = [
     ),
     # ---- how long, and how
     (WHOLE + "design: 20\n", 4, f"design: {MAPPING}, as {{size: 20}}, not 20"),
+    (
+        WHOLE + "early_stopping: yes\n",
+        4,
+        "early_stopping: must be true, false or a rule; 'yes' is text here: write true",
+    ),
     (WHOLE + "iterations: -1\n", 4, "iterations: must be 0 or greater, not -1"),
     (WHOLE + "iterations: 1.5\n", 4, "iterations: must be an integer, not 1.5"),
     (WHOLE + "iterations: true\n", 4, "iterations: must be a number, not true"),

@@ -9,7 +9,7 @@ import pytest
 from toy import ROOT
 
 
-def test_thirty_kills_lose_and_repeat_nothing(
+def test_kills_lose_and_repeat_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = importlib.util.spec_from_file_location("kills", ROOT / "benchmarks" / "stop_kills.py")
@@ -18,6 +18,8 @@ def test_thirty_kills_lose_and_repeat_nothing(
     spec.loader.exec_module(kills)
     monkeypatch.setattr(kills, "LONGEST", 0.8)
     found = kills.killed(tmp_path, 30, 3, seed=1)
+    # The study may end before the thirtieth.
+    assert found["kills"] >= 5 and found["outcomes"].get("stopped", 0) > 0, found
     assert found["evaluations"] == 24 and set(found["outcomes"]) <= {"ok", "stopped"}, found
     assert found["lost"] == 0 and not found["repeated"] and not found["contradicted"], found
     assert found["without_curve"] == 0 and found["problems"] == [], found

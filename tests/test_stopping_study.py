@@ -18,6 +18,7 @@ from dngo import archive, derive
 from dngo.archive import verify
 from dngo.audit import audit, page
 from dngo.batch import Context, Outcome
+from dngo.cli import main
 from dngo.config import validate
 from dngo.evaluation.progress import last_point
 from dngo.exchange.optuna import write
@@ -315,3 +316,20 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     # The acquisition knows no value of theirs: none of them is ever the best.
     known = derive._history(path, config, iterations, Context())
     assert np.isnan(known.y[stopped]).all()
+
+
+def test_a_trial_says_that_nothing_can_be_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first mistake: the rule is configured, and the objective reports only at its end."""
+    Path("objective.py").write_text("print(1)")
+    Path("config.yaml").write_text(
+        "study: quiet\nbatch_size: 2\niterations: 1\nearly_stopping: true\n"
+        "objective: {command: '{python} objective.py'}\n"
+        "space: {x: {type: float, low: 0, high: 1}}\n"
+    )
+    assert main(["check", "--run"]) == 0
+    assert "none was reported: early_stopping cannot stop anything" in capsys.readouterr().out
+    Path("objective.py").write_text(
+        'print(\'{"progress": {"step": 1, "objective": 2}}\')\nprint(1)'
+    )
+    assert main(["check", "--run"]) == 0
+    assert "none was reported" not in capsys.readouterr().out

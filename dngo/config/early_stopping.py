@@ -14,10 +14,16 @@ else:
     Section = StoppingSettings.field
 
 
+WORDS = {"yes": True, "on": True, "no": False, "off": False}  # truth values in YAML 1.1 alone
+
+
 def _of_key(given: Any) -> Any:
     """What stands at the key, with true for the usual rule and false for none."""
     if given is True:
         return StoppingSettings.default
+    if isinstance(given, str) and given.lower() in WORDS:
+        right = "true" if WORDS[given.lower()] else "false"
+        raise ValueError(f"must be true, false or a rule; {given!r} is text here: write {right}")
     return None if given is False else given
 
 

@@ -9,9 +9,7 @@ import pytest
 from toy import ROOT
 
 
-def test_kills_lose_and_repeat_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kills_lose_and_repeat_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("kills", ROOT / "benchmarks" / "stop_kills.py")
     assert spec is not None and spec.loader is not None
     kills = importlib.util.module_from_spec(spec)

@@ -85,7 +85,7 @@ class Figures:
 
 
 def _known(view: View) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By name what draws a figure of several objectives, and what draws any."""
+    """The functions that draw figures, by name: those of several objectives, and all of them."""
     from dngo.report.figures import FIGURES, OF_FRONTS
 
     fronts = {draw.__name__: draw for draw in OF_FRONTS} if view.has_several else {}

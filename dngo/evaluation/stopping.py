@@ -202,10 +202,10 @@ class Course:
 
     @property
     def cut_short(self) -> bool:
-        """Whether what it has reported since it was to stop is of a part of its run.
+        """Whether its report after the request to stop covers only a part of its run.
 
-        So it is if a function had heard of it, or if its progress ended before the last step of the longest
-        run so far: many programs answer SIGTERM with the result that they have by then.
+        It does if a function had seen the request. It also does if its progress ended before the last step
+        of the longest run so far: many programs answer SIGTERM with the result that they have by then.
         """
         if self.noted.heeded:
             return True

@@ -214,7 +214,7 @@ class View:
 
     @cached_property
     def _to_be_expected(self) -> np.ndarray:
-        """All rows, or, of many, the best ones and those of which the best are found."""
+        """The rows that the model is asked about: all of them, or the best ones where there are many."""
         if len(self) <= MOST_EXPECTED:
             return np.arange(len(self))
         value = np.where(self.counts, self.sign * self.table.objective, np.inf)

@@ -231,10 +231,10 @@ class RegressionRules:
 class SelectionRules:
     """When one model of points that lie together takes the place of another.
 
-    low: the share of the outcomes that is low. better: nats that a mean outcome's score has to gain,
-    nearly all of them from the low ones: half a nat for each of a fifth. foresight: a model is of no use
-    whose predictions of points left out have a lower partial rank correlation, unless they rank these by a
-    higher correlation than `ranked`: on `dust`, where no model is of use, that rises to 0.7, on bowls to 1.
+    low: the share of the outcomes that is low. better: nats by which the mean log score of the outcomes has
+    to rise. Nearly all of the rise comes from the low ones: half a nat for each of a fifth of the outcomes.
+    foresight: a model is of no use if its partial rank correlation is lower, and its rank correlation is
+    not above `ranked`. Where no model is of use, on `dust`, the latter rises to 0.7; on bowls to 1.
     foresight_alike: as `foresight`, where points next to each other are known to be alike.
     """
 

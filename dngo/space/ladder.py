@@ -46,7 +46,7 @@ class Points(Space):
         return np.delete(np.atleast_2d(v), self.j, axis=1)
 
     def encode(self, v: np.ndarray) -> np.ndarray:
-        """Model inputs x: (n, d) of the whole space, at the value."""
+        """Model inputs x (n, d) of the whole space, with the fidelity at its value here."""
         v = np.reshape(np.asarray(v, dtype=float), (-1, self.k))
         return self.whole.encode(self.full(v))
 

@@ -23,22 +23,21 @@ def is_likelier(other: float, first: float, *, numbers: float, n: int) -> bool:
 
 
 def predicts_better(other: Array, first: Array, n: int) -> bool:
-    """Whether another model's log scores (m,) of some of n outcomes are higher, by enough a mean outcome.
+    """Whether another model has a higher mean log score of n outcomes, by more than `better`.
 
-    The first one answers for the outcomes that the other does not know.
+    other, first: (m,) log scores of the outcomes that both know. Both have the same score for the others.
     """
     return float(np.sum(other - first)) / n > current().selection.better
 
 
 def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bool) -> bool:
-    """Whether what is predicted of targets (n,), each left out, says nothing beside their distance from the
-    best point, (n,).
+    """Whether a model predicts no more than the distance from the best point does.
 
-    Points near the best one are low, which needs no model. alike: whether points next to each other are
-    known to be.
+    predicted: (n,) what it predicts of each target from all others. targets, distance: (n,). alike: whether
+    points next to each other are known to have similar outcomes.
 
-    Where the distance alone ranks the outcomes, as on a bowl, nothing is left for a partial
-    correlation, however good the model is: one that ranks the outcomes nearly rightly is of use.
+    Points near the best one are low, and no model is needed to say so. On a bowl the distance ranks all
+    outcomes, and the partial correlation is 0 for the best of models: one that ranks them well is of use.
     """
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:

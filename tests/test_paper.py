@@ -13,12 +13,14 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
+import dngo
 from dngo.cli import main
 from dngo.config import validate
 from dngo.errors import UserError
 from dngo.report.data import View
-from dngo.report.figures import all_figures
+from dngo.report.figures import all_compared, all_figures
 from dngo.report.paper import KINDS, write
+from dngo.report.ranks import ranks, reached
 from dngo.study import Study
 
 
@@ -55,6 +57,46 @@ def test_the_share_that_reached_a_value_counts_failures(small: Study) -> None:
     assert y[-1] == view.ok.mean() < 1
 
 
+def test_ranks_count_the_ok_evaluations_of_all_studies(small: Study, tmp_path: Path) -> None:
+    other = synthetic.study(tmp_path, iterations=1, size=10, objective={"command": "false"})
+    views = [View.of(small.archive), View.of(other.archive)]
+    found = np.concatenate(ranks(views))
+    values = np.concatenate([np.where(v.ok, v.table.objective, np.nan) for v in views])
+    ok = np.isfinite(values)
+    np.testing.assert_array_equal(np.isfinite(found), ok)
+    assert sorted(found[ok]) == list(range(1, ok.sum() + 1))
+    for a, value in zip(found[ok], values[ok], strict=True):
+        assert np.sum(values < value) < a <= np.sum(values <= value)
+    figure = Figure()
+    KINDS["ranks"](figure, views, str, 3.0)
+    assert [a.get_xlabel() for a in figure.axes] == [c.name for _, c in views[0].columns]
+    drawn = sum(len(dots.get_offsets()) for dots in figure.axes[0].collections)
+    assert drawn == ok.sum()  # the first parameter is always active
+
+
+def test_studies_with_no_parameter_in_common_have_no_ranks(small: Study, tmp_path: Path) -> None:
+    session = dngo.create("other", {"z": (0, 1)}, folder=tmp_path)
+    session.tell(session.ask(2), [1.0, 2.0])
+    views = [View.of(small.archive), session._view]
+    with pytest.raises(UserError, match="no parameter in common"):
+        write("ranks", views, tmp_path / "x.pdf")
+    keys = [each.key for each in all_compared(list(zip("ab", views, strict=True)))]
+    assert keys == ["comparison", "edf"]
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_the_shares_of_a_page_are_those_of_a_paper(small: Study, direction: str) -> None:
+    view = replace(View.of(small.archive), direction=direction)
+    values, share = reached(view)
+    better = np.less_equal if direction == "minimize" else np.greater_equal
+    every = np.where(view.ok, view.table.objective, view.sign * np.inf)
+    for value, part in zip(values, share, strict=True):
+        assert part == pytest.approx(np.mean(better(every, value)))
+    figure = {each.key: each.plot for each in all_compared([("a", view)])}["edf"]
+    assert set(figure.data[0].x) <= set(values) and figure.data[0].y[-1] == np.float32(share[-1])
+    assert (figure.layout.xaxis.autorange == "reversed") == (direction == "maximize")
+
+
 def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> None:
     other = synthetic.study(tmp_path, iterations=1, size=10, objective={"command": "false"})
     figure = Figure()
@@ -74,16 +116,13 @@ def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> 
         ),
         (["course", "--output", "x.pdf", "--label", "rate"], "is to be NAME=VALUE"),
         (["course", "--output", "x.pdf", "--width", "0"], "--width: 0 mm is not between"),
-        (["ranks", "TWICE", "--output", "x.pdf"], "ranks: is a figure of one study"),
     ],
 )
 def test_a_mistake_is_one_line(
     small: Study, tmp_path: Path, monkeypatch, capsys, words: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    studies = [str(small.archive)] * (2 if "TWICE" in words else 1)
-    words = [word for word in words if word != "TWICE"]
-    assert main(["figure", words[0], *studies, *words[1:]]) == 1
+    assert main(["figure", words[0], str(small.archive), *words[1:]]) == 1
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1 and said in told[0]
     assert list(tmp_path.iterdir()) == []

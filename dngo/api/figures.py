@@ -42,15 +42,27 @@ class Figures:
         return self._written("course", output, labels, width)
 
     def edf(
-        self, output: str | Path, *, labels: Mapping[str, str] | None = None, width: float = 88.0
-    ) -> Path:
-        """The share of the evaluations that reached a value, as a new file; see `course`."""
+        self,
+        output: str | Path | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        width: float = 88.0,
+    ) -> go.Figure | Path:
+        """The share of the evaluations that reached a value; see `course`."""
+        if output is None:
+            return self._compared("edf")
         return self._written("edf", output, labels, width)
 
     def ranks(
-        self, output: str | Path, *, labels: Mapping[str, str] | None = None, width: float = 88.0
-    ) -> Path:
-        """Each parameter against the rank of the objective, as a new file; see `course`."""
+        self,
+        output: str | Path | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        width: float = 88.0,
+    ) -> go.Figure | Path:
+        """Each parameter against the rank of the objective; see `course`."""
+        if output is None:
+            return self._compared("ranks")
         return self._written("ranks", output, labels, width)
 
     def _written(
@@ -60,6 +72,16 @@ class Figures:
 
         write(kind, [self._view()], Path(output), labels, width)
         return Path(output)
+
+    def _compared(self, kind: str) -> go.Figure:
+        """A figure of the page that compares studies, of this one alone."""
+        from dngo.report.figures import all_compared
+
+        view = of_objective(self._view(), None)
+        for each in all_compared([(view.name, view)]):
+            if each.key == kind:
+                return each.plot
+        raise UserError(f"{kind}: there is nothing to show yet")
 
     def _drawn(self, name: str, objective: str | None) -> go.Figure:
         view = self._view()

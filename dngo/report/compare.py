@@ -13,7 +13,7 @@ from rich.table import Table
 from dngo.errors import UserError
 from dngo.locate import archive_at, file_at, find_study, is_archive
 from dngo.report.data import View
-from dngo.report.figures import comparison, fronts_compared
+from dngo.report.figures import all_compared
 from dngo.report.front import common_reference, volume_of
 from dngo.report.page import Page
 
@@ -155,6 +155,6 @@ def document(views: Sequence[View]) -> str:
     return Page(
         title=TITLE,
         headline=", ".join(name for name, _ in named),
-        figures=[fronts_compared(named) if views[0].has_several else comparison(named)],
+        figures=all_compared(named),
         texts=[("Side by side", text(rows(views)))],
     ).render()

@@ -17,6 +17,8 @@ from dngo.exchange import package
 from dngo.report.compare import names
 from dngo.report.data import View
 from dngo.report.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
+from dngo.report.ranks import ranks, reached, shared
+from dngo.space import Column
 from dngo.storage.files import handing_out
 from dngo.storage.text import visible
 
@@ -39,6 +41,7 @@ STYLE: dict[str, Any] = {
     "savefig.dpi": 300,
 }
 LINES = [(BLUE, "-"), (ORANGE, "--"), (BLACK, "-."), (GREEN, ":"), (GREY, (0, (5, 1)))]
+MARKS = ("o", "s", "D", "^", "v")
 Label = Callable[[str], str]
 
 
@@ -74,8 +77,8 @@ def write(
 
 
 def _check(kind: str, views: Sequence[View], labels: Mapping[str, str]) -> None:
-    if kind == "ranks" and len(views) > 1:
-        raise UserError("ranks: is a figure of one study; name one")
+    if kind == "ranks" and not shared(views):
+        raise UserError("ranks: these studies have no parameter in common")
     known = {"objective", *(name for view in views for name in view.space.parameters)}
     for name in labels:
         if name not in known:
@@ -114,9 +117,7 @@ def _edf(figure: Any, views: Sequence[View], label: Label, width: float) -> None
     figure.set_size_inches(width, 0.68 * width)
     axes = figure.subplots()
     for view, name, (colour, dash) in _lines(views):
-        found = np.sort(view.sign * view.table.objective[view.ok])
-        share = np.arange(1, len(found) + 1) / len(view)
-        axes.step(view.sign * found, share, where="post", color=colour, linestyle=dash, label=name)
+        axes.step(*reached(view), where="post", color=colour, linestyle=dash, label=name)
     _scale(axes, "x", np.concatenate([view.table.objective[view.ok] for view in views]))
     if views[0].direction == "maximize":
         axes.invert_xaxis()
@@ -127,40 +128,51 @@ def _edf(figure: Any, views: Sequence[View], label: Label, width: float) -> None
 
 
 def _ranks(figure: Any, views: Sequence[View], label: Label, width: float) -> None:
-    """Each parameter against the rank of the objective, 1 the best; later evaluations are darker."""
-    (view,) = views
-    columns = view.columns
+    """Each parameter against the rank of the objective, 1 the best, among the evaluations of all studies.
+
+    Later evaluations of one study are darker; several have marks of their own.
+    """
+    columns, found = shared(views), ranks(views)
     across = min(3, len(columns))
     down = -(-len(columns) // across)
     figure.set_size_inches(width, 0.48 * width * down)
-    rows = np.flatnonzero(view.ok)
-    order = np.argsort(view.sign * view.table.objective[rows], kind="stable")
-    rank = np.empty(len(rows))
-    rank[order] = np.arange(1, len(rows) + 1)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
     for axes in grid.flat[len(columns) :]:
         axes.remove()
     dots = None
-    for axes, (j, column) in zip(grid.flat, columns, strict=False):
-        x = view.table.v[rows, j]
-        active = np.isfinite(x)
-        dots = axes.scatter(
-            x[active], rank[active], s=6, c=rows[active] + 1, cmap="viridis_r", linewidths=0
-        )
-        axes.set(xlabel=label(column.name))
-        if column.choices is not None:
-            words = [visible(str(c))[:LONGEST].replace("$", r"\$") for c in column.choices]
-            upright = 90 if max(map(len, words)) > 4 else 0
-            axes.set_xticks(range(len(words)), words, rotation=upright)
-            axes.set_xlim(-0.5, len(words) - 0.5)
-        elif column.log:
-            axes.set_xscale("log")
-        elif column.integer:
-            axes.xaxis.get_major_locator().set_params(integer=True)
+    for axes, (column, places) in zip(grid.flat, columns, strict=False):
+        for i, (view, name, (colour, _)) in enumerate(_lines(views)):
+            x = view.table.v[:, places[i]]
+            rows = np.flatnonzero(np.isfinite(x) & np.isfinite(found[i]))
+            one = len(views) == 1
+            shown = (
+                {"c": rows + 1, "cmap": "viridis_r"} if one else {"color": colour, "label": name}
+            )
+            dots = axes.scatter(
+                x[rows], found[i][rows], s=6, linewidths=0, marker=MARKS[i % len(MARKS)], **shown
+            )
+        _parameter_axis(axes, column, label)
     for axes in grid[:, 0]:
         axes.set(ylabel="rank")
-    grid[0, 0].set_ylim(len(rows) + 1, 0)
-    figure.colorbar(dots, ax=list(grid.flat[: len(columns)]), label="evaluation")
+    grid[0, 0].set_ylim(sum(int(np.isfinite(rank).sum()) for rank in found) + 1, 0)
+    if len(views) == 1:
+        figure.colorbar(dots, ax=list(grid.flat[: len(columns)]), label="evaluation")
+    else:
+        handles, words = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, words, loc="outside upper left", ncols=across)
+
+
+def _parameter_axis(axes: Any, column: Column, label: Label) -> None:
+    axes.set(xlabel=label(column.name))
+    if column.choices is not None:
+        words = [visible(str(c))[:LONGEST].replace("$", r"\$") for c in column.choices]
+        upright = 90 if max(map(len, words)) > 4 else 0
+        axes.set_xticks(range(len(words)), words, rotation=upright)
+        axes.set_xlim(-0.5, len(words) - 0.5)
+    elif column.log:
+        axes.set_xscale("log")
+    elif column.integer:
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _lines(views: Sequence[View]) -> Iterator[tuple[View, str, Any]]:

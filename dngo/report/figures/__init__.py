@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from dngo.plugins import Registry
 from dngo.report.data import View
-from dngo.report.figures.course import comparison, planar, progress, spent, timeline
+from dngo.report.figures.compared import all_compared
+from dngo.report.figures.course import planar, progress, spent, timeline
 from dngo.report.figures.curves import curves
-from dngo.report.figures.front import fronts_compared, parallel_front, trade_off, volume
+from dngo.report.figures.front import parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, models, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
 
-__all__ = ["Figure", "all_figures", "comparison", "fronts_compared"]
+__all__ = ["Figure", "all_compared", "all_figures"]
 
 Draw = Callable[[View], Figure | None]
 OTHERS = Registry("dngo.figures")

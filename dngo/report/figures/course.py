@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from dngo.report.figures.style import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     Figure,
     Scale,
@@ -227,29 +226,3 @@ def _stages(figure: go.Figure, stages: dict[str, dict[int, float]], row: int) ->
     most = max(len(found) for found in stages.values())
     figure.update_xaxes(**counting(most, "iteration"), row=row, col=1)
     figure.update_yaxes(title="seconds", row=row, col=1)
-
-
-def comparison(views: Sequence[tuple[str, View]]) -> Figure:
-    """The best so far of several studies, by name, after each evaluation and by their cost."""
-    figure = subplots(1, 2, height=440, shared_yaxes=True, horizontal_spacing=0.06)
-    dashes = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-    colours = (BLACK, BLUE, ORANGE, GREEN, GREY)
-    lows = []
-    for i, (name, view) in enumerate(views):
-        line = {"dash": dashes[i % 6], "color": colours[i % 5], "width": 2, "shape": "hv"}
-        measure, cost = view.cost
-        for col, x in ((1, np.arange(1, len(view) + 1)), (2, np.cumsum(cost))):
-            rows = corners(view)
-            lows += view.best_so_far[rows].tolist()
-            figure.add_scatter(
-                x=x[rows], y=view.best_so_far[rows], mode="lines", name=escape(name), line=line,
-                legendgroup=name, showlegend=col == 1, row=1, col=col,
-                hovertemplate="%{x:.5g}: %{y:.6g}<extra>" + escape(name) + "</extra>",
-            )  # fmt: skip
-        figure.update_xaxes(title=escape(measure), row=1, col=2)
-    figure.update_xaxes(title="evaluation", row=1, col=1)
-    figure.update_yaxes(title="best so far", row=1, col=1)
-    if lows and min(lows) > 0 and max(lows) > 10 * min(lows):
-        figure.update_yaxes(type="log")
-    caption = "The best ok value of each study after each evaluation, and by what they had cost."
-    return Figure("comparison", "Best so far", caption, figure)

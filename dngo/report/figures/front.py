@@ -12,8 +12,9 @@ from dngo.report.data import View
 from dngo.report.figures.style import (
     BLACK,
     BLUE,
-    GREEN,
+    DASHES,
     GREY,
+    LINES,
     ORANGE,
     Figure,
     counting,
@@ -28,8 +29,6 @@ from dngo.report.front import common_reference, volume_of
 
 MOST_LINES = 300  # of the parallel coordinates
 MOST_BUDGETS = 100  # of a comparison
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-COLOURS = (BLACK, BLUE, ORANGE, GREEN, GREY)
 
 
 def trade_off(view: View) -> Figure | None:
@@ -129,7 +128,7 @@ def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
     flat = len(names) == 2
     figure = subplots(1, 1 + flat, height=440, horizontal_spacing=0.1)
     for i, ((name, view), front) in enumerate(zip(views, fronts, strict=True)):
-        line = {"dash": DASHES[i % len(DASHES)], "color": COLOURS[i % len(COLOURS)], "width": 2}
+        line = {"dash": DASHES[i % len(DASHES)], "color": LINES[i % len(LINES)], "width": 2}
         own = {"name": escape(name), "legendgroup": name, "mode": "lines"}
         budgets = np.unique(np.linspace(1, len(view), min(len(view), MOST_BUDGETS)).astype(int))
         found = [volume_of(front.values[:n], reference) for n in budgets]

@@ -21,6 +21,10 @@ MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names 
 PANEL = 240  # pixels that a panel beside others has at least
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
+COLUMNS = 3  # panels side by side
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+LINES = (BLACK, BLUE, ORANGE, GREEN, GREY)  # of studies side by side
+MARKERS = ("circle", "square", "diamond", "cross", "triangle-up")
 SYMBOLS = {
     "ok": "circle",
     "infeasible": "diamond-open",
@@ -94,6 +98,11 @@ def small(values: np.ndarray) -> np.ndarray:
     """Single precision shows all that a screen can, in half the bytes."""
     most = np.finfo(np.float32).max
     return np.clip(values, -most, most).astype(np.float32)
+
+
+def logarithmic(values: np.ndarray) -> bool:
+    """Whether an axis of these values is to be logarithmic: they are positive, over more than a decade."""
+    return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
 
 
 def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:

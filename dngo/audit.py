@@ -16,7 +16,7 @@ import numpy as np
 from dngo import archive
 from dngo.archive import transfer
 from dngo.archive.flat import REPORTED
-from dngo.batch import TOLD, Batch, Outcome, numbers_of
+from dngo.batch import TOLD, Batch, Outcome, Proposal, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.outcomes import is_time
@@ -28,6 +28,7 @@ from dngo.stopping.curves import Curve
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import visible
 from dngo.types import Array, Rows
+from dngo.units import LOG, Units
 
 NEAREST = 3
 PRINTED = 5  # lines of each stream that a page shows
@@ -50,7 +51,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     known = table.iteration < batch.training_iterations
     told = [outcome.status for _, outcome in archive.read_told(path, t)]
     foreseen = archive.foreseen(path, t, slice(slot, slot + 1)) or {}
-    residual = (outcome.objective - chosen.mean) / chosen.std if chosen.std else math.nan
+    units = Units.of(batch.config, str(batch.identity.get("direction")))
     return {
         "id": chosen.id,
         "archive": str(path),
@@ -59,6 +60,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "proposed": {
             **_fields(chosen, "stage", "source", "runner_up", "mean", "std", "feasibility"),
             **_fields(chosen, "means", "stds", "aims"),
+            **({"scale": LOG} if units.log else {}),
             **_fields(chosen, "origin"),
             **_fields(chosen, "deviation_scale", "num_pending"),
             "acquisition": chosen.value,
@@ -74,7 +76,10 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
             "belief": _belief(batch, table.v[[row]], int(known.sum())),
             "cost": _cost(foreseen, batch.config.get("acquisition", {}).get("per")),
         },
-        "outcome": {"standardised_residual": residual, **_outcome(outcome)},
+        "outcome": {
+            "standardised_residual": _residual(units, outcome, chosen),
+            **_outcome(outcome),
+        },
         "constraints": _constraints(foreseen, batch, outcome),
         "printed": each_text(PointLogs(path.parent / "logs" / "points").read(t, slot), redacted),
         "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
@@ -82,6 +87,14 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "digest": attributes["digest"],
         "previous": attributes["previous"],
     }
+
+
+def _residual(units: Units, outcome: Outcome, chosen: Proposal) -> float:
+    """How many deviations the outcome is above what was expected, as the model sees both; NaN: unknown."""
+    if not chosen.std > 0:
+        return math.nan
+    mean, std = units.moments(np.array(chosen.mean), np.array(chosen.std))
+    return float(units.sign * (units.inward(np.array(outcome.objective)) - mean) / std)
 
 
 def _known(space: Space, v: Array) -> dict[str, bool]:
@@ -225,11 +238,19 @@ def _entered(why: dict[str, Any]) -> list[str]:
         lines.append(f"  SHA-256 of the file     {origin['sha256']}")
     if math.isfinite(why["mean"]):
         lines += [
-            f"  Objective expected      {_show(why['mean'])} ± {_show(why['std'])}",
+            f"  Objective expected      {_objective_expected(why)}",
             f"  Feasible with           probability {_show(why['feasibility'])}",
         ]
     lines += [f"  {name:<24}{text}" for name, text in _each_expected(why)]
     return lines
+
+
+def _objective_expected(why: dict[str, Any]) -> str:
+    """Mean and deviation of the objective; on a logarithmic scale the interval, which is not symmetric."""
+    mean, std = why["mean"], why["std"]
+    if why.get("scale") != LOG or not math.isfinite(mean):
+        return f"{_show(mean)} ± {_show(std)}"
+    return f"{_show(mean)}, {Units(1.0, log=True).margin(mean, std)} (95 %)"
 
 
 def _each_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
@@ -253,10 +274,7 @@ def _expected(why: dict[str, Any]) -> list[str]:
             _show(why["acquisition"])
             + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
         ),
-        *(
-            _each_expected(why)
-            or [("Objective expected", f"{_show(why['mean'])} ± {_show(why['std'])}")]
-        ),
+        *(_each_expected(why) or [("Objective expected", _objective_expected(why))]),
         *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
         ("Feasible with", f"probability {_show(why['feasibility'])}"),
         (

@@ -20,6 +20,7 @@ from selenium.webdriver.common.by import By
 
 from dngo import archive
 from dngo.config import load
+from dngo.report.beside import beside as beside_of
 from dngo.report.figures import FIGURES
 from dngo.report.page import write_report
 from dngo.report.serve import Server
@@ -106,6 +107,35 @@ def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
     browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-row")[0].click()
     browser.wait("!document.getElementById('detail').hidden")
     assert browser.complaints() == []
+
+
+def test_ticked_points_are_shown_side_by_side(large, browser) -> None:
+    study, path, _ = large
+    browser.open(path.as_uri())
+    browser.js("document.getElementById('points').scrollIntoView()")
+    browser.wait("document.getElementById('table').dataset.state === 'drawn'")
+    beside = "document.getElementById('beside')"
+    for i in (0, 1):
+        assert browser.js(f"{beside}.hidden")
+        boxes = browser.driver.find_elements(By.CSS_SELECTOR, "#table input[type=checkbox]")
+        boxes[i].click()
+    browser.wait(f"!{beside}.hidden")
+    assert browser.js("document.getElementById('detail').hidden")  # a tick is no click on the line
+    cells = browser.js(
+        f"[...{beside}.querySelectorAll('tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert cells[0] == ["", "0-0", "0-1", "difference"]
+    shown = {name: values for name, *values in cells[1:]}
+    lines = {line.name: line for line in beside_of(study.archive, ["0-0", "0-1"])}
+    for name in ("rate", "alpha"):
+        first, second, difference = shown[name]
+        expected = lines[name].difference
+        assert (float(first), float(second)) == pytest.approx(lines[name].values, rel=1e-5)
+        assert ("times" in difference) == ("times" in expected) == (name == "rate")
+        numbers = [float(text.removeprefix("times ")) for text in (difference, expected)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-2)
+    assert "--proposal 0-0 --proposal 0-1" in browser.js(f"{beside}.textContent")
+    assert browser.js("window.hacked") is None and browser.complaints() == []
 
 
 # ---- live ---------------------------------------------------------------------------------------

@@ -196,6 +196,22 @@ class Looking:
             )
         ]
 
+    def compare(self, *proposals: str) -> pd.DataFrame:
+        """Points side by side, by their ids: `study.compare("3-1", "5-2")`.
+
+        A row for each parameter, outcome and reason, a column for each point. Of two points the column
+        `difference` is the second minus the first, or on a logarithmic scale the factor between them.
+        Raises UserError.
+        """
+        from dngo.report.beside import beside
+
+        self._settle()
+        lines = beside(self.path, proposals)
+        found = {name: [line.values[i] for line in lines] for i, name in enumerate(proposals)}
+        if len(proposals) == 2:
+            found["difference"] = [line.difference for line in lines]
+        return _pandas().DataFrame(found, index=[line.name for line in lines])
+
     def front(self) -> pd.DataFrame:
         """Of several objectives the points that no other point beats in all of them, a row for each.
 

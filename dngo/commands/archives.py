@@ -41,7 +41,11 @@ def register(commands: Any) -> None:
     audit = commands.add_parser("audit", help="why a point was proposed, and what came of it")
     add_study(audit)
     which = audit.add_mutually_exclusive_group(required=True)
-    which.add_argument("--proposal", help="its id, as 7-123")
+    which.add_argument(
+        "--proposal",
+        action="append",
+        help="its id, as 7-123; given for several points, these are shown side by side",
+    )
     which.add_argument("--all", action="store_true", help="a table of all of them, as CSV")
     audit.add_argument("--json", action="store_true", help="print JSON")
     audit.set_defaults(run=_audit)
@@ -120,13 +124,27 @@ def _audit(arguments: argparse.Namespace) -> int:
     path = archive_of(arguments)
     with reading(path):
         if not arguments.all:
-            data = audit(path, arguments.proposal)
+            if len(arguments.proposal) > 1:
+                return _beside(path, arguments.proposal, arguments.json)
+            data = audit(path, arguments.proposal[0])
             print(json.dumps(finite(data), indent=1) if arguments.json else page(data))
             return 0
         if arguments.json:
             print_list(finite(row) for row in audit_rows(path))
         else:
             write_table(path, sys.stdout)
+    return 0
+
+
+def _beside(path: Path, proposals: list[str], as_json: bool) -> int:
+    """Print several points side by side; as JSON the audit of each."""
+    from dngo.audit import audit
+    from dngo.report.beside import beside, text
+
+    if as_json:
+        print_list(finite(audit(path, proposal)) for proposal in proposals)
+    else:
+        print(text(proposals, beside(path, proposals)), end="")
     return 0
 
 

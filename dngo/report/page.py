@@ -182,7 +182,7 @@ def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
     words("proposal", [view.id(row) for row in listed])
     words("status", table.status[listed].tolist())
     if not view.has_several:
-        numbers("objective", table.objective)
+        numbers("objective", table.objective, log=view.units.log)
     for name in view.directions:
         numbers(name, table.objectives[name])
     if view.has_several:
@@ -190,11 +190,11 @@ def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
         words("front", ["front" if found else "" for found in there])
     for j, column in view.columns:
         if column.choices is None:
-            numbers(column.name, table.v[:, j], whole=column.integer)
+            numbers(column.name, table.v[:, j], whole=column.integer, log=column.log)
         else:
             words(column.name, [str(p.get(column.name, "")) for p in parameters])
     if not view.has_several:
-        numbers("expected", view.numbers["mean"])
+        numbers("expected", view.numbers["mean"], log=view.units.log)
         numbers("deviation", view.numbers["std"])
     for name in view.directions:
         numbers(f"{name} expected", view.means[name], hidden=True)
@@ -221,29 +221,37 @@ def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
 
 
 class _Columns:
-    """Columns of a table that has some rows of another one: a name, values, whether numeric and hidden."""
+    """Columns of a table that has some rows of another one.
+
+    Of each: its name, its values, whether they are numbers, whether it is hidden at first, and whether
+    its scale is logarithmic.
+    """
 
     def __init__(self, listed: np.ndarray):
         self.listed = listed
-        self.columns: list[tuple[str, list[Any], bool, bool]] = []
+        self.columns: list[tuple[str, list[Any], bool, bool, bool]] = []
 
     def numbers(
-        self, name: str, values: np.ndarray, hidden: bool = False, whole: bool = False
+        self,
+        name: str,
+        values: np.ndarray,
+        hidden: bool = False,
+        whole: bool = False,
+        log: bool = False,
     ) -> None:
         values, form = values[self.listed], ".0f" if whole else ".6g"
         pairs = zip(values, np.isfinite(values), strict=True)
         short = [float(f"{value:{form}}") if known else None for value, known in pairs]
-        self.columns.append((name, short, True, hidden))
+        self.columns.append((name, short, True, hidden, log))
 
     def words(self, name: str, values: Sequence[Any], hidden: bool = False) -> None:
-        self.columns.append((name, list(values), False, hidden))
+        self.columns.append((name, list(values), False, hidden, False))
 
     def document(self, n: int) -> dict[str, Any]:
         """Plain data; n: rows of the other table."""
-        names, rows, numeric, concealed = zip(*self.columns, strict=True)
+        keys = ("names", "rows", "numeric", "hidden", "log")
         listed = None if len(self.listed) == n else self.listed.tolist()
-        found = {"names": names, "numeric": numeric, "hidden": concealed, "rows": rows}
-        return {**found, "listed": listed}
+        return {**dict(zip(keys, zip(*self.columns, strict=True), strict=True)), "listed": listed}
 
 
 def _table(scores: list[Score]) -> str:

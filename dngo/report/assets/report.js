@@ -77,9 +77,66 @@ function passes(wanted, value) {
     "=": value === bound }[sign];
 }
 
+// Ticked points are compared: the second of two minus the first, or on a logarithmic scale their factor.
+const chosen = [];
+function ticked(cell) {
+  const { row, c0 } = cell.getData();
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.checked = chosen.includes(row);
+  box.ariaLabel = `compare ${c0}`;
+  box.addEventListener("change", () => {
+    if (box.checked) chosen.push(row);
+    else chosen.splice(chosen.indexOf(row), 1);
+    compare();
+  });
+  return box;
+}
+
+function difference([first, second], numeric, log) {
+  if (first === second) return "";
+  if (!numeric || first === null || second === null) return "differs";
+  if (log && first > 0 && second > 0) return `times ${(second / first).toPrecision(4)}`;
+  return `${second > first ? "+" : ""}${Number((second - first).toPrecision(4))}`;
+}
+
+function line(kind, cells) {
+  const row = document.createElement("tr");
+  cells.forEach((text, i) => {
+    const cell = document.createElement(i ? kind : "th");
+    cell.textContent = text ?? "";
+    row.append(cell);
+  });
+  return row;
+}
+
+async function compare() {
+  const { names, numeric, log, rows, archive, listed } = await read();
+  const div = document.getElementById("beside");
+  const at = chosen.map((row) => (listed ? listed.indexOf(row) : row));
+  const two = at.length === 2;
+  div.hidden = at.length < 2;
+  if (div.hidden) return;
+  const ids = at.map((i) => rows[0][i]);
+  div.querySelector("thead").replaceChildren(line("th", ["", ...ids, ...(two ? ["difference"] : [])]));
+  div.querySelector("tbody").replaceChildren(...names.flatMap((name, i) => {
+    const values = at.map((r) => rows[i][r]);
+    if (i === 0 || values.every((value) => value === null || value === "")) return [];
+    const more = two ? [difference(values, numeric[i], log[i])] : [];
+    const made = line("td", [name, ...values, ...more]);
+    if (values.every((value) => value === values[0])) made.className = "same";
+    return [made];
+  }));
+  div.querySelector("pre").textContent =
+    `dngo audit ${archive} ${ids.map((id) => `--proposal ${id}`).join(" ")}`;
+}
+
 async function tabulate(div) {
   const [{ names, numeric, hidden, rows, listed }] = await Promise.all([read(), library("tabulator")]);
   const field = (i) => "c" + i; // names are a user's: a dot in one would be a path to Tabulator
+  const tick = {
+    title: "", formatter: ticked, headerSort: false, width: 34, hozAlign: "center", frozen: true,
+  };
   const columns = names
     .map((name, i) => ({
       title: name.replace(/&/g, "&amp;").replace(/</g, "&lt;"), field: field(i),
@@ -92,13 +149,16 @@ async function tabulate(div) {
     rows.forEach((column, i) => { row[field(i)] = column[r]; });
     return row;
   });
+  columns.unshift(tick);
   const table = new Tabulator(div, { data, columns, index: "row", height: "30rem", layout: "fitData" });
   const count = (found) => {
     document.getElementById("found").textContent =
       `${found.toLocaleString("en")} of ${data.length.toLocaleString("en")} points`;
   };
   table.on("dataFiltered", (filters, found) => count(found.length));
-  table.on("rowClick", (event, row) => show(row.getData().row));
+  table.on("rowClick", (event, row) => {
+    if (event.target.type !== "checkbox") show(row.getData().row);
+  });
   table.on("tableBuilt", () => { div.dataset.state = "drawn"; });
   count(data.length);
 }

@@ -1,0 +1,127 @@
+"""Points side by side: what differs between them, by what the archive knows of each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dngo import archive
+from dngo.audit import audit
+from dngo.errors import UserError
+from dngo.storage.text import visible
+from dngo.units import LOG
+
+REASONS = ("stage", "source", "feasibility", "training_rows")  # of what proposed a point
+
+
+@dataclass(frozen=True)
+class Line:
+    """One name with the value of each point, None where a point has none.
+
+    log: whether its values are compared as factors, as those of a logarithmic scale are.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    log: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether not all points have the same."""
+        return any(value != self.values[0] for value in self.values)
+
+    @property
+    def difference(self) -> str:
+        """The second of two numbers minus the first, or the factor between them; empty for the rest."""
+        if len(self.values) != 2 or not self.differs:
+            return ""
+        first, second = self.values
+        if any(isinstance(v, bool) or not isinstance(v, int | float) for v in self.values):
+            return "differs"
+        if self.log and min(first, second) > 0:
+            return f"times {second / first:.4g}"
+        return f"{second - first:+.4g}"
+
+
+def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
+    """Parameters, outcomes and reasons of some points, a line each.
+
+    Raises UserError for fewer than two points, one that is named twice, and one that is not there.
+    """
+    if len(proposals) < 2:
+        raise UserError("name two points or more, each by its id: 3-1 5-2")
+    for name in proposals:
+        if proposals.count(name) > 1:
+            raise UserError(f"{name}: is named twice")
+    found = [_point(audit(path, name)) for name in proposals]
+    log = _logarithmic(path)
+    names = dict.fromkeys(name for values in found for name in values)
+    lines = [Line(name, tuple(f.get(name) for f in found), name in log) for name in names]
+    return [line for line in lines if any(value not in (None, "") for value in line.values)]
+
+
+def _point(data: dict[str, Any]) -> dict[str, Any]:
+    """What is compared of one audit, by name; NaN is None."""
+    came, why = data["outcome"], data["proposed"]
+    found = {**data["parameters"], "status": came["status"], "message": came["message"]}
+    found |= came["objectives"] or {"objective": came["objective"]}
+    for name, one in data["constraints"].items():
+        held = {1: "satisfied", 0: "violated", None: None}[one.get("held")]
+        found[name] = one.get("number", held)
+        if "mean" in one:
+            found[f"{name} expected"] = one["mean"]
+    if why["means"]:
+        found |= {f"{name} expected": mean for name, mean in why["means"].items()}
+    else:
+        found["objective expected"] = why["mean"]
+    found |= {name.replace("_", " "): why[name] for name in REASONS} | {"seconds": came["duration"]}
+    kept = {n: v for n, v in came["metadata"].items() if isinstance(v, str | int | float)}
+    found |= {name: value for name, value in kept.items() if name not in found}
+    return {name: None if _is_nan(value) else value for name, value in found.items()}
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _logarithmic(path: Path) -> set[str]:
+    """Names whose values are compared as factors: of a logarithmic scale."""
+    space = archive.read_space(path)
+    found = {column.name for column in space.columns if column.log}
+    header = archive.read_header(path)
+    assert header is not None
+    config = json.loads(archive.iteration_attributes(path, header.iterations - 1)["config"])
+    if config.get("objective", {}).get("scale") == LOG:
+        found |= {"objective", "objective expected"}
+    return found
+
+
+def text(proposals: Sequence[str], lines: Sequence[Line]) -> str:
+    """The points for a terminal: a column for each, and what differs between two."""
+    shown = Table(box=None, padding=(0, 2), show_header=True)
+    shown.add_column("")
+    for name in proposals:
+        shown.add_column(name, justify="right", overflow="fold")
+    two = len(proposals) == 2
+    if two:
+        shown.add_column("difference", justify="right")
+    for line in lines:
+        cells = [_shown(value) for value in line.values]
+        shown.add_row(visible(line.name), *cells, *([line.difference] if two else []))
+    console = Console(width=60 + 30 * len(proposals), color_system=None)
+    with console.capture() as captured:
+        console.print(shown)
+    return captured.get()
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return visible(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -305,6 +305,164 @@ def installed() -> dict[str, type[Rival]]:
     return {n: rival for n, (package, rival) in rivals.items() if importlib.util.find_spec(package)}
 
 
+# ---- several objectives ---------------------------------------------------------------------------
+
+
+class SeveralRival(Protocol):
+    """An optimiser of u (n, k) in the unit cube, that minimises values (n, m) where all of the bounds
+    (n, c) are 0 or less."""
+
+    def __init__(self, k: int, seed: int) -> None: ...
+
+    def tell(self, u: Array, values: Array, bounds: Array) -> None:
+        """Results: first the design's, then those of what was asked for, in order and in full."""
+
+    def ask(self, size: int) -> Array:
+        """Points to evaluate: (size, k)."""
+
+
+class OptunaSeveral:
+    """Optuna's TPE with the constant liar, for several objectives and bounds."""
+
+    def __init__(self, k: int, seed: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.distributions = {
+            f"x{i:02d}": optuna.distributions.FloatDistribution(0, 1) for i in range(k)
+        }
+        self.seed, self.study, self.trials = seed, None, []
+
+    def tell(self, u: Array, values: Array, bounds: Array) -> None:
+        import optuna
+
+        if self.study is None:
+            sampler = optuna.samplers.TPESampler(
+                seed=self.seed,
+                constant_liar=True,
+                constraints_func=(lambda t: t.user_attrs["bounds"]) if bounds.shape[1] else None,
+            )
+            self.study = optuna.create_study(
+                directions=["minimize"] * values.shape[1], sampler=sampler
+            )
+            for row in u:
+                self.study.enqueue_trial(dict(zip(self.distributions, row.tolist(), strict=True)))
+            self.ask(len(u))
+        for trial, value, bound in zip(self.trials, values, bounds, strict=True):
+            trial.set_user_attr("bounds", bound.tolist())
+            self.study.tell(trial, value.tolist())
+
+    def ask(self, size: int) -> Array:
+        self.trials = [self.study.ask(self.distributions) for _ in range(size)]
+        return np.array([[t.params[name] for name in self.distributions] for t in self.trials])
+
+
+class _Told:
+    """What was reported so far, for rivals that fit a model anew for each batch."""
+
+    def __init__(self, k: int, seed: int) -> None:
+        self.rng = np.random.default_rng([seed, 7])
+        self.u: Array = np.empty((0, k))
+        self.values: Array = np.empty((0, 0))
+        self.bounds: Array = np.empty((0, 0))
+
+    def tell(self, u: Array, values: Array, bounds: Array) -> None:
+        said = ((self.u, u), (self.values, values), (self.bounds, bounds))
+        self.u, self.values, self.bounds = (
+            np.concatenate([a, b]) if len(self.u) else b for a, b in said
+        )
+
+    @property
+    def feasible(self) -> Array:
+        """The values of feasible rows, of all where there is none."""
+        kept = (self.bounds <= 0).all(axis=1)
+        return self.values[kept] if kept.any() else self.values
+
+
+class LogNEHVI(_Told):
+    """BoTorch's qLogNoisyExpectedHypervolumeImprovement, the picks of a batch one after another.
+
+    A process of BoTorch's own for each objective and bound; the reference point is inferred from the front,
+    as BoTorch does; 4 restarts from 128 raw samples and 64 draws, less than its tutorials have.
+    """
+
+    def ask(self, size: int) -> Array:
+        import torch
+        from botorch.acquisition.multi_objective.logei import (
+            qLogNoisyExpectedHypervolumeImprovement,
+        )
+        from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
+        from botorch.models import ModelListGP
+        from botorch.optim import optimize_acqf
+        from botorch.sampling import SobolQMCNormalSampler
+        from botorch.utils.multi_objective import infer_reference_point, is_non_dominated
+
+        torch.manual_seed(int(self.rng.integers(2**31)))
+        columns = np.column_stack([-self.values, self.bounds])
+        spread = np.maximum(columns.std(axis=0), 1e-12)
+        centre = columns.mean(axis=0)
+        m = self.values.shape[1]
+        centre[m:] = 0.0  # of a bound the sign counts
+        scaled = (columns - centre) / spread
+        good = torch.tensor((-self.feasible - centre[:m]) / spread[:m])
+        acquisition = qLogNoisyExpectedHypervolumeImprovement(
+            model=ModelListGP(*(matern_gp(self.u, column) for column in scaled.T)),
+            ref_point=infer_reference_point(good[is_non_dominated(good)]),
+            X_baseline=torch.tensor(self.u),
+            sampler=SobolQMCNormalSampler(torch.Size([64])),
+            prune_baseline=True,
+            objective=IdentityMCMultiOutputObjective(outcomes=list(range(m))),
+            constraints=[lambda y, j=j: y[..., j] for j in range(m, scaled.shape[1])] or None,
+        )
+        pick, _ = optimize_acqf(
+            acquisition,
+            bounds=torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, self.u.shape[1]),
+            q=size,
+            num_restarts=4,
+            raw_samples=128,
+            options={"maxiter": 50},
+            sequential=True,
+        )
+        return np.asarray(pick.numpy())
+
+
+class QPOTS(_Told):
+    """qPOTS of its authors (`qpots`, GPL: installed by hand, in the environment of rivals alone).
+
+    NSGA-II of 100 individuals for each input searches one draw of all objectives, for ten generations as in
+    its examples; a batch is chosen from the front that it finds. Without bounds: those it takes are not
+    heeded by the draw that it searches.
+    """
+
+    def ask(self, size: int) -> Array:
+        import torch
+        from qpots.acquisition import Acquisition
+        from qpots.function import Function
+        from qpots.model_object import ModelObject
+
+        k, m = self.u.shape[1], self.values.shape[1]
+        limits = torch.tensor([[0.0] * k, [1.0] * k], dtype=torch.double)
+        with contextlib.redirect_stdout(None):
+            model = ModelObject(torch.tensor(self.u), -torch.tensor(self.values), limits, m, 0)
+            model.fit_gp()
+            function = Function(dim=k, nobj=m, custom_func=lambda x: x, bounds=limits)
+            options = {"nystrom": 0, "iters": 1, "nychoice": "pareto", "ngen": 10}
+            picks = Acquisition(function, model, q=size).qpots(
+                limits, int(self.rng.integers(2**31)), dim=k, q=size, **options
+            )
+        return np.asarray(picks.cpu().numpy())
+
+
+def installed_several() -> dict[str, type[SeveralRival]]:
+    """Rivals for several objectives that can run here, by name."""
+    rivals: dict[str, tuple[str, type[SeveralRival]]] = {
+        "optuna_tpe": ("optuna", OptunaSeveral),
+        "log_nehvi": ("botorch", LogNEHVI),
+        "qpots": ("qpots", QPOTS),
+    }
+    return {n: rival for n, (package, rival) in rivals.items() if importlib.util.find_spec(package)}
+
+
 # ---- surrogates ----------------------------------------------------------------------------------
 
 # x (n, d) in the unit cube, y (n,), seed -> a function from new x to mean and standard deviation of

@@ -465,11 +465,11 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
     # The samplers of a baseline get the infeasible points themselves.
     told_all = config.acquisition.is_baseline and config.fidelity is None
     known = ran(table) if told_all else table.status == "ok"
-    seen, several = units(config), minimised(table, config)
+    seen, several = units(config), minimised(table, config, ran(table))
     y = np.where(known, seen.inward(table.objective), np.nan)
     if several:
         values = np.column_stack(list(several.values()))
-        ok = np.isfinite(values).all(axis=1)
+        ok = known & np.isfinite(values).all(axis=1)
         y[ok] = ranks(values[ok])
     return History(
         v=table.v,

@@ -21,7 +21,9 @@ import dngo
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.aims import Corner, rays
 from dngo.acquisition.along import course
+from dngo.acquisition.front import Boxes
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.state import BatchState
 from dngo.archive import read_header, read_table, verify
 from dngo.cli import main
 from dngo.config import load, validate
@@ -33,6 +35,7 @@ from dngo.report.front import weights_of
 from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.data import TargetScale
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Reported
 
@@ -508,6 +511,24 @@ def test_a_hypervolume_never_falls() -> None:
     assert found == sorted(found) and found[-1] > found[0]
     known = values[np.isfinite(values).all(axis=1)]
     assert found[-1] == pytest.approx(hypervolume(known, np.ones(3)))
+
+
+def test_what_broke_a_constraint_teaches_the_boxes(known) -> None:
+    v, f = known
+    missed = []
+    for seen in (f, np.where(np.arange(30)[:, None] < 8, f, np.nan)):
+        several = {"a": seen[:, 0], "b": seen[:, 1]}
+        y = np.where(np.arange(30) < 8, ranks(f), np.nan)
+        history = History(v, y, objectives=several)
+        assert np.isfinite(history.outcomes).all(axis=1).sum() == 8
+        model, settings = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}), AcquisitionSettings()
+        state = BatchState(model, CUBE, history, 4, settings, np.random.default_rng(0))
+        boxes = Boxes(state, 0.2, np.random.default_rng(0))
+        assert set(boxes.rows[:8]) == set(range(8))
+        others = CUBE.encode(np.random.default_rng(1).random((50, 4)))
+        mean, _ = boxes.believed[1].near.function(others)
+        missed.append(np.abs(mean - outcomes(others)[:, 1]).mean())
+    assert missed[0] < 0.7 * missed[1]
 
 
 def test_rays_go_everywhere_and_go_on() -> None:

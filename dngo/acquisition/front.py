@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from dngo.acquisition.aims import Corner, aimed
 from dngo.acquisition.candidates import around
@@ -110,9 +111,14 @@ class Boxes:
         self.u = space.unit(history.v)
         self.values = values
         # The nearest to the front, any of those that are as near.
-        order = np.lexsort((rng.random(len(ok)), ranks(values[ok])))
-        self.rows: Rows = ok[order][: rules.most_points]
-        x = space.encode(history.v[self.rows])
+        order = ok[np.lexsort((rng.random(len(ok)), ranks(values[ok])))]
+        # What broke a constraint teaches as well, first where it is near those.
+        broke = np.setdiff1d(np.flatnonzero(np.isfinite(history.reported).all(axis=1)), ok)
+        x = space.encode(history.v)
+        nearby = cdist(x[broke], x[order[: rules.most_points]]).min(axis=1, initial=np.inf)
+        order = np.concatenate([order, broke[np.argsort(nearby, kind="stable")]])
+        self.rows: Rows = order[: rules.most_points]
+        x = x[self.rows]
         none = np.full(len(values), np.nan)
         self.believed = []
         for name, own in zip(history.objectives, rng.spawn(values.shape[1]), strict=True):

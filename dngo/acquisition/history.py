@@ -24,8 +24,8 @@ class History:
     have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
     was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
     noise: (n,) standard deviation of each value of y as reported, NaN unknown; empty: of none.
-    objectives: name -> (n,) each of several, minimised, NaN unless all are known; y is then how many
-    fronts have to go before a point is on one. noises: name -> (n,) of each, as noise. reference: the
+    objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not; y is then how
+    many fronts have to go before a point is on one. noises: name -> (n,) of each, as noise. reference: the
     worst values of interest, minimised, in the order of the names, None where nobody said.
     stage: (n,) names of the stages that picked them, empty text or an empty array: unknown.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
@@ -68,7 +68,12 @@ class History:
 
     @property
     def outcomes(self) -> Array:
-        """The objectives, a column for each in the order of their names: (n, m)."""
+        """The objectives, a column for each in the order of their names, NaN unless ok: (n, m)."""
+        return np.where(np.isfinite(self.y)[:, None], self.reported, np.nan)
+
+    @property
+    def reported(self) -> Array:
+        """The same of all that ran, feasible or not."""
         return np.column_stack(list(self.objectives.values()))
 
     def keys(self, space: Space) -> set[bytes]:

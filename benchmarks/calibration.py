@@ -3,7 +3,7 @@
     python benchmarks/calibration.py                                   # all functions, the default
     python benchmarks/calibration.py hartmann6 --set kind=gp warp=false
     python benchmarks/calibration.py hartmann6 --preset dngo-2015
-    python benchmarks/calibration.py --tables DIR                      # Boston and Yacht too
+    python benchmarks/calibration.py --tables DIR                      # four UCI tables too
     python benchmarks/calibration.py hartmann6 --rivals                # others on the same data
 
 Trains on scrambled Sobol points and tests on 2,000 uniform ones; of a table, on ten random 90/10
@@ -31,7 +31,7 @@ from searching import add_preset, add_settings, of_preset, settings_of
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 
-TABLES = {"boston_housing": "boston_housing", "yacht": "yacht"}
+TABLES = ("boston_housing", "yacht", "concrete", "wine_red")
 
 
 # Inputs, outcomes, new inputs and the outcomes there, rng -> of each new outcome the log density,
@@ -71,7 +71,7 @@ def trial(name: str, n: int, seed: int, tables: Path | None, fit: Fit) -> list:
     rng = np.random.default_rng([seed, n])
     if name in TABLES:
         assert tables is not None
-        x, y = regression_table(tables, TABLES[name])
+        x, y = regression_table(tables, name)
         order = rng.permutation(len(x))
         n = round(0.9 * len(x))
         x, new, y, truth = x[order[:n]], x[order[n:]], y[order[:n]], y[order[n:]]
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", default=[])
     parser.add_argument("--sizes", nargs="+", type=int, default=[50, 200, 1000])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--tables", type=Path, help="folder of boston_housing.csv and yacht.csv")
+    parser.add_argument("--tables", type=Path, help="folder of the four tables (CSV)")
     parser.add_argument(
         "--rivals", action="store_true", help="those of rivals.py that are installed"
     )

@@ -62,6 +62,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "chains": (2,),
     "burn_in": (6,),
     "thin": (2,),
+    "adapt": (False,),
+    "step": (0.005,),
     "heteroscedastic": (True,),
     "relearn_every": (2,),
     "likelihood": ("step",),

@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from dngo.acquisition.fantasies import Fantasies
+from dngo.errors import UserError
 from dngo.papers.bohamiann import RULES, Posterior
 from dngo.papers.sghmc import Sampler
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
@@ -279,6 +280,17 @@ def test_a_single_chain_as_in_the_paper_learns_a_function(n: int, seed: int):
     density, below = model.log_density(new, wave(new))
     assert np.mean((below > 0.025) & (below < 0.975)) > 0.8 and density.mean() > -0.5
     assert 1.0 <= model.summary()["bnn_mixing"] < 10.0
+
+
+def test_the_vanilla_sampler_needs_a_step_that_is_tuned_and_says_so():
+    rng = np.random.default_rng(0)
+    x, new = rng.random((30, 2)), rng.random((300, 2))
+    vanilla = {"adapt": False, "burn_in": 800, "thin": 10}
+    model = fitted(x, wave(x), QUICK.model_copy(update=vanilla | {"step": 0.003}))
+    mean, _ = model.predict(new)
+    assert np.sqrt(np.mean((mean - wave(new)) ** 2)) < 0.7 * wave(new).std()
+    with pytest.raises(UserError, match=r"surrogate.step: 0.1 is too large .* Try 0.01"):
+        fitted(x, wave(x), QUICK.model_copy(update=vanilla | {"step": 0.1}))
 
 
 def test_moments_of_files_without_a_divisor_are_as_they_were(model: Model):

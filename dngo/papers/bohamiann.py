@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from dngo.errors import UserError
 from dngo.papers.sampled import SampledBasis, SampledNetworks
 from dngo.papers.settings import Bohamiann
 from dngo.papers.sghmc import Sampler
@@ -16,7 +17,7 @@ from dngo.streams import Streams
 from dngo.surrogates.network import inputs_of
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.training import affine_tanh, deterministic
-from dngo.types import Progress
+from dngo.types import Array, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,9 @@ class PosteriorRules:
     rate: float = 1.0
     gibbs_every: int = 20  # steps between draws of these precisions: they change slowly
     judged: int = 64  # observations at which the chains' predictions are compared: cost
+    # Mean square error there, in variances of the targets, from which a sampler diverged. A constant
+    # has 1; a vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, 80 at 0.01.
+    diverged: float = 9.0
 
 
 RULES = PosteriorRules()
@@ -54,7 +58,12 @@ def fit_bohamiann(
         posterior = Posterior(problem, settings, chains, streams("posterior"), device)
         noise = torch.Generator(device).manual_seed(int(streams("sampler").integers(2**63)))
         sampler = Sampler(
-            posterior.gradient, posterior.start(), noise=noise, noisy=posterior.minibatches
+            posterior.gradient,
+            posterior.start(),
+            noise=noise,
+            step=settings.step,
+            adapt=settings.adapt,
+            noisy=posterior.minibatches,
         )
 
         def each(step: int) -> None:
@@ -66,6 +75,12 @@ def fit_bohamiann(
         sampler.burn_in(settings.burn_in, each)
         count = -(-settings.posterior_samples // chains)
         states = sampler.samples(count, settings.thin, each)
+        if posterior.diverged(states):
+            raise UserError(
+                f"surrogate.step: {settings.step:g} is too large for these observations: the sampler "
+                f"diverged. Try {settings.step / 10:g}"
+                + ("" if settings.adapt else ", or leave out adapt: false")
+            )
         component = posterior.component(torch.cat(states)[: settings.posterior_samples])
         found = {"bnn_log_noise": float(np.log(component.noise[0]))}
         mixing = posterior.mixing(states)
@@ -194,6 +209,20 @@ class Posterior:
             noise = float(np.exp(log_noise.astype(float)).mean())
         return SampledBasis.of(network, noise)
 
+    def _predicted(self, states: Sequence[torch.Tensor]) -> Array:
+        """What the networks of states (C, P) predict at some of the observations: (states, C, rows)."""
+        task = None if self.task is None else self.task[: RULES.judged]
+        found = []
+        for theta in states:
+            *layers, embedding, _ = self.split(theta)
+            found.append(self._outputs(self.x[: RULES.judged], task, layers, embedding)[..., 0])
+        return torch.stack(found).cpu().numpy().astype(float)
+
+    def diverged(self, states: Sequence[torch.Tensor]) -> bool:
+        """Whether the networks miss their own observations by far more than a constant would."""
+        errors = self._predicted(states) - self.targets[: RULES.judged].cpu().numpy()
+        return not np.square(errors.mean(axis=(0, 1))).mean() < RULES.diverged
+
     def mixing(self, states: Sequence[torch.Tensor]) -> float | None:
         """How far the chains disagree: the potential scale reduction of their predictions.
 
@@ -201,12 +230,7 @@ class Posterior:
         of a single chain count as two chains. None for fewer than two samples of each.
         states: (C, P) each.
         """
-        task = None if self.task is None else self.task[: RULES.judged]
-        found = []
-        for theta in states:
-            *layers, embedding, _ = self.split(theta)
-            found.append(self._outputs(self.x[: RULES.judged], task, layers, embedding)[..., 0])
-        f = torch.stack(found).cpu().numpy().astype(float)  # (samples, C, rows)
+        f = self._predicted(states)
         if self.chains == 1:
             half = len(f) // 2
             f = np.concatenate([f[:half], f[-half:]], axis=1) if half else f[:0]

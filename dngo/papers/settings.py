@@ -80,6 +80,17 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
         default=2000, ge=0, description="Steps of each chain before the first network is kept."
     )
     thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
+    adapt: bool = Field(
+        default=True,
+        description="Adapt the scale of each weight in the burn-in, equations (8) and (9). `false` is "
+        "the vanilla sampler of the paper's table 1, whose `step` has to be tuned.",
+    )
+    step: float = Field(
+        default=0.01,
+        ge=0.001,
+        le=0.1,
+        description="Step of the sampler (epsilon); the paper has 0.01 for every problem.",
+    )
     heteroscedastic: bool = Field(
         default=False,
         description="Let the noise depend on the parameters, as the network's second output.",

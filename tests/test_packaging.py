@@ -204,6 +204,16 @@ def test_the_snakefile_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_what_ends_a_batch_or_a_run_imports_no_more_than_it_needs() -> None:
+    """A merge needs no SciPy; the words at the end of a run need no `scipy.stats`, which takes half a second."""
+    code = (
+        "import sys, dngo.report; assert 'scipy' not in sys.modules\n"
+        "import dngo.acquisition.outlook, dngo.surrogates.model, dngo.surrogates.nearby\n"
+        "assert 'scipy.stats' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container
+from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
@@ -72,7 +72,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
     if space.k == 0:
         pool.add(space.defaults(), "design")
         return pool.v[:size]
-    engine = qmc.Sobol(space.k, scramble=True, rng=rng)
+    engine = _sobol(space.k, rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
     spreads = bool(space.conditions) and size <= current().candidates.spread
     drawn = space.sample(
@@ -99,7 +99,7 @@ def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclud
         return np.empty((0, space.k))
     pool = Candidates(space, set(space.keys(exclude)))
     pool.add(priors.peak(space), "prior")
-    engine = qmc.Sobol(space.k, scramble=True, rng=rng)
+    engine = _sobol(space.k, rng)
     for exponent in range(int(np.ceil(np.log2(size))), int(np.ceil(np.log2(size))) + 5):
         if len(pool.v) < size:
             pool.add(priors.drawn(space, _open(engine.random(2**exponent))), "prior")
@@ -127,7 +127,7 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     if is_listed(space):
         return everything(space)
     exponent = int(np.log2(affordable(space, 2 ** int(np.ceil(np.log2(size))))))
-    return space.sample(_open(qmc.Sobol(space.k, scramble=True, rng=rng).random_base2(exponent)))
+    return space.sample(_open(_sobol(space.k, rng).random_base2(exponent)))
 
 
 def affordable(space: Space, size: int) -> int:
@@ -251,6 +251,14 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
     places = np.searchsorted(levels, np.where(np.isnan(value), levels[0], value)) + by.astype(int)
     moved: Array = levels[np.clip(places, 0, len(levels) - 1)]
     return np.where(np.isnan(value), np.nan, moved)
+
+
+def _sobol(k: int, rng: np.random.Generator) -> Any:
+    """A scrambled Sobol sequence in k dimensions."""
+    # Half a second to import, which a report or the end of a run need not spend to read an outlook.
+    from scipy.stats import qmc
+
+    return qmc.Sobol(k, scramble=True, rng=rng)
 
 
 def _open(u: Array) -> Array:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.spatial import KDTree
-from scipy.spatial.distance import cdist
 
 from dngo import archive, derive
 from dngo.archive import Table
@@ -318,6 +316,10 @@ class View:
 
         The root mean square over the parameters, in the unit cube.
         """
+        # Not needed by a merge, which would import both for each batch.
+        from scipy.spatial import KDTree
+        from scipy.spatial.distance import cdist
+
         found = np.full(len(self), np.nan)
         iteration = self.table.iteration
         recent = np.unique(iteration)[-RECENT:]

@@ -7,7 +7,6 @@ with a X has probabilities. Other parameters are uniform, and all are independen
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import truncnorm
 
 from dngo.space.columns import Axes, Column, to_column
 from dngo.space.parameters import Prior
@@ -48,6 +47,8 @@ def drawn(space: Space, u: np.ndarray) -> np.ndarray:
 
     In a space with constraints they are nearby points that keep the constraints.
     """
+    from scipy.stats import truncnorm
+
     u = np.array(u, dtype=float)
     for j, prior in believed(space).items():
         column = space.columns[j]

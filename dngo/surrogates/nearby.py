@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.stats import norm
+from scipy.special import log_ndtr
 
 from dngo.rules import current
 from dngo.surrogates.data import LogScale, TargetScale
@@ -150,7 +150,7 @@ class Nearby:
         missed, variance = model.left_out_errors()
         z = (self.scale.to_model(np.array(level)) - (model.targets - missed)) / np.sqrt(variance)
         density = model.left_out_density() - 0.5 * np.log(2 * np.pi) + self.scale.log_slope(y)
-        return np.where(y > level, norm.logsf(z), density)
+        return np.where(y > level, log_ndtr(-z), density)
 
     @property
     def by_logarithms(self) -> bool:

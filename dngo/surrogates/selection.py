@@ -8,7 +8,6 @@ predicts what it was not given (`predicts_better`). And a model may be no better
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata, spearmanr
 
 from dngo.rules import current
 from dngo.types import Array
@@ -39,6 +38,8 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
     Points near the best one are low, and no model is needed to say so. On a bowl the distance ranks all
     outcomes, and the partial correlation is 0 for the best of models: one that ranks them well is of use.
     """
+    from scipy.stats import spearmanr  # half a second of what a command takes that only reads models
+
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:
         return False
@@ -48,6 +49,8 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
 
 def partial_rank_correlation(one: Array, other: Array, given: Array) -> float:
     """That of two (n,) given a third, 0 where it is undefined."""
+    from scipy.stats import rankdata
+
     with np.errstate(invalid="ignore", divide="ignore"):
         between = np.corrcoef(rankdata([one, given, other], axis=1))
         rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))

@@ -25,6 +25,9 @@ os.environ.pop("DNGO_SHELL_PATH", None)
 # What takes longest begins first, or a worker would be left with it at the end.
 LONGEST = (
     "slurm/test_study.py",  # mostly waits, as do all tests of that folder
+    "slurm/test_interrupted.py",
+    "slurm/test_silence.py",
+    "test_workflow_stopped.py",
     "test_workflow.py",
     "test_module.py",
     "test_entering.py",

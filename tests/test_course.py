@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic
-from test_workflow import planned
-from toy import Toy
+from toy import Toy, planned
 
 from dngo import archive
 from dngo.report.data import View

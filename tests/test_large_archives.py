@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -18,7 +19,10 @@ from dngo.cli import main
 from dngo.commands.common import finite
 from dngo.config import Config
 from dngo.errors import UserError
+from dngo.exchange import export, warm_start
+from dngo.exchange.fork import fork
 from dngo.storage import hdf5
+from dngo.study import Study
 
 
 @pytest.fixture
@@ -168,3 +172,41 @@ def test_a_table_is_imported_in_parts_or_not_at_all(
         assert (environment["rows"], environment["skipped"]) == (8, 0)
         found.append(audit_all(path))
     assert repr(found[0]) == repr(found[1])
+
+
+def test_exports_and_forks_take_some_rows_at_a_time(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And have the same rows, whatever a slice of them holds."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "archive.h5"
+    for t in range(3):
+        append(path, config, t)
+    rows = audit_all(path)
+    tables = []
+    for size in (1000, 4):
+        monkeypatch.setattr("dngo.archive.flat.ROWS", size)
+        export(path, tmp_path / f"{size}.parquet", "parquet")
+        file = parquet.ParquetFile(tmp_path / f"{size}.parquet")
+        assert file.num_row_groups == -(-len(rows) // size)
+        tables.append(file.read())
+    assert tables[0].equals(tables[1]) and tables[0].num_rows == len(rows)
+    monkeypatch.setattr("dngo.exchange.fork.ROWS", 1)
+    study = Study(config.model_copy(update={"study": "forked", "results": str(tmp_path)}))
+    most = []
+    of = warm_start._Tally.of
+
+    def counted(self: object, parts: Iterator[warm_start.Part]) -> Iterator[warm_start.Part]:
+        for proposals, outcomes in parts:
+            most.append(len(proposals))
+            yield proposals, outcomes
+
+    monkeypatch.setattr(warm_start._Tally, "of", lambda self, parts: of(self, counted(self, parts)))
+    found = fork(study, path)
+    assert len(most) == 3 and sum(most) == len(rows) - len(found.skipped)
+    assert [row["parameter_x"] for row in audit_all(study.archive)] == [
+        row["parameter_x"] for row in rows if row["status"] not in ("lost", "withdrawn")
+    ]
+    assert archive.verify(study.archive) == []

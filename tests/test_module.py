@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_workflow import kill_tree, once_each, planned
-from toy import ROOT, Toy
+from toy import ROOT, Toy, kill_tree, once_each, planned
 
 from dngo.archive import read_table
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from test_module import Own
-from test_workflow import planned
-from toy import ROOT
+from toy import ROOT, planned
 
 from dngo.archive import read_table
 from dngo.cli import main

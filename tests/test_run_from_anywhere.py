@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_workflow import kill_tree, once_each
+from toy import kill_tree, once_each
 
 from dngo.archive import read_table
 from dngo.cli import main

@@ -111,12 +111,10 @@ MISTAKES = {
 }
 
 
-# What a job does with the others is the same, and no test need start Snakemake for it.
+# What a run does with the others is the same, and no test need start Snakemake for it.
 BY_SNAKEMAKE = (
-    "the module is mistyped",
-    "a line for a shell",
-    "another environment's interpreter",
-    "other constraints are reported",
+    "the module is mistyped",  # seen as the run begins
+    "another environment's interpreter",  # by a job
 )
 
 

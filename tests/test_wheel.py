@@ -12,8 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_workflow import kill_tree
-from toy import ROOT
+from toy import ROOT, kill_tree
 
 
 @pytest.fixture(scope="module")

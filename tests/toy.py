@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
+from dngo.archive import read_table, verify
+
 if TYPE_CHECKING:
     from dngo.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
+# For what is the same whatever proposes the points: this takes a moment.
+QUICK = ("--config", "acquisition=random")
 
 OBJECTIVE = """
 import json, os, sys, time
@@ -58,6 +68,15 @@ class Toy:
     def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
         text = CONFIG.format(iterations=iterations, batch_size=batch_size) + extra
         (self.folder / "config.yaml").write_text(text)
+
+    def copied(self, folder: Path) -> Toy:
+        """The study as it stands, in another folder, where its objective counts on."""
+        shutil.copytree(self.folder, folder)
+        other = copy.copy(self)
+        other.folder, other.runs = folder, folder / "runs.txt"
+        path = folder / "objective.py"
+        path.write_text(path.read_text().replace(repr(str(self.runs)), repr(str(other.runs))))
+        return other
 
     @property
     def results(self) -> Path:
@@ -110,3 +129,28 @@ def finish(study: Study, t: int) -> None:
     for chunk in range(study.num_chunks(t)):
         study.evaluate(t, chunk, study.iteration(t) / "outcomes" / f"{chunk}.json")
     study.merge(t, study.iteration(t) / "receipt.json")
+
+
+def kill_tree(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Kill a process and all its descendants, wherever their process groups are."""
+    process = psutil.Process(pid)
+    for member in [process, *process.children(recursive=True)]:
+        try:
+            member.send_signal(number)
+        except psutil.Error:
+            continue
+
+
+def planned(output: str) -> dict[str, int]:
+    """Jobs by rule in a dry run's statistics."""
+    return {r: int(n) for r, n in re.findall(r"^(\w+) +(\d+)$", output, re.M)}
+
+
+def once_each(toy: Toy, rows: int) -> None:
+    """The archive has this many rows, intact, and every one was evaluated exactly once."""
+    table = read_table(toy.archive)
+    assert len(table) == rows
+    assert verify(toy.archive) == []
+    runs = toy.evaluations()
+    assert sorted(runs.values()) == [1] * rows
+    assert len(set(zip(table.iteration, table.slot, strict=True))) == rows

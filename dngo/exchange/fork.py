@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from dngo.exchange.files import sha256
 from dngo.exchange.outcomes import SOURCE
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
-from dngo.exchange.warm_start import Imported, begin_with
+from dngo.exchange.warm_start import Imported, Part, begin_with
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
 from dngo.space.parameters import Fixed, Listed, alike, choices
@@ -28,6 +28,8 @@ from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
 from dngo.thresholds import Constraints
+
+ROWS = 4096  # that are in memory at once, or those of one iteration
 
 
 def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Imported:
@@ -46,32 +48,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         raise UserError("\n".join(wrong))
     _check_numbers(path, header.identity, study.config.thresholds)
     values = _values(study.space, old, dict(given or {}))
-    found = _evaluations(path, header.iterations)
-    _check_gone(path, study.space, found)
-    rows = [Row(f"proposal {p.id}", {**values, **p.parameters}) for p, _ in found]
-    points, problems = points_of(study.space, rows)
-    _check_alike(found, points, problems, old)
-    kept: list[tuple[Proposal, Outcome]] = []
-    for i, (earlier, outcome) in enumerate(found):
-        if outcome.status in UNINFORMATIVE:
-            problems[i] = f"{outcome.status}: nothing is known of it"
-        if i in problems:
-            continue
-        proposal = Proposal(iteration=0, slot=len(kept), parameters=points[i], source=SOURCE)
-        place = f"study {header.identity['study']}, proposal {earlier.id}"
-        own = replace(
-            _judged(_mended(outcome), study.config.reported),
-            iteration=0,
-            slot=proposal.slot,
-            parameters_digest=digest_parameters(points[i]),
-            metadata=with_origin(outcome.metadata, "imported_from", place),
-        )
-        kept.append((proposal, own))
-    if not kept:
-        why = next(iter(problems.values()), "it has none")
-        raise UserError(
-            f"{path}: none of its evaluations lies in the space of the new study ({why})"
-        )
+    _check_gone(path, study.space, old, header.iterations)
     record = {
         "file": str(path),
         "format": "dngo",
@@ -80,10 +57,66 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         "archive_digest": header.digest,
         "chain": [*_chain(path), header.digest],
         "with": values,
-        "rows": len(found),
-        "skipped": len(problems),
+        "rows": header.rows,
     }
-    return begin_with(study, kept, record, {rows[i].place: problems[i] for i in sorted(problems)})
+    found = _Forked(study, path, header, old, values)
+    return begin_with(study, found.parts(), record, found.skipped)
+
+
+class _Forked:
+    """The evaluations of an archive as those of a new study, some at a time.
+
+    skipped: why each other one was left out, by its place: whole once the last part was taken.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        path: Path,
+        header: archive.Header,
+        old: Space,
+        values: Mapping[str, Any],
+    ):
+        self.study, self.path, self.header, self.old = study, path, header, old
+        self.values = values  # of new parameters, at all points
+        self.skipped: dict[str, str] = {}
+        self.kept = 0
+
+    def parts(self) -> Iterator[Part]:
+        """Proposals and outcomes; raises UserError at the end if there are none."""
+        for found in _evaluations(self.path, self.header.iterations):
+            yield self._of(found)
+        if not self.kept:
+            why = next(iter(self.skipped.values()), "it has none")
+            raise UserError(
+                f"{self.path}: none of its evaluations lies in the space of the new study ({why})"
+            )
+
+    def _of(self, found: list[tuple[Proposal, Outcome]]) -> Part:
+        rows = [Row(f"proposal {p.id}", {**self.values, **p.parameters}) for p, _ in found]
+        points, problems = points_of(self.study.space, rows)
+        _check_alike(found, points, problems, self.old)
+        proposals: list[Proposal] = []
+        outcomes: list[Outcome] = []
+        for i, (earlier, outcome) in enumerate(found):
+            if outcome.status in UNINFORMATIVE:
+                problems[i] = f"{outcome.status}: nothing is known of it"
+            if i in problems:
+                continue
+            proposal = Proposal(iteration=0, slot=self.kept, parameters=points[i], source=SOURCE)
+            place = f"study {self.header.identity['study']}, proposal {earlier.id}"
+            own = replace(
+                _judged(_mended(outcome), self.study.config.reported),
+                iteration=0,
+                slot=proposal.slot,
+                parameters_digest=digest_parameters(points[i]),
+                metadata=with_origin(outcome.metadata, "imported_from", place),
+            )
+            proposals.append(proposal)
+            outcomes.append(own)
+            self.kept += 1
+        self.skipped |= {rows[i].place: problems[i] for i in sorted(problems)}
+        return proposals, outcomes
 
 
 def _header(path: Path, study: Study) -> archive.Header:
@@ -141,14 +174,17 @@ def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _evaluations(path: Path, iterations: int) -> list[tuple[Proposal, Outcome]]:
-    """Every proposal of an archive with its outcome."""
-    space, found = archive.read_space(path), []
+def _evaluations(path: Path, iterations: int) -> Iterator[list[tuple[Proposal, Outcome]]]:
+    """Every proposal of an archive with its outcome, some iterations at a time."""
+    space = archive.read_space(path)
+    found: list[tuple[Proposal, Outcome]] = []
     with archive.reading(path):
         for t in range(iterations):
             batch = archive.read_batch(path, t, space)
-            found += list(zip(batch.proposals, archive.read_outcomes(path, batch), strict=True))
-    return found
+            found += zip(batch.proposals, archive.read_outcomes(path, batch), strict=True)
+            if len(found) >= ROWS or t == iterations - 1:
+                yield found
+                found = []
 
 
 def _check_alike(
@@ -167,13 +203,14 @@ def _check_alike(
                 problems.setdefault(i, f"{name}: {was!r} only looks like {now!r}")
 
 
-def _check_gone(path: Path, space: Space, found: list[tuple[Proposal, Outcome]]) -> None:
+def _check_gone(path: Path, space: Space, old: Space, iterations: int) -> None:
     """Raise UserError if a parameter is gone of which earlier points had different values."""
-    names = dict.fromkeys(name for p, _ in found for name in p.parameters)
-    for name in names:
-        if name not in space.parameters:
-            values = {json.dumps(p.parameters.get(name)) for p, _ in found}
-            if len(values) > 1:
+    gone = [name for name in old.parameters if name not in space.parameters]
+    values: dict[str, set[str]] = {name: set() for name in gone}
+    for found in _evaluations(path, iterations) if gone else ():
+        for name in gone:
+            values[name] |= {json.dumps(p.parameters.get(name)) for p, _ in found}
+            if len(values[name]) > 1:
                 raise UserError(
                     f"space.{name}: is gone, and its values differ among the evaluations in {path}; "
                     "keep it as {type: fixed, value: ...}, and those with that value come along"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive as archives
-from dngo.audit import audit_all
+from dngo.audit import audit_rows
 from dngo.batch import STOPPED
 from dngo.config import Config
 from dngo.errors import UserError
@@ -49,8 +49,8 @@ def write(archive: Path, output: Path) -> None:
     """Write an archive as a study with its name, a trial for each proposal in order."""
     optuna = package("optuna")
     header = archives.read_header(archive)
-    rows, curves = audit_all(archive), archives.read_curves(archive)
-    assert header is not None  # audit_all has read it
+    curves = archives.read_curves(archive)
+    assert header is not None  # the curves have been read from it
     config = configuration(archive, header.iterations - 1)
     names = sorted(config.constraints)
     kinds = distributions(optuna, config.search_space)
@@ -65,7 +65,7 @@ def write(archive: Path, output: Path) -> None:
         study.set_user_attr("constraints", names)
         study.set_user_attr("config", config.stored())
         study.set_user_attr("archive_digest", header.digest)
-        for number, row in enumerate(rows):
+        for number, row in enumerate(audit_rows(archive)):
             excess = [_excess(row, name, config.reported[name]) for name in names]
             values = [row[f"objective_{n}"] for n in config.directions] or [row["objective"]]
             try:

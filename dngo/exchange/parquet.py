@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from dngo import archive as archives
-from dngo.audit import audit_all
 from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import Row, check_cells, check_names, known
@@ -21,30 +21,33 @@ _TEXTS = ("id", "status", "stage", "source", "origin", "host", "job", "message",
 
 
 def write(archive: Path, output: Path) -> None:
-    """Write every proposal of an archive with its reasons and its outcome."""
+    """Write every proposal of an archive with its reasons and its outcome, a group of rows at a time."""
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
-    rows = audit_all(archive)
-    header = archives.read_header(archive)
-    assert header is not None  # audit_all has read it
     space = archives.read_space(archive).parameters
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {}
-    for name in names:
-        kind = _kind(name, space)
-        values = [known(row.get(name)) for row in rows]
-        if kind == "string":
-            values = [None if v is None else text(v) for v in values]
-        elif kind == "bool":
-            values = [None if v is None else bool(v) for v in values]
-        elif name in _TIMES:
-            values = [round(v * 1e6) if v is not None and is_time(v) else None for v in values]
-        columns[name] = pa.array(values, pa.timestamp("us", "UTC") if name in _TIMES else kind)
-    table = pa.table(columns).replace_schema_metadata(
-        {"study": header.identity["study"], "archive_digest": header.digest}
-    )
+    header = archives.read_header(archive)
+    assert header is not None  # the space has been read from it
+    says = {"study": header.identity["study"], "archive_digest": header.digest}
     # Arrow's own files have no names but in UTF-8.
-    with handing_out(output) as temporary, temporary.open("wb") as stream:
-        parquet.write_table(table, stream)
+    with handing_out(output) as temporary, temporary.open("wb") as stream, ExitStack() as stack:
+        writer = None
+        for columns in archives.flat_columns(archive):
+            arrays = {n: _array(pa, n, values, space) for n, values in columns.items()}
+            table = pa.table(arrays).replace_schema_metadata(says)
+            writer = writer or stack.enter_context(parquet.ParquetWriter(stream, table.schema))
+            writer.write_table(table)
+
+
+def _array(pa: Any, name: str, values: list[Any], space: Mapping[str, Parameter]) -> Any:
+    """A column as Arrow has it, with its type."""
+    kind = _kind(name, space)
+    values = [known(value) for value in values]
+    if kind == "string":
+        values = [None if v is None else text(v) for v in values]
+    elif kind == "bool":
+        values = [None if v is None else bool(v) for v in values]
+    elif name in _TIMES:
+        values = [round(v * 1e6) if v is not None and is_time(v) else None for v in values]
+    return pa.array(values, pa.timestamp("us", "UTC") if name in _TIMES else kind)
 
 
 def _kind(name: str, space: Mapping[str, Parameter]) -> str:

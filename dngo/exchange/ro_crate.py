@@ -20,13 +20,14 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from dngo import archive as archives
-from dngo.audit import audit_all
+from dngo.audit import audit_rows
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
 from dngo.exchange import csv_table
@@ -84,9 +85,9 @@ class _Description:
 
     def __init__(self, archive: Path, author: str | None, license: str | None):
         self.archive = archive
-        self.rows = audit_all(archive)
+        self.table = archives.read_table(archive)
         header = archives.read_header(archive)
-        assert header is not None  # audit_all has read it
+        assert header is not None  # the table has been read from it
         self.header = header
         self.config = configuration(archive, header.iterations - 1)
         attributes = [archives.iteration_attributes(archive, t) for t in range(header.iterations)]
@@ -311,7 +312,7 @@ class _Description:
             "#run",
             self.crate.workflow,
             name=f"Study {config.study}",
-            description=f"{self.header.rows} evaluations, {_count(r['status'] for r in self.rows)}",
+            description=f"{self.header.rows} evaluations, {_count(map(str, self.table.status))}",
             object=[self.configuration, *settings],
             result=[self.file, *best],
             times=list(self.crate.times),
@@ -343,7 +344,8 @@ class _Description:
             self.config.direction,
             self.config.ladder,
         )
-        best = self.rows[row] if row is not None else {}
+        rows = islice(audit_rows(self.archive), row, None) if row is not None else iter(())
+        best = next(rows, {})
         tool = self.crate.tool("evaluate")
         for name, parameter in self.config.space.items():
             value = self.crate.add_value(name, best.get(f"parameter_{name}"))

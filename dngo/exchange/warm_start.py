@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,21 +64,26 @@ def warm_start(
     record = {"file": path.name, "format": form, "sha256": sha256(path)}
     found = _Evaluations(study, path, objective, skip_invalid)
     parts = found.of(in_parts(path, study.config, name, ignore), record)
-    return _begin(study, [], parts, record, found.skipped)
+    return _begin(study, parts, record, found.skipped)
 
 
 def begin_with(
     study: Study,
-    found: Sequence[tuple[Proposal, Outcome]],
+    parts: Iterator[Part],
     record: dict[str, Any],
     skipped: dict[str, str],
 ) -> Imported:
     """Make evaluations iteration 0 of a study that has not begun; raises UserError if it has.
 
-    record: where they are from, for the archive.  skipped: what was left out, and why.
+    parts: the evaluations, which are not in memory at once.  record: where they are from, for the archive.
+    skipped: what was left out, and why, once the last part was taken.
     """
-    record["skipped_first"] = _first(skipped)
-    return _begin(study, [p for p, _ in found], [o for _, o in found], record, skipped)
+
+    def passing() -> Iterator[Part]:
+        yield from parts
+        record["skipped"], record["skipped_first"] = len(skipped), _first(skipped)
+
+    return _begin(study, passing(), record, skipped)
 
 
 def _first(skipped: dict[str, str]) -> list[dict[str, str]]:
@@ -88,14 +93,13 @@ def _first(skipped: dict[str, str]) -> list[dict[str, str]]:
 
 def _begin(
     study: Study,
-    proposals: list[Proposal],
-    outcomes: archive.Outcomes,
+    parts: Iterator[Part],
     record: dict[str, Any],
     skipped: dict[str, str],
 ) -> Imported:
-    """Make evaluations iteration 0; outcomes: as `archive.append` takes them."""
+    """Make evaluations iteration 0."""
     _check_new(study)
-    batch = study.record(0, derive.DESIGN, proposals)
+    batch = study.record(0, derive.DESIGN, [])
     batch = replace(batch, environment={**batch.environment, "import": record})
     tally = _Tally(study)
     made = not study.folder.exists()
@@ -107,7 +111,7 @@ def _begin(
                 study.archive,
                 identity=study.config.identity(),
                 batch=batch,
-                outcomes=tally.of(outcomes),
+                outcomes=tally.of(parts),
                 surrogate=None,
                 transfer=study.transfer(),
             )
@@ -128,22 +132,15 @@ class _Tally:
         self.statuses: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
 
-    def of(self, outcomes: archive.Outcomes) -> archive.Outcomes:
-        """The same outcomes, counted, at once or as they pass."""
-        if isinstance(outcomes, list):
-            self.count(outcomes)
-            return outcomes
-        return self._passing(outcomes)
-
-    def _passing(self, parts: Iterator[Part]) -> Iterator[Part]:
-        for proposals, outcomes in parts:
-            self.count(outcomes)
-            yield proposals, outcomes
-
-    def count(self, outcomes: Sequence[Outcome]) -> None:
-        self.statuses.update(o.status for o in outcomes)
+    def of(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """The same outcomes, counted as they pass."""
         names = self.constraints
-        self.unknown.update(n for o in outcomes if o.ran for n in names if n not in o.constraints)
+        for proposals, outcomes in parts:
+            self.statuses.update(o.status for o in outcomes)
+            self.unknown.update(
+                n for o in outcomes if o.ran for n in names if n not in o.constraints
+            )
+            yield proposals, outcomes
 
 
 class _Evaluations:

@@ -38,7 +38,9 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
     Points near the best one are low, and no model is needed to say so. On a bowl the distance ranks all
     outcomes, and the partial correlation is 0 for the best of models: one that ranks them well is of use.
     """
-    from scipy.stats import spearmanr  # half a second of what a command takes that only reads models
+    from scipy.stats import (
+        spearmanr,
+    )  # half a second of what a command takes that only reads models
 
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:

@@ -1,0 +1,249 @@
+"""The real Snakemake is killed, interrupted or given a mistake: the study goes on, and nothing is evaluated twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from toy import QUICK, Toy, kill_tree, once_each
+
+from dngo.archive import read_table, verify
+from dngo.config import load
+from dngo.errors import UserError
+from dngo.study import Study
+
+
+def _outcome_files(study: Toy) -> list[Path]:
+    return list((study.results / "pending").glob("*/outcomes/*.json"))
+
+
+def _id(path: Path) -> str:
+    return f"{path.parents[1].name}-{path.stem}"
+
+
+def _archived_ids(study: Toy) -> set[str]:
+    if not study.archive.exists():
+        return set()
+    table = read_table(study.archive)
+    return {f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)}
+
+
+def test_nothing_the_archive_or_the_disk_holds_is_run_again_whatever_the_flags(toy) -> None:
+    study = toy(iterations=1, sleep=0.5)
+    process = study.start("--cores", "2")
+    while len(study.evaluations()) < 11:  # in the middle of the second batch
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    process.communicate()
+    held = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
+    assert len(held) >= 9
+    study.snakemake("-F")
+    once = study.evaluations()
+    assert len(read_table(study.archive)) == 14
+    assert all(n == 1 for line, n in once.items() if line.split()[0] in held)
+    # Everything archived: force every rule, ask for old files by name, with every trigger.
+    study.snakemake("-F", "--rerun-triggers", "mtime", "code", "input", "params")
+    target = "results/toy/iterations/0/outcomes/1.json"
+    study.snakemake("-f", target)
+    study.snakemake("-F", "results/toy/iterations/1/receipt.json")
+    assert study.evaluations() == once
+    assert verify(study.archive) == []
+    outcomes = json.loads((study.folder / target).read_text())["outcomes"]
+    assert [o["slot"] for o in outcomes] == [4, 5, 6, 7]
+
+
+def test_killed_at_random_moments_it_goes_on_without_repeating(toy) -> None:
+    study = toy(iterations=2, sleep=0.2)
+    seed = int(os.environ.get("DNGO_TEST_SEED", time.time_ns() % 2**32))
+    print(f"DNGO_TEST_SEED={seed}")
+    rng = random.Random(seed)
+    held: dict[str, int] = {}  # how often each point had run when it had an outcome
+    for kill in (True, True, True, True, False):
+        process = study.start("--cores", "2")
+        if kill:
+            time.sleep(rng.uniform(2.0, 8.0))
+            kill_tree(process.pid)
+        process.communicate()
+        runs = Counter(line.split()[0] for line in study.evaluations().elements())
+        for point, count in held.items():
+            assert runs[point] == count, "a point that had an outcome was run again"
+        known = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
+        held = {point: runs[point] for point in known}
+    assert len(read_table(study.archive)) == len(held) == 20
+    assert verify(study.archive) == []
+
+
+def test_a_run_in_the_background_does_not_hear_what_interrupts_others(toy) -> None:
+    """`snakemake &` in a script ignores SIGINT, so its jobs must: ended, they would be tried again."""
+    study = toy(iterations=0, sleep=0.5)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `&` does, and children inherit it
+    try:
+        process = study.start("--cores", "2")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    while len(study.evaluations()) < 3:
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "Trying to restart" not in output
+    once_each(study, 8)
+
+
+def test_a_batch_in_flight_keeps_its_points_and_jobs(toy) -> None:
+    study = toy(iterations=1, sleep=0.5)
+    process = study.start("--cores", "2", *QUICK)
+    while len(study.evaluations()) < 10:
+        time.sleep(0.05)
+    kill_tree(process.pid)
+    process.communicate()
+    in_flight = json.loads((study.results / "pending/1/proposals.json").read_text())["proposals"]
+    study.configure(iterations=2, batch_size=4)
+    study.snakemake(*QUICK)
+    table = read_table(study.archive)
+    assert [int((table.iteration == t).sum()) for t in range(3)] == [8, 6, 4]
+    found = [p["parameters"]["x"] for p in in_flight]
+    assert found == table.v[table.iteration == 1][:, 0].tolist()
+
+
+@pytest.mark.parametrize("victim", ["main", "evaluate"])
+def test_orphans_are_waited_for_and_dead_owners_succeeded(toy, victim: str) -> None:
+    study = toy(iterations=0, sleep=2.0)
+    process = study.start("--cores", "2")
+    starts = study.results / "pending/0/claims"
+    while not list(starts.glob("*.starts")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    if victim == "main":  # its jobs go on as orphans
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    else:
+        for child in psutil.Process(process.pid).children():
+            child.kill()
+        process.communicate()
+    study.snakemake("--cores", "2")
+    once_each(study, 8)
+
+
+def test_two_snakemakes_do_not_share_a_study(toy) -> None:
+    study = toy(iterations=0, sleep=1.5)
+    process = study.start("--cores", "1")
+    while not (study.results / ".run.claim").exists():
+        time.sleep(0.05)
+    output = study.snakemake("--cores", "1", check=False)
+    assert "is held by process" in output
+    assert "Traceback" not in output
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    once_each(study, 8)
+
+
+def test_a_mistake_is_one_line_and_nothing_is_planned(toy) -> None:
+    study = toy(iterations=1)
+    study.configure(iterations=1, batch_size=4, extra="itertions: 3\n")
+    last = len((study.folder / "config.yaml").read_text().splitlines())
+    output = study.snakemake(check=False)
+    assert f"config.yaml:{last}: itertions: unknown key; did you mean 'iterations'?" in output
+    assert "Traceback" not in output
+    assert not study.results.exists()
+
+
+def test_an_archive_that_cannot_be_read_stops_the_run_and_is_left_alone(toy) -> None:
+    study = toy(iterations=1)
+    study.results.mkdir(parents=True)
+    study.archive.write_bytes(b"\x89HDF\r\n\x1a\n" + b"x" * 1000)
+    process = study.start()
+    output, _ = process.communicate()
+    assert process.returncode != 0
+    assert "cannot be read as an archive" in output
+    assert "Traceback" not in output
+    assert study.archive.read_bytes()[8:] == b"x" * 1000
+
+
+EDITS = {
+    "a parameter renamed": ("  x: {type", "  xx: {type", "space.x is gone; space.xx is new"),
+    "a constraint renamed": ("[small]", "[tiny]", "constraints was ['small'] and is ['tiny']"),
+    "the direction flipped": (
+        "  time_limit",
+        "  direction: maximize\n  time_limit",
+        "objective.direction was 'minimize' and is 'maximize'",
+    ),
+    "a range narrowed": ("x: {type: float, low: 0", "x: {type: float, low: 0.9", "space.x.low was"),
+}
+
+
+def test_an_edit_of_what_a_study_is_stops_it_before_anything_is_lost(toy) -> None:
+    study = toy(iterations=0, sleep=0.5)
+    process = study.start("--cores", "2")
+    while len(list(study.results.glob("pending/0/outcomes/*.json"))) < 2:
+        time.sleep(0.05)
+        assert process.poll() is None
+    kill_tree(process.pid)  # in the design: there is no archive yet
+    process.communicate()
+    good = (study.folder / "config.yaml").read_text()
+    before = study.evaluations()
+    for old, new, words in EDITS.values():
+        (study.folder / "config.yaml").write_text(good.replace(old, new))
+        # Planned, and the stages alone: a job of a run that began before the edit, or on a cluster.
+        output = study.snakemake(check=False)
+        assert words in " ".join(output.split()), output
+        assert "put the old value back" in output and "Traceback" not in output
+        edited = Study(load([study.folder / "config.yaml"], {"results": str(study.results.parent)}))
+        for stage in (
+            lambda s: s.evaluate(0, 0, study.folder / "none.json"),
+            lambda s: s.merge(0, study.folder / "none.json"),
+            lambda s: s.propose(0, None, study.folder / "none.json"),
+        ):
+            with pytest.raises(UserError, match="what cannot change has"):
+                stage(edited)
+    assert study.evaluations() == before
+    assert not study.archive.exists() and not (study.folder / "none.json").exists()
+    (study.folder / "config.yaml").write_text(good)
+    study.snakemake()
+    runs = study.evaluations()  # the two that the kill stopped half-way wrote no line then
+    assert sorted(runs.values()) == [1] * 8
+    assert len(read_table(study.archive)) == 8
+
+
+def test_what_cannot_be_started_stops_the_run_and_the_same_command_goes_on(toy) -> None:
+    study = toy(iterations=0)
+    good = (study.folder / "config.yaml").read_text()
+    (study.folder / "config.yaml").write_text(good.replace("{python} objective.py", "progam {x}"))
+    process = study.start("--cores", "1")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode != 0
+    assert "objective.command: 'progam' cannot be started: No such file or directory" in output
+    assert "Traceback" not in output
+    assert output.count("evaluate: objective.command") <= 2, "the others are not tried"
+    assert not list(study.results.glob("pending/0/outcomes/*"))
+    (study.folder / "config.yaml").write_text(good)
+    study.snakemake()
+    once_each(study, 8)
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(toy) -> None:
+    study = toy(iterations=0)
+    disk = study.folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "dngo", disk], check=False).returncode:
+        pytest.skip("cannot mount a file system")
+    try:
+        output = study.snakemake("--config", "results=disk", check=False)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+    assert "disk/toy: cannot be written to (Read-only file system); mend that" in output
+    assert "Traceback" not in output
+    (study.folder / "file").touch()
+    output = study.snakemake("--config", "results=file", check=False)
+    assert "file: is not a folder; name another one under `results`" in output
+    assert "Traceback" not in output

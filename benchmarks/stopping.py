@@ -18,16 +18,23 @@ import time
 from pathlib import Path
 
 import numpy as np
-from curves import EPOCHS, MARKS, Array, Run, Table, tasks
+from curves import EPOCHS, Array, Run, Table, tasks
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
+from dngo.stopping.model import Predicted
 from dngo.stopping.settings import Asha, Median, Quantile, Stopping
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
+MARKS = (
+    0.1,
+    0.03,
+    0.01,
+    0.003,
+)  # regrets, for which a line says after how many epochs they were reached
 RULES: dict[str, Stopping | None] = {
     "none": None,
     "median": Median(),
@@ -35,6 +42,7 @@ RULES: dict[str, Stopping | None] = {
     "quantile 0.7": Quantile(share=0.7),
     "asha": Asha(),
     "asha 2": Asha(eta=2),
+    "model": Predicted(),
 }
 
 

@@ -51,6 +51,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "median": _STOPPING + "Median",
         "quantile": _STOPPING + "Quantile",
         "asha": _STOPPING + "Asha",
+        "model": "dngo.stopping.model:Predicted",
     },
     "dngo.presets": {
         "dngo-2015": _PAPERS + "presets:DNGO_2015",

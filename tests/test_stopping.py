@@ -21,6 +21,7 @@ from dngo.errors import UserError
 from dngo.evaluation.stopping import MOST, Flying, Judge, read_snapshot, write_snapshot
 from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.stopping.curves import Curve
+from dngo.stopping.model import Predicted
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
 
 GOOD = [Curve(tuple((float(s), i + 10 / s, 0.0) for s in range(1, 51))) for i in range(12)]
@@ -31,6 +32,8 @@ RULES = [
     Median(patience=3, min_steps=2),
     Asha(),
     Asha(eta=2, min_steps=3),
+    Predicted(),
+    Predicted(share=0.3, chance=0.2),
 ]
 
 
@@ -120,6 +123,27 @@ def test_patience_is_of_every_report_in_a_span() -> None:
     assert rule.decide(curve(100, 100, 100), GOOD, 1.0) is not None
 
 
+def test_a_prediction_goes_by_how_much_a_step_said_of_the_end() -> None:
+    """Where ranks stay what they are, the second half is stopped; where they are shuffled, nothing is."""
+    rule = Predicted(min_steps=2, share=0.1)
+    mixed = [(7 * i + 3) % 20 for i in range(20)]
+    kept = [curve(*[i + 1.0] * 10) for i in range(20)]
+    crossed = [curve(*[i + 1.0] * 9, end + 1.0) for i, end in enumerate(mixed)]
+    middle = curve(*[12.5] * 5)
+    found = rule.decide(middle, kept, 1.0)
+    assert found is not None and found.chance is not None and found.chance < rule.chance
+    assert "chance of a good end" in str(found)
+    assert rule.decide(middle, crossed, 1.0) is None
+    assert rule.decide(curve(*[1.5] * 5), kept, 1.0) is None
+    for own in (0.5, 8.5, 19.5):  # nothing is known of it but how many ends are good
+        chance = rule.chance_of(curve(*[own] * 5), crossed, 1.0)
+        assert chance == pytest.approx(rule.share, abs=0.03)
+    # What is good is a share of all, also of those that were stopped.
+    stopped = [curve(*[30.0 + i] * 3) for i in range(60)]
+    more = rule.chance_of(middle, [*kept, *stopped], 1.0)
+    assert more is not None and more > found.chance
+
+
 def test_a_decision_is_a_sentence_and_survives_json() -> None:
     found = Decision("median", 9.0, 0.47, 9.0, 61, 70, 50.0)
     assert str(found) == "stopped at step 9 of 50, 0.47, worse than 61 of 70 at that step (median)"
@@ -162,7 +186,7 @@ def test_several_objectives_are_refused_in_a_line() -> None:
 
 
 def test_a_rule_of_another_package_is_a_kind() -> None:
-    assert set(StoppingSettings.registry.names()) >= {"median", "quantile", "asha"}
+    assert set(StoppingSettings.registry.names()) >= {"median", "quantile", "asha", "model"}
 
 
 # ---- an evaluation ------------------------------------------------------------------------------

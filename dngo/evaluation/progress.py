@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import stat
 import time
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ MOST_BYTES = 2**18  # that are read at a time; of more than that, only the last 
 LONGEST = 2**16  # bytes of a line
 TAIL = 2**12  # bytes at the end of a file, where its last line is looked for
 SIGN = b'"progress"'
+PLAIN = re.compile(rb'\{"progress": ?(\{[^{}]*\})\}')  # a printed line without constraints
 UNREADABLE = "of its progress could not be read"
 
 
@@ -192,22 +194,26 @@ class Printed:
     def __init__(self, path: Path):
         self.path, self._held = path, b""
         self._found: list[bytes] = []
+        self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed next; `flush` appends it."""
+        """Take what was printed next; `flush` appends what it says."""
         text, sign, rest = (self._held + data).rpartition(b"\n")
         if not sign:
             text = b""
         self._held = rest if len(rest) <= LONGEST else b""
         if SIGN in text:
-            found = (of_printed(line) for line in text.split(b"\n"))
-            self._found += [said for said in found if said is not None]
+            self._found.append(text)
+            self._size += len(text)
+            if self._size > MOST_BYTES:  # of what is held until the next look
+                self.flush()
 
     def flush(self) -> None:
         """Append what was found to the file."""
-        if self._found:
-            text = b"".join(said + b"\n" for said in self._found)
-            self._found = []
+        lines = b"\n".join(self._found).split(b"\n")
+        self._found, self._size = [], 0
+        text = b"".join(said + b"\n" for line in lines if (said := of_printed(line)) is not None)
+        if text:
             with contextlib.suppress(OSError), open(self.path, "ab") as stream:
                 stream.write(text)
 
@@ -222,6 +228,8 @@ def of_printed(line: bytes) -> bytes | None:
     line = line.strip()
     if not (line.startswith(b"{") and SIGN in line and len(line) <= LONGEST):
         return None
+    if plain := PLAIN.fullmatch(line):
+        return plain[1]
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):

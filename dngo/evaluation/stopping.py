@@ -61,6 +61,7 @@ class Judge:
         self._flying = flying
         self._ended: dict[str, Curve | None] = {}
         self._running: dict[str, Progress] = {}
+        self._known: dict[str, Curve] = {}  # of both, those that have points
         self._next, self._lock = 0.0, threading.Lock()
 
     @property
@@ -79,9 +80,8 @@ class Judge:
                 self._look()
                 now = time.monotonic()
                 self._next = now + max(PAUSE, SHARE * (now - began), EACH * len(self._running))
-            running = {n: replace(p.curve, ended=False) for n, p in self._running.items()}
-            known = {**running, **{n: c for n, c in self._ended.items() if c is not None}}
-        return [*self._earlier, *(c for n, c in known.items() if n != name and c.points)]
+            known = self._known
+        return [*self._earlier, *(c for n, c in known.items() if n != name)]
 
     def _look(self) -> None:
         for batch in self._flying:
@@ -95,6 +95,9 @@ class Judge:
                 if name not in self._ended and len(self._running) < MOST:
                     path = batch.work / slot / "progress.jsonl"
                     self._running.setdefault(name, Progress(path, None)).look()
+        running = {n: replace(p.curve, ended=False) for n, p in self._running.items()}
+        ended = {n: c for n, c in self._ended.items() if c is not None}
+        self._known = {n: c for n, c in {**running, **ended}.items() if c.points}
 
 
 def _names(folder: Path, end: str) -> list[str]:

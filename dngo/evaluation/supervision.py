@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import selectors
 import signal
 import time
@@ -26,6 +27,8 @@ GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
 DRAIN = 1.0  # seconds for what children print that outlive the program, as `> >(tee log)` does
 FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first and later on
+CALM = 0.04  # seconds for which what is printed line after line is left in its pipe
+TRICKLE = 2**14  # bytes: a program that prints more than this at a time is read at once
 LOOKED_AT = 50  # lines at the end of standard output, for a result before the last one
 # What common runtimes print when an allocation is refused before any limit of ours is met.
 _OUT_OF_MEMORY = re.compile(
@@ -146,7 +149,7 @@ class _Watch:
         self.started, self.bounds, self.course = started, bounds, course
         self.out, self.err = streams
         self.to_send = document.encode()
-        self.open_streams = 2
+        self.open_streams, self.came = 2, 0
 
     def until_end(self) -> End | None:
         """Feed and drain the process until it ends by itself (None), or else why it was told to.
@@ -172,6 +175,8 @@ class _Watch:
         while True:
             pause = min(look, self.bounds.deadline) - time.monotonic()
             self._attend(selector, pause)
+            if 0 < self.came < TRICKLE and not self.to_send and self.started.code is None:
+                self._calm(selector)
             # An evaluation that has just ended by itself was paid for, so it is judged.
             if self.started.code is not None:
                 return None
@@ -204,7 +209,15 @@ class _Watch:
         while self.open_streams and time.monotonic() < end:
             self._attend(selector, end - time.monotonic())
 
+    def _calm(self, selector: selectors.BaseSelector) -> None:
+        """Leave what is printed in its pipe for a moment: each wake costs. Its end is heard at once."""
+        poll = select.poll()
+        poll.register(self.started.report, select.POLLIN)
+        if poll.poll(CALM * 1000):
+            self._attend(selector, 0.0)
+
     def _attend(self, selector: selectors.BaseSelector, pause: float) -> None:
+        self.came = 0
         for key, _ in selector.select(max(0.0, min(pause, 1.0))):
             key.data(selector, key.fd)
 
@@ -223,6 +236,7 @@ class _Watch:
         def receive(selector: selectors.BaseSelector, descriptor: int) -> None:
             data = os.read(descriptor, 1 << 16)
             if data:
+                self.came += len(data)
                 kept.feed(data)
                 if kept is self.out:
                     self.course.printed.feed(data)

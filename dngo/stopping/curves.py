@@ -36,6 +36,11 @@ class Curve:
         return [step for step, _, _ in self.points]
 
     @cached_property
+    def reach(self) -> float:
+        """The last step, 0 where there is no point."""
+        return self.points[-1][0] if self.points else 0.0
+
+    @cached_property
     def _best(self) -> dict[float, list[float]]:
         return {}
 
@@ -49,13 +54,15 @@ class Curve:
 
         Infinite where no value was a number.
         """
-        if not self.points or self.steps[-1] < step:
+        steps = self.steps
+        if not steps or steps[-1] < step:
             return None
-        if sign not in self._best:
+        best = self._best.get(sign)
+        if best is None:
             values = (math.inf if math.isnan(v) else sign * v for _, v, _ in self.points)
-            self._best[sign] = list(accumulate(values, min))
-        i = bisect_right(self.steps, step)
-        return self._best[sign][i - 1] if i else None
+            best = self._best[sign] = list(accumulate(values, min))
+        i = bisect_right(steps, step)
+        return best[i - 1] if i else None
 
     def __str__(self) -> str:
         """A line: the first points, some in between, and the last."""

@@ -27,7 +27,7 @@ class Decision:
 
     step: its last one.  at: the one at which it was compared with the others.  value: the last one that
     it had reported, in natural units, NaN where that was no number.  target: the last step of the longest
-    curve so far.
+    curve so far.  chance: of a good end, where the rule knows one.
     """
 
     kind: str
@@ -37,18 +37,20 @@ class Decision:
     worse_than: int
     of: int
     target: float
+    chance: float | None = None
 
     def __str__(self) -> str:
         target = f" of {self.target:.6g}" if self.target > self.step else ""
         where = "that step" if self.at == self.step else f"step {self.at:.6g}"
+        chance = "" if self.chance is None else f", chance of a good end {self.chance:.2g}"
         return (
             f"stopped at step {self.step:.6g}{target}, {self.value:.6g}, worse than "
-            f"{self.worse_than} of {self.of} at {where} ({self.kind})"
+            f"{self.worse_than} of {self.of} at {where}{chance} ({self.kind})"
         )
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        found = dict(vars(self))
+        found = {name: value for name, value in vars(self).items() if value is not None}
         return {**found, "value": self.value if math.isfinite(self.value) else None}
 
     @classmethod
@@ -93,9 +95,9 @@ class Stopping(BaseModel):
         """
         if not curve.points:
             return None
-        target = max((o.last[0] for o in others if o.points), default=0.0)
+        target = max((o.reach for o in others), default=0.0)
         step, value, _ = curve.last
-        first = self.min_steps or EARLIEST * _longest(others)
+        first = self.min_steps or EARLIEST * longest(others)
         if not first or step < first or step >= target:
             return None
         found = self.counted(curve, others, sign, first)
@@ -125,10 +127,12 @@ class Shared(Stopping):
         self, curve: Curve, others: Sequence[Curve], sign: float, first: float
     ) -> tuple[float, int, int] | None:
         last = curve.last[0]
-        patience = EARLIEST * _longest(others) if self.patience is None else self.patience
+        patience = self.patience
+        if patience is None:
+            patience = EARLIEST * longest(others) if self.min_steps else first
         if last - patience < first:
             return None
-        found = rank(curve, others, last, sign)
+        found = None
         # From the last one back: of most runs no more is looked at.
         for step in reversed(curve.steps):
             if step < last - patience:
@@ -136,7 +140,8 @@ class Shared(Stopping):
             worse, number = rank(curve, others, step, sign)
             if number < self.min_curves or worse <= self.most * number:
                 return None
-        return last, *found
+            found = found or (last, worse, number)
+        return found
 
     @property
     @abstractmethod
@@ -198,9 +203,9 @@ class Asha(Stopping, json_schema_extra=NAMED):
         return rung, worse, number
 
 
-def _longest(curves: Iterable[Curve]) -> float:
+def longest(curves: Iterable[Curve]) -> float:
     """The last step of the longest curve of those that have ended; 0 while none has."""
-    return max((c.last[0] for c in curves if c.ended and c.points), default=0.0)
+    return max((c.reach for c in curves if c.ended), default=0.0)
 
 
 def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
@@ -209,7 +214,7 @@ def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tup
     reached = [best for o in others if (best := o.best_until(step, sign)) is not None]
     if own is None:
         return 0, len(reached)
-    return sum(best < own for best in reached), len(reached)
+    return len([best for best in reached if best < own]), len(reached)
 
 
 # How a kind of rule is built: `StoppingSettings(kind="quantile", share=0.7)`.

@@ -1,0 +1,106 @@
+"""A rule that predicts where an evaluation will end, from those that ended."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist, fmean
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from dngo.stopping.curves import Curve
+from dngo.stopping.settings import NAMED, Decision, Stopping, longest, rank
+
+WHOLE = 0.999  # of the longest curve, the share that makes a run a whole one
+# What is believed at first: ranks at a step say nothing, as surely as so many runs would say it.
+PRIOR = 2.0
+NORMAL = NormalDist()
+
+
+class Predicted(Stopping, json_schema_extra=NAMED):
+    """Stops what is hardly going to end among the best, by a line through ranks.
+
+    Those that ran to their end have a rank at this step, among all that got there, and one at their end. A
+    line through the normal scores of both says where this one will end, and how surely. Where curves cross,
+    ranks at a step say little, and it goes on.
+    """
+
+    kind: Literal["model"] = "model"
+    share: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="An end is good if it is among this share of the best, of all that ended or were "
+        "stopped.",
+    )
+    chance: float = Field(
+        0.04,
+        gt=0,
+        lt=1,
+        description="An evaluation whose chance of a good end is less than this is stopped. It must be "
+        "less than `share`, the chance of one of which nothing is known.",
+    )
+
+    @model_validator(mode="after")
+    def _leaves_the_unknown(self) -> Self:
+        if self.chance >= self.share:
+            raise ValueError(
+                f"chance must be less than share ({self.share:g}), and is {self.chance:g}: else an "
+                "evaluation of which nothing is known is stopped"
+            )
+        return self
+
+    def decide(self, curve: Curve, others: Sequence[Curve], sign: float) -> Decision | None:
+        found = super().decide(curve, others, sign)
+        return found and replace(found, chance=self.chance_of(curve, others, sign))
+
+    def counted(
+        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+    ) -> tuple[float, int, int] | None:
+        step = curve.last[0]
+        worse, number = rank(curve, others, step, sign)
+        # The best of all is never stopped.
+        if not worse or number < self.min_curves:
+            return None
+        chance = self.chance_of(curve, others, sign)
+        return None if chance is None or chance >= self.chance else (step, worse, number)
+
+    def chance_of(self, curve: Curve, others: Sequence[Curve], sign: float) -> float | None:
+        """The chance of a good end; None while too few ran to their end."""
+        step, whole = curve.last[0], WHOLE * longest(others)
+        own = curve.best_until(step, sign)
+        there = [(o, best) for o in others if (best := o.best_until(step, sign)) is not None]
+        ended = [(o, best) for o, best in there if o.ended and o.reach >= whole]
+        if own is None or len(ended) < self.min_curves:
+            return None
+        reached = sorted([own, *(best for _, best in there)])
+        ends = [math.inf if math.isnan(v) else sign * v for o, _ in ended for v in [o.last[1]]]
+        known = sorted(ends)
+        pairs = sorted(
+            (_score(reached, best), _score(known, end))
+            for (_, best), end in zip(ended, ends, strict=True)
+        )
+        mean, deviation = _line(pairs, _score(reached, own))
+        good = min(max(1.0, self.share * sum(o.ended for o in others)), len(known) - 0.5)
+        return NORMAL.cdf((NORMAL.inv_cdf(good / len(known)) - mean) / deviation)
+
+
+def _score(values: list[float], value: float) -> float:
+    """The normal score of one of some sorted values; those that are alike have one."""
+    middle = (bisect_left(values, value) + bisect_right(values, value)) / 2
+    return NORMAL.inv_cdf(middle / len(values))
+
+
+def _line(pairs: Sequence[tuple[float, float]], x: float) -> tuple[float, float]:
+    """What a line through pairs (x, y) predicts at x: the mean and the standard deviation of y."""
+    n = len(pairs)
+    x_mean, y_mean = (fmean(column) for column in zip(*pairs, strict=True))
+    width = PRIOR + sum((a - x_mean) ** 2 for a, _ in pairs)
+    slope = max(0.0, sum((a - x_mean) * (b - y_mean) for a, b in pairs) / width)
+    rest = sum((b - y_mean - slope * (a - x_mean)) ** 2 for a, b in pairs)
+    variance = (PRIOR + rest) / (PRIOR + n)
+    mean = y_mean + slope * (x - x_mean)
+    return mean, math.sqrt(variance * (1 + 1 / n + (x - x_mean) ** 2 / width))

@@ -20,7 +20,7 @@ from dngo.archive import transfer
 from dngo.batch import RAN, STOPPED, UNINFORMATIVE, Context, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
-from dngo.fronts import derived_reference, hypervolume, ranks
+from dngo.fronts import derived_reference, hypervolume, ranks, sign_of
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 from dngo.surrogates import FIT_VERSION
@@ -65,11 +65,6 @@ def units(config: Config) -> Units:
     if config.has_several:
         return Units(1.0)
     return Units(sign(config), config.objective.scale == "log")
-
-
-def sign_of(direction: str) -> float:
-    """The same of a direction."""
-    return 1.0 if direction == "minimize" else -1.0
 
 
 def minimised(
@@ -124,13 +119,19 @@ def training_data(
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
         batch=table.iteration,
         groups=config.search_space.groups,
-        earlier=_earlier(earlier, seen),
+        earlier=() if config.has_several else _earlier(earlier, seen),
         earlier_numbers={
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
         },
         objectives=minimised(table, config, ran(table)),
         noises=table.noises if config.has_several else {},
+        earlier_objectives={
+            name: tuple(
+                EarlierTask(e.x, e.objectives[name]) for e in earlier if name in e.objectives
+            )
+            for name in config.directions
+        },
     )
 
 

@@ -18,6 +18,11 @@ MOST = (
 )
 
 
+def sign_of(direction: str) -> float:
+    """Inside, every objective is minimised: 1, or -1 where large values are good."""
+    return 1.0 if direction == "minimize" else -1.0
+
+
 def on_front(values: Array) -> NDArray[np.bool_]:
     """Which rows of values (n, m) no other row dominates, equal ones included: (n,)."""
     if not len(values):

@@ -13,7 +13,8 @@ import numpy as np
 
 from dngo import archive
 from dngo.config import Config
-from dngo.derive import sign, sign_of
+from dngo.derive import sign
+from dngo.fronts import sign_of
 
 RECENT = 20  # iterations whose constraints are judged: the latest say how good the models are now
 

@@ -21,12 +21,13 @@ CAUSES = {  # by words of the status or the message
     "took more than": "over the time",
     "out_of_memory": "out of memory",
 }
+OF_EACH = ("parameter_", "objective_")
 KEPT = ("id", "iteration", "status", "objective", "message")
 
 
 def shortened(row: dict[str, str]) -> dict[str, str]:
     """Where a point stood, what came of it, and the CPU seconds that it reported, if it did."""
-    kept = {name: row[name] for name in row if name in KEPT or name.startswith("parameter_")}
+    kept = {name: row[name] for name in row if name in KEPT or name.startswith(OF_EACH)}
     seconds = json.loads(row["metadata"] or "{}").get("cpu_seconds", "")
     return {**kept, "cpu_seconds": str(seconds)}
 
@@ -47,7 +48,9 @@ def summary(rows: list[dict[str, str]], minimize: bool = False) -> str:
     for iteration, group in groupby(rows, key=lambda row: row["iteration"]):
         points = list(group)
         fails = Counter(cause(row) for row in points if row["status"] != "ok")
-        best += [float(row["objective"]) for row in points if row["status"] == "ok"]
+        best += [
+            float(row["objective"]) for row in points if row["status"] == "ok" and row["objective"]
+        ]
         cells = [iteration, len(points), f"{fails.total() / len(points):.0%}"]
         cells += [fails[name] for name in causes]
         cells.append(f"{better(best):.1f}" if best else "")

@@ -6,6 +6,8 @@ import csv
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from dngo.acquisition.along import course
 from dngo.acquisition.front import Boxes
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.state import BatchState
-from dngo.archive import read_header, read_table, verify
+from dngo.archive import read_header, read_surrogate, read_table, verify
 from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
@@ -367,14 +369,56 @@ def test_fronts_are_compared_from_one_reference(
     assert "figure-fronts" in (tmp_path / "c.html").read_text()
 
 
-def test_a_study_of_one_objective_learns_nothing_from_several(
+def test_earlier_studies_teach_the_objectives_of_their_names(
+    study: dngo.api.Session, tmp_path: Path, capsys
+) -> None:
+    table = read_table(study.path)
+    rows = table.status == "ok"
+    learns = {
+        "objectives": {"yield": "maximize", "cost": "minimize", "weight": "minimize"},
+        "constraints": {"heat": "<= 1.6"},
+        "transfer": [str(study.path)],
+        "design": {"size": 3},
+        "batch_size": 2,
+        "iterations": 1,
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(document(study="later", **learns)))
+    assert main(["check", str(tmp_path / "config.yaml")]) == 0
+    assert f"{rows.sum()} evaluations of two" in capsys.readouterr().out
+    later = dngo.open(tmp_path / "config.yaml")
+    for _ in range(2):
+        for point in later.ask():
+            found = measured(**point.parameters)
+            if "objectives" in found:
+                found["objectives"]["weight"] = point.parameters["z"]
+            later.tell(point, **found)
+    later.table()
+    with h5py.File(later.path) as file:
+        assert set(file["transfer/0/objectives"]) == {"cost", "yield"}
+        np.testing.assert_array_equal(
+            -file["transfer/0/objectives/yield"][()], table.objectives["yield"][rows]
+        )
+    assert verify(later.path) == [] and verdicts(later.path) == {"identical"}
+    # The yield's process has the rows of both studies, that of what only this one has its own.
+    ok = int((read_table(later.path, iterations=1).status == "ok").sum())
+    model, _ = read_surrogate(later.path, 1)
+    seen = {name: len(m.objective[0].x) for name, m in model.objectives.items()}
+    assert seen == {"cost": ok + rows.sum(), "yield": ok + rows.sum(), "weight": ok}
+    with h5py.File(later.path, "r+") as file:
+        file["transfer/0/objectives/cost"][3] += 1e-9
+    assert verify(later.path)
+
+
+def test_a_study_with_other_objectives_teaches_nothing(
     study: dngo.api.Session, tmp_path: Path, capsys
 ) -> None:
     config = tmp_path / "config.yaml"
-    one = document(study="one", objectives=None, transfer=[str(study.path)])
-    config.write_text(json.dumps(one))
-    assert main(["check", str(config)]) == 1
-    assert "has several objectives" in capsys.readouterr().err
+    others = ({"objectives": None}, {"objectives": {"error": "minimize", "speed": "maximize"}})
+    for names, changes in zip(("one without a name", "error, speed"), others, strict=True):
+        config.write_text(json.dumps(document(study="one", transfer=[str(study.path)], **changes)))
+        assert main(["check", str(config)]) == 1
+        said = capsys.readouterr().err
+        assert f"it knows cost, yield, and this study has other objectives: {names}" in said
 
 
 def test_objectives_cannot_change(study: dngo.api.Session, tmp_path: Path, capsys) -> None:
@@ -586,6 +630,15 @@ def test_the_example_reports_both_objectives(capsys) -> None:
     assert main(["check", str(example), "--run"]) == 0
     printed = capsys.readouterr().out
     assert "  error        6.11" in printed and "  multiply_adds 3392" in printed
+
+
+@pytest.mark.skipif(shutil.which("xfoil") is None, reason="xfoil is missing: apt-get install xfoil")
+def test_the_aerofoil_reports_lift_and_drag(capsys) -> None:
+    example = Path(__file__).parents[1] / "examples/airfoil/front.yaml"
+    assert main(["check", str(example), "--run"]) == 0
+    printed = capsys.readouterr().out
+    lift, drag = (float(re.search(rf"{n} +([\d.]+)", printed)[1]) for n in ("lift", "drag"))
+    assert 0.6 < lift < 0.8 and 80 < lift / drag < 120
 
 
 # ---- a run that is killed -----------------------------------------------------------------------

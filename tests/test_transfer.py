@@ -110,7 +110,7 @@ def test_rows_in_the_space_are_taken_in_its_terms(tmp_path: Path) -> None:
     wide["more"] = {"type": "int", "low": 1, "high": 3}
     path = earlier(tmp_path, n=60, space=wide)
     space = configured(tmp_path).search_space
-    (found,) = transfer.read([str(path)], space)
+    (found,) = transfer.read([str(path)], transfer.Wanted(space))
     table = archive.read_table(path)
     points = archive.read_space(path).to_parameters(table.v)
     kept = [
@@ -162,7 +162,7 @@ def test_what_was_maximised_is_turned_round(tmp_path: Path) -> None:
     space = configured(tmp_path).search_space
     up = earlier(tmp_path, "up", objective={"command": "run", "direction": "maximize"})
     down = earlier(tmp_path, "down")
-    a, b = transfer.read([str(up), str(down)], space)
+    a, b = transfer.read([str(up), str(down)], transfer.Wanted(space))
     assert np.array_equal(a.y, b.y)
     assert (a.task, b.task) == ("up", "down")
 

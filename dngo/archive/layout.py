@@ -26,7 +26,8 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
                            (`dngo.archive.progress`)
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
-                           numbers/NAME/ those of a constraint that has a threshold in both studies
+                           numbers/NAME/ those of a constraint that has a threshold in both studies;
+                           objectives/NAME those of one of several objectives
 """
 
 from __future__ import annotations

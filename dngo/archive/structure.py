@@ -325,3 +325,5 @@ def check_transfer(group: h5py.Group, space: Space) -> None:
             rows = len(value) if isinstance(value, h5py.Dataset) and value.ndim == 1 else 0
             _array(_member(part["numbers"], name), "x", (rows, space.d), "f")
             _array(part["numbers"][name], "value", (rows,), "f")
+        for name in part.get("objectives", {}):
+            _array(part["objectives"], name, (len(part["y"]),), "f")

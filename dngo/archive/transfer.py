@@ -7,7 +7,7 @@ asks for the files they came from. Only what succeeded is taken, where it lies i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import h5py
 import numpy as np
 
 from dngo.archive.layout import TRANSFER_ARRAYS, TRANSFER_ATTRIBUTES, plain
-from dngo.archive.reading import read_header, read_space, read_table, reading
+from dngo.archive.reading import Header, Table, read_header, read_space, read_table, reading
 from dngo.archive.verification import verify
 from dngo.errors import UserError
+from dngo.fronts import sign_of
 from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.files import at_home
@@ -32,7 +33,8 @@ class Earlier:
 
     task: its name; file: as the configuration names it; sha256: of the file; digest: of the
     archive in it. rows: evaluations there; unsuccessful: those not ok; outside: ok, but not in this
-    space. v: (n, k) natural values; x: (n, d) encoded; y: (n,) objective, minimised.
+    space. v: (n, k) natural values; x: (n, d) encoded; y: (n,) objective, minimised, NaN where this
+    study has several; objectives: then (n,) of those that both have, minimised, by name.
     numbers: of constraints that have a threshold in both studies, by name, where they were reported,
     feasible or not: x (m, d) and the numbers (m,).
     """
@@ -48,48 +50,56 @@ class Earlier:
     x: np.ndarray
     y: np.ndarray
     numbers: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    objectives: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __str__(self) -> str:
         left_out = f"{self.unsuccessful} not ok and {self.outside} outside the space left out"
-        return f"{len(self.y)} evaluations of {self.task} ({self.file}); {left_out}"
+        each = f", of {', '.join(self.objectives)}" if self.objectives else ""
+        return f"{len(self.y)} evaluations of {self.task} ({self.file}){each}; {left_out}"
 
 
-def read(
-    paths: Sequence[str], space: Space, numbers: Iterable[str] = (), *, beside: Path = Path()
-) -> list[Earlier]:
+@dataclass(frozen=True)
+class Wanted:
+    """What a study looks for in earlier ones: points of its space, the numbers of the constraints that have
+    a threshold, and the directions of its objectives by name, if they have names."""
+
+    space: Space
+    numbers: Sequence[str] = ()
+    directions: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(paths: Sequence[str], wanted: Wanted, *, beside: Path = Path()) -> list[Earlier]:
     """The evaluations in archives of earlier studies. Raises UserError, one line, naming the file.
 
-    numbers: which constraints of this study have a threshold.  beside: the folder that relative paths
-    are relative to; what is not there may be in the current one.
+    beside: the folder that relative paths are relative to; what is not there may be in the current one.
 
     A file may come from a stranger: what is read are numbers and JSON, nothing outside the file,
     and only if every value has the digest that was recorded.
     """
     there = (beside / path for path in paths)
     return [
-        _read(t if t.exists() else Path(at_home(p)), p, space, sorted(numbers))
+        _read(t if t.exists() else Path(at_home(p)), p, wanted)
         for t, p in zip(there, paths, strict=True)
     ]
 
 
-def _read(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
+def _read(path: Path, name: str, wanted: Wanted) -> Earlier:
     try:
         with reading(path) as file:
             if file.attrs["rows"] > MOST_ROWS:
                 raise UserError(f"{name}: has more than {MOST_ROWS} evaluations")
-            return _taught(path, name, space, numbers)
+            return _taught(path, name, wanted)
     except UserError as error:
         raise UserError(f"transfer: {error}") from None
 
 
-def _taught(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
+def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
+    space = wanted.space
     problems = verify(path)
     if problems:
         raise UserError(f"{name}: {problems[0]}; transfer from an untouched copy")
     header = read_header(path)
     assert header is not None
-    if len(header.identity.get("objectives", {})) > 1:
-        raise UserError(f"{name}: has several objectives, and transfer is of one so far")
     theirs = read_space(path)
     missing = [n for n in space.parameters if n not in theirs.parameters]
     if missing:
@@ -98,8 +108,10 @@ def _taught(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
             f"{', '.join(theirs.parameters)[:200]}, and needs all of this study"
         )
     table = read_table(path)
-    ok = (table.status == "ok") & np.isfinite(table.objective)
-    sign = 1.0 if header.identity["direction"] == "minimize" else -1.0
+    y, objectives = _objectives(name, header, table, wanted)
+    ok = (table.status == "ok") & np.all(
+        [np.isfinite(c) for c in objectives.values() or [y]], axis=0
+    )
     v, inside = _points(space, theirs, table.v[ok])
     if not inside.any():
         raise UserError(f"{name}: none of its {len(v)} evaluations lies in the space")
@@ -115,13 +127,33 @@ def _taught(path: Path, name: str, space: Space, numbers: list[str]) -> Earlier:
         outside=int((~inside).sum()),
         v=v[inside],
         x=space.encode(v[inside]),
-        y=sign * table.objective[ok][inside],
+        y=y[ok][inside],
         numbers={
             number: _known(space, theirs, table.v, table.numbers[number])
-            for number in numbers
+            for number in sorted(wanted.numbers)
             if number in table.numbers
         },
+        objectives={n: c[ok][inside] for n, c in objectives.items()},
     )
+
+
+def _objectives(
+    name: str, header: Header, table: Table, wanted: Wanted
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The objective of each row, minimised, (n,); or, where several are wanted, those of the same names."""
+    named, directions = header.identity.get("objectives", {}), wanted.directions
+    if max(len(named), len(directions)) < 2:
+        return sign_of(header.identity["direction"]) * table.objective, {}
+    known = table.objectives or dict.fromkeys(named, table.objective)
+    shared = {n: sign_of(d) * known[n] for n, d in directions.items() if n in known}
+    if not shared:
+        theirs = f"it knows {', '.join(known)}" if known else "its objective has no name"
+        ours = ", ".join(directions) or "one without a name"
+        raise UserError(f"{name}: {theirs}, and this study has other objectives: {ours}")
+    if len(directions) == 1:
+        (only,) = shared.values()
+        return only, {}
+    return np.full(len(table), np.nan), shared
 
 
 def _known(
@@ -167,6 +199,8 @@ def write(path: Path, earlier: Sequence[Earlier]) -> None:
             for number, (x, value) in one.numbers.items():
                 part.create_dataset(f"numbers/{number}/x", data=x)
                 part.create_dataset(f"numbers/{number}/value", data=value)
+            for objective, values in one.objectives.items():
+                part.create_dataset(f"objectives/{objective}", data=values)
 
     hdf5.write(path, fill)
 
@@ -189,6 +223,9 @@ def recorded(path: Path) -> list[Earlier]:
                 numbers={
                     name: (part["x"][()], part["value"][()])
                     for name, part in group[str(i)].get("numbers", {}).items()
+                },
+                objectives={
+                    name: values[()] for name, values in group[str(i)].get("objectives", {}).items()
                 },
             )
             for i in range(len(group))

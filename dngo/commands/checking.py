@@ -113,13 +113,12 @@ def _learns_from(study: Study) -> Sequence[Earlier]:
     if not study.config.transfer:
         return []
     from dngo.archive import transfer
+    from dngo.study.beginning import wanted
 
     # A study that has begun has its own copy, and its sources may be gone.
     if study.archive.exists():
         return transfer.recorded(study.archive)
-    config = study.config
-    space, thresholds = config.search_space, config.thresholds
-    return transfer.read(config.transfer, space, thresholds, beside=study.beside)
+    return transfer.read(study.config.transfer, wanted(study.config), beside=study.beside)
 
 
 def _feasible(space: Space) -> str:

@@ -106,8 +106,6 @@ def _check_several(config: Config) -> None:
             raise Located(key, "is for one objective so far; remove it")
         if value is not None:
             raise Located(key, "is for one objective; of several there is `stop.hypervolume_gain`")
-    if config.transfer:
-        raise Located(("transfer",), "is for one objective so far; `dngo import` takes in several")
     if not config.acquisition.takes_several:
         raise Located(
             ("acquisition", "kind"),

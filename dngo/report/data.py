@@ -15,6 +15,7 @@ from dngo.archive import Table
 from dngo.batch import STOPPED
 from dngo.config import thresholds_of
 from dngo.errors import UserError
+from dngo.fronts import sign_of
 from dngo.redaction import redacted
 from dngo.report.front import Front
 from dngo.report.live import stage_seconds
@@ -139,7 +140,7 @@ class View:
         """Of several objectives."""
         named = self.config["objectives"]
         given = [
-            None if (r := named[n].get("reference")) is None else derive.sign_of(d) * r
+            None if (r := named[n].get("reference")) is None else sign_of(d) * r
             for n, d in self.directions.items()
         ]
         return Front(

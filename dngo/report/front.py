@@ -12,7 +12,15 @@ import numpy as np
 from dngo import archive, derive
 from dngo.config import Config
 from dngo.errors import UserError
-from dngo.fronts import derived_reference, hypervolume, hypervolumes, knee, on_front, preferred
+from dngo.fronts import (
+    derived_reference,
+    hypervolume,
+    hypervolumes,
+    knee,
+    on_front,
+    preferred,
+    sign_of,
+)
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
 
@@ -59,7 +67,7 @@ class Front:
     @cached_property
     def signs(self) -> Array:
         """(m,) 1 where an objective is minimised, -1 where it is maximised."""
-        return np.array([derive.sign_of(d) for d in self.directions.values()])
+        return np.array([sign_of(d) for d in self.directions.values()])
 
     @cached_property
     def least(self) -> Array:

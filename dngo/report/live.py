@@ -27,6 +27,7 @@ from dngo.batch import (
 )
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
+from dngo.fronts import sign_of
 from dngo.report.front import Front
 from dngo.report.levels import levels
 from dngo.report.models import by_batch
@@ -115,7 +116,7 @@ def _front(
     new = [(p, o) for p, o in fresh if o.status == "ok"]
     values = np.array([[o.objectives[n] for n in config.directions] for _, o in new])
     values = values.reshape(-1, len(config.directions))
-    values = values * [derive.sign_of(d) for d in config.directions.values()]
+    values = values * [sign_of(d) for d in config.directions.values()]
     batch = np.array([p.iteration for p, _ in new], dtype=np.intp)
     held = 0 if table is None else len(table)
     if table is not None:

@@ -13,6 +13,7 @@ from dngo import archive, derive
 from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
 from dngo.batch import WORKED, write_outcomes
+from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.fingerprint import command_of, data_of, differences, fingerprint, without
 from dngo.redaction import redacted_command
@@ -153,8 +154,12 @@ def copy_transfer(records: Records) -> Path | None:
 
 def read_transfer(records: Records) -> list[Earlier]:
     """The earlier studies that the configuration names; raises UserError if one cannot be read."""
-    config = records.config
-    return transfer.read(config.transfer, records.space, config.thresholds, beside=records.beside)
+    return transfer.read(records.config.transfer, wanted(records.config), beside=records.beside)
+
+
+def wanted(config: Config) -> transfer.Wanted:
+    """What a study looks for in earlier ones."""
+    return transfer.Wanted(config.search_space, sorted(config.thresholds), config.directions)
 
 
 def has_transfer(records: Records) -> bool:

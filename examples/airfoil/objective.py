@@ -63,8 +63,12 @@ def outline(parameters: dict[str, float]) -> tuple[list[tuple[float, float]], fl
     return top[::-1] + bottom[1:], 2 * max(half)
 
 
-def run_xfoil(points: list[tuple[float, float]], folder: Path) -> dict[str, float]:
+def run_xfoil(
+    points: list[tuple[float, float]], folder: Path, condition: str = f"CL {LIFT}"
+) -> dict[str, float]:
     """Angle of attack (degrees), lift, drag and moment coefficients of the outline.
+
+    condition: what XFOIL is to hold: a lift coefficient, or an angle of attack as "ALFA 3".
 
     Raises:
         ArithmeticError: XFOIL found no solution.
@@ -73,7 +77,7 @@ def run_xfoil(points: list[tuple[float, float]], folder: Path) -> dict[str, floa
     shape.write_text("shape\n" + "".join(f"{x:.6f} {y:.6f}\n" for x, y in points))
     # PLOP, G, F: no graphics. A blank line leaves a menu.
     commands = ["PLOP", "G F", "", f"LOAD {shape.name}", "PANE", "OPER", f"VISC {REYNOLDS}"]
-    commands += [f"ITER {ITERATIONS}", f"CL {LIFT}", "", "QUIT"]
+    commands += [f"ITER {ITERATIONS}", condition, "", "QUIT"]
     run = subprocess.run(
         ["xfoil"],
         input="\n".join(commands) + "\n",

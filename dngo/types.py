@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,3 +14,5 @@ Rows = NDArray[np.intp]
 """Whole numbers: rows of an array, or a label for each of its rows."""
 Progress = Callable[[float, str], None]
 """Called with how much of the work is done, from 0 to 1, and what is being done."""
+Repeats = Literal["reported", "always", "never"]
+"""Which finished points may be evaluated once more: `acquisition.replicates`."""

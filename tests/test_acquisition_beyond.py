@@ -46,8 +46,8 @@ def model_of(history: History):
 
 def picks_of(history: History, **changes: object) -> np.ndarray:
     settings = AcquisitionSettings(**changes)
-    rng = np.random.default_rng(1)
-    state = BatchState(model_of(history), SPACE, history, 8, settings, rng)
+    rng, plan = np.random.default_rng(1), settings.stages()
+    state = BatchState(model_of(history), SPACE, history, 8, settings.shared(), plan, rng)
     picks = list(Beyond().picks(state, 8))
     assert all(pick.source.startswith("beyond") for pick in picks)
     return np.array([pick.v for pick in picks]).reshape(-1, 2)

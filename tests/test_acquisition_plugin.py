@@ -24,7 +24,7 @@ from typing import Literal
 from pydantic import Field
 
 from dngo.acquisition import Pick
-from dngo.acquisition.settings import DRAWS, FIRST, Modelled
+from dngo.acquisition.settings import Modelled
 
 
 class Between(Modelled):
@@ -33,21 +33,22 @@ class Between(Modelled):
     kind: Literal["between"] = "between"
     share: float = Field(0.5, gt=0, lt=1, description="Where between them.")
 
-    @property
-    def stage_names(self):
-        return (*FIRST, "between:Middle", DRAWS)
+    def own_stages(self):
+        return [Middle(self.share)]
 
 
 class Middle:
     name = "middle"
+
+    def __init__(self, share):
+        self.share = share
 
     def picks(self, state, number):
         y = state.history.y
         if not state.has_outcome or number == 0:
             return
         best = state.space.unit(state.history.v[y.argsort()[:2]])
-        share = state.settings.share
-        v = state.space.from_unit(share * best[:1] + (1 - share) * best[1:])
+        v = state.space.from_unit(self.share * best[:1] + (1 - self.share) * best[1:])
         v += 1e-9 * state.streams[self.name].random(v.shape)  # a stream of its own name
         if state.spacing.first(v) is not None:
             yield Pick(v[0], state.make_pending(v)[0], "middle")

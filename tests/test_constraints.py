@@ -15,7 +15,7 @@ from proposing import model_of
 from dngo.acquisition import History, Pick, design, propose_batch
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.acquisition.state import BatchState
+from dngo.acquisition.state import BatchState, Shared
 from dngo.errors import UserError
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
@@ -357,10 +357,9 @@ def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
         space,
         History(v, v[:, 0], np.empty((0, 2))),
         1,
-        chosen_by("random"),
+        Shared(),
+        [],
         np.random.default_rng(0),
-        np.random.SeedSequence(0),
-        None,
     )
     with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
         state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))

@@ -42,14 +42,14 @@ def one_in(before: int, number: int, every: int) -> int:
 # ---- of a batch ---------------------------------------------------------------------------------
 
 
-def of_regions(state: BatchState, number: int, stage: str) -> int:
-    """How many of the next picks the trust regions have, whose stage has this name.
+def of_regions(state: BatchState, number: int, usual: float, stage: str) -> int:
+    """How many of the next picks the trust regions have, whose stage has this name; usual: their share.
 
     None where nothing is ordered: what is near a point there, the model of the whole space knows.
     """
     if not state.space.is_ordered.any():
         return 0
-    history, usual = state.history, state.settings.trust_region_share
+    history = state.history
     if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
         usual = first_share(usual, state.size)
     block = max(state.size, least_block(state.space))
@@ -63,7 +63,7 @@ def of_regions(state: BatchState, number: int, stage: str) -> int:
 
 def on_boundary(state: BatchState, number: int) -> int:
     """How many of the next picks look on the boundary of what is feasible."""
-    return one_in(state.turn, number, state.settings.boundary_every)
+    return one_in(state.turn, number, state.shared.boundary_every)
 
 
 def beyond(state: BatchState, number: int) -> int:

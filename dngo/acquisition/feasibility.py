@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.acquisition.settings import Modelled
-from dngo.acquisition.state import BatchState
+from dngo.acquisition.state import BatchState, Shared
 from dngo.rules import current
 from dngo.types import Array
 
@@ -35,20 +34,20 @@ def likely_enough(
     """`heed` for the pick whose turn it is: one in every `boundary_every` needs less."""
     if not state.model.heeds_constraints:
         return allowed
-    every = state.settings.boundary_every
+    every = state.shared.boundary_every
     if every > 0 and state.turn % every == every - 1:
-        least = state.settings.min_feasibility * current().feasibility.on_boundary
+        least = state.shared.min_feasibility * current().feasibility.on_boundary
     return heed(allowed, feasibility, least)
 
 
 def least_of_draws(state: BatchState, number: int) -> Array:
     """What `of_draws` asks of each of the next picks, less of one in every `boundary_every`: (number,)."""
-    least = np.full(number, of_draws(state.settings))
-    every = state.settings.boundary_every
+    least = np.full(number, of_draws(state.shared))
+    every = state.shared.boundary_every
     if every > 0:
         turns = state.turn + np.arange(number)
         least[turns % every == every - 1] = (
-            state.settings.min_feasibility * current().feasibility.on_boundary
+            state.shared.min_feasibility * current().feasibility.on_boundary
         )
     return np.where(state.model.heeds_constraints, least, 0.0)
 
@@ -61,11 +60,11 @@ def penalty(feasibility: Array, least: float | Array) -> Array:
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
-def of_draws(settings: Modelled) -> float:
+def of_draws(shared: Shared) -> float:
     """The least feasibility of a pick that minimises a function drawn.
 
     More than of one by improvement, which is weighted by it: minima lie on the boundary wherever the
     objective falls towards it, and half of them on its wrong side if any probability over a half
     would do.
     """
-    return float(np.sqrt(settings.min_feasibility))
+    return float(np.sqrt(shared.min_feasibility))

@@ -161,7 +161,7 @@ class Boxes:
         )
         inside = np.all(np.abs(self.u[self.rows] - self.u[best]) <= half, axis=1)
         shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
-        least = of_draws(state.settings)
+        least = of_draws(state.shared)
         if state.model.heeds_constraints:
             # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
             least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
@@ -209,7 +209,7 @@ def everywhere(
 
     for start in range(0, len(ray), rules.at_once):
         mine = np.arange(start, min(start + rules.at_once, len(ray)))
-        extra = added(state, of_draws(state.settings))
+        extra = added(state, of_draws(state.shared))
         functions = Aimed(space, believed, corner, ray[mine], boldness[mine], extra, rng)
         points, values = minima(
             pool.v[rows],

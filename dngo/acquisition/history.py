@@ -9,11 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.acquisition.settings import Repeats
 from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.numerics import bounded
-from dngo.types import Array
+from dngo.types import Array, Repeats
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A batch, stage by stage: `AcquisitionSettings` of a kind name its stages, and each picks in turn."""
+"""A batch, stage by stage: the settings of a kind make its stages, and each picks in turn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Picks
 from dngo.acquisition.settings import Acquisition
+from dngo.acquisition.stages.promotion import Promotions
 from dngo.acquisition.standing import Standing
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
@@ -40,7 +41,11 @@ def propose_batch(
     `size` is negative.
     """
     _check_size(size)
-    return _picked(BatchState(model, space, history, size, settings, rng, root, progress))
+    plan = settings.stages_of_several() if history.objectives else settings.stages()
+    state = BatchState(
+        model, space, history, size, settings.shared(), plan, rng, root=root, progress=progress
+    )
+    return _picked(state)
 
 
 def propose_on_ladder(
@@ -66,16 +71,17 @@ def propose_on_ladder(
         ladder.points,
         standing.at_top(model),
         size,
-        settings.without_replicates(),
+        replace(settings.shared(), replicates="never"),
+        [Promotions(), *settings.stages()],
         rng,
-        root,
-        progress,
+        root=root,
+        progress=progress,
         standing=standing,
     )
     picks = _picked(state)
     v = ladder.at(picks.v, standing.levels_of(picks.source))
     mean, std = picks.mean, picks.std
-    if len(v) and not settings.is_baseline:
+    if len(v) and not state.shared.is_baseline:
         mean, std = model.predict(ladder.space.encode(v))
     return replace(picks, v=v, mean=mean, std=std)
 
@@ -88,7 +94,7 @@ def _check_size(size: int) -> None:
 def _picked(state: BatchState) -> Picks:
     """What the stages pick, each in turn."""
     with one_thread():
-        for stage in state.new_stages():
+        for stage in state.plan:
             if state.left:
                 for pick in stage.picks(state, state.left):
                     state.take(stage.name, pick)

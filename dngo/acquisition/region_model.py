@@ -54,7 +54,7 @@ class Penalty:
             both = state.space.encode(np.concatenate([centre, v]))
             feasibility = state.model.feasibility(both)
             # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
-            least = min(of_draws(state.settings), float(feasibility[0]))
+            least = min(of_draws(state.shared), float(feasibility[0]))
             return penalty(feasibility[1:], least)
 
         return cls(

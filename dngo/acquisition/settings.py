@@ -1,43 +1,30 @@
-"""The `acquisition:` section of the configuration: one class a kind. Imports nothing heavy."""
+"""The `acquisition:` section of the configuration: one class a kind, which makes the stages of a batch.
+
+Reading a configuration imports nothing heavy: a kind imports its stages when it makes them. No stage knows
+this module.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dngo.kinds import Kinds
+from dngo.types import Repeats
 
 if TYPE_CHECKING:
     from dngo.acquisition.measures import Measure
-    from dngo.acquisition.state import Stage
+    from dngo.acquisition.state import Shared, Stage
 
-Repeats = Literal["reported", "always", "never"]
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
-_AT = "dngo.acquisition.stages."
-FIRST = (
-    _AT + "first_feasible:FirstFeasible",
-    _AT + "beyond:Beyond",
-    _AT + "trust_regions:TrustRegions",
-)
-IMPROVEMENT = _AT + "improvement:Improvement"
-EXPLORATION = _AT + "exploration:Exploration"
-DRAWS = _AT + "draws:ThompsonDraws"
-RANDOM = _AT + "baselines:Random"
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
-def promotions() -> Stage:
-    """A new object of the stage that comes before all others in a study with a fidelity."""
-    stage: Stage = resolve_name(_AT + "promotion:Promotions")()
-    return stage
-
-
 class Acquisition(BaseModel):
-    """What every kind has: the stages of a batch, each "module:class", in order.
+    """What every kind has.
 
     A package, this one as well, adds a kind by an entry point of the group `dngo.acquisition`, of the
     kind's name, that leads to a subclass: of `Modelled` if it asks a surrogate, else of this with
@@ -54,36 +41,19 @@ class Acquisition(BaseModel):
     needs_fidelity: ClassVar[bool] = False  # whether it is for studies with `fidelity` alone
     kind: str
 
-    @property
-    def least_distance(self) -> float:
-        """How far apart picks stay, root mean square in the unit cube."""
-        return 0.0
+    def shared(self) -> Shared:
+        """What all stages go by; of a baseline nothing."""
+        from dngo.acquisition.state import Shared
 
-    @property
-    def repeats(self) -> Repeats:
-        """Which finished points may be evaluated once more."""
-        return "never"
+        return Shared()
 
-    def without_replicates(self) -> Self:
-        """The same, with which no finished point is evaluated once more."""
-        if "replicates" not in type(self).model_fields:
-            return self
-        return self.model_copy(update={"replicates": "never"})
-
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        """Where the stages are."""
+    def stages(self) -> Sequence[Stage]:
+        """New objects of the stages of a batch, in order."""
         raise NotImplementedError
 
-    def stages(self, *, several: bool = False) -> Sequence[Stage]:
-        """New objects of the stages. several: of a batch with several objectives."""
-        names = self.stages_of_several if several else self.stage_names
-        return [resolve_name(name)() for name in names]
-
-    @property
-    def stages_of_several(self) -> tuple[str, ...]:
-        """Where those of a batch with several objectives are; all kinds with a surrogate have the same."""
-        return self.stage_names
+    def stages_of_several(self) -> Sequence[Stage]:
+        """Those of a batch with several objectives; all kinds with a surrogate have the same."""
+        return self.stages()
 
     @property
     def missing_package(self) -> str:
@@ -166,21 +136,48 @@ class Modelled(Acquisition):
         "none.",
     )
 
-    @property
-    def least_distance(self) -> float:
-        return self.spacing
+    def shared(self) -> Shared:
+        from dngo.acquisition.state import Shared
 
-    @property
-    def repeats(self) -> Repeats:
-        return self.replicates
+        return Shared(
+            is_baseline=False,
+            measure=self.measure(),
+            noisy_improvement=self.noisy_improvement,
+            fantasies=self.fantasies,
+            uniform_candidates=self.uniform_candidates,
+            local_candidates=self.local_candidates,
+            incumbents=self.incumbents,
+            spacing=self.spacing,
+            replicates=self.replicates,
+            min_feasibility=self.min_feasibility,
+            boundary_every=self.boundary_every,
+        )
 
-    @property
-    def stages_of_several(self) -> tuple[str, ...]:
-        return (FIRST[0], _AT + "front:AlongFront")
+    def stages(self) -> Sequence[Stage]:
+        """What all kinds begin with, and draws for what is left."""
+        from dngo.acquisition.stages.beyond import Beyond
+        from dngo.acquisition.stages.draws import ThompsonDraws
+        from dngo.acquisition.stages.first_feasible import FirstFeasible
+        from dngo.acquisition.stages.trust_regions import TrustRegions
+
+        first = (FirstFeasible(), Beyond(), TrustRegions(self.trust_region_share))
+        return [*first, *self.own_stages(), ThompsonDraws()]
+
+    def own_stages(self) -> Sequence[Stage]:
+        """What comes between these."""
+        return ()
+
+    def stages_of_several(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.first_feasible import FirstFeasible
+        from dngo.acquisition.stages.front import AlongFront
+
+        return [FirstFeasible(), AlongFront()]
 
     def measure(self) -> Measure:
         """What a point is worth, and what the picks of every stage are noted with."""
-        return resolve_name("dngo.acquisition.measures:expected_improvement")
+        from dngo.acquisition.measures import expected_improvement
+
+        return expected_improvement
 
     @model_validator(mode="before")
     @classmethod
@@ -212,13 +209,18 @@ class Greedy(Modelled):
     )
 
     @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (*FIRST, IMPROVEMENT, DRAWS)
-
-    @property
     def explores(self) -> bool:
         """Whether what follows takes over even if nothing is pending yet."""
         return False
+
+    def own_stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.exploration import Exploration
+        from dngo.acquisition.stages.improvement import Improvement
+
+        improvement = Improvement(
+            self.refinements, self.ascents, self.shortlist, self.vanished_below, self.explores
+        )
+        return [improvement, *([Exploration()] if self.explores else [])]
 
     def vanished_below(self, deviation: float) -> float:
         """The value under which there is nothing left to gain. deviation: the largest predictive."""
@@ -233,10 +235,6 @@ class Improving(Greedy):
         description="What follows there. thompson: minima of functions drawn from the posterior. "
         "explore: the point whose value is least certain (Brofos, Shu and Jin 2015, section 3.1).",
     )
-
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (*FIRST, IMPROVEMENT, *([EXPLORATION] if self.explores else []), DRAWS)
 
     @property
     def explores(self) -> bool:
@@ -273,7 +271,9 @@ class Pi(Improving, json_schema_extra=NAMED):
     )
 
     def measure(self) -> Measure:
-        return resolve_name("dngo.acquisition.measures:probability_of_improvement")
+        from dngo.acquisition.measures import probability_of_improvement
+
+        return probability_of_improvement
 
     def vanished_below(self, deviation: float) -> float:
         return self.vanishing
@@ -288,7 +288,9 @@ class Lcb(Greedy, json_schema_extra=NAMED):
     )
 
     def measure(self) -> Measure:
-        return resolve_name("dngo.acquisition.measures:lower_bound_improvement")(self.kappa)
+        from dngo.acquisition.measures import lower_bound_improvement
+
+        return lower_bound_improvement(self.kappa)
 
 
 class Thompson(Modelled, json_schema_extra=NAMED):
@@ -297,9 +299,12 @@ class Thompson(Modelled, json_schema_extra=NAMED):
     takes_several = True
     kind: Literal["thompson"] = "thompson"
 
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (*FIRST, DRAWS)
+
+def uniform_points() -> Stage:
+    """The stage of a baseline that is random, or has nothing better left."""
+    from dngo.acquisition.stages.baselines import Random
+
+    return Random()
 
 
 class Random(Acquisition, json_schema_extra=NAMED):
@@ -308,9 +313,8 @@ class Random(Acquisition, json_schema_extra=NAMED):
     is_baseline, takes_several = True, True
     kind: Literal["random"] = "random"
 
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (RANDOM,)
+    def stages(self) -> Sequence[Stage]:
+        return [uniform_points()]
 
 
 class Sobol(Acquisition, json_schema_extra=NAMED):
@@ -319,9 +323,10 @@ class Sobol(Acquisition, json_schema_extra=NAMED):
     is_baseline, takes_several = True, True
     kind: Literal["sobol"] = "sobol"
 
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (_AT + "baselines:Sobol",)
+    def stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.baselines import Sobol
+
+        return [Sobol()]
 
 
 class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
@@ -331,9 +336,8 @@ class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
     is_baseline, needs_fidelity = True, True
     kind: Literal["successive_halving"] = "successive_halving"
 
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return (RANDOM,)
+    def stages(self) -> Sequence[Stage]:
+        return [uniform_points()]
 
 
 # How a kind of acquisition is built: `AcquisitionSettings(kind="lcb", kappa=1.0)`.

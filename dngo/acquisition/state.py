@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,15 @@ from dngo.acquisition.candidates import (
 )
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.history import History
+from dngo.acquisition.measures import Measure, expected_improvement
 from dngo.acquisition.picks import Pick, Picks
-from dngo.acquisition.settings import promotions
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.standing import Standing
 from dngo.rules import current
 from dngo.space import Space, priors
 from dngo.surrogates.model import Model
-from dngo.types import Array, Progress
+from dngo.types import Array, Progress, Repeats
 
 # Random streams of what the stages share; each stage has one of its own name besides.
 STREAMS = ("fantasies", "candidates", "refinements")
@@ -53,19 +53,38 @@ class Stage(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What all stages of a batch go by: keys of a kind's settings (`Modelled`), and its measure. Without
+    any, a baseline's, which asks no model."""
+
+    is_baseline: bool = True
+    measure: Measure = expected_improvement
+    noisy_improvement: bool = False
+    fantasies: int = 1
+    uniform_candidates: int = 1
+    local_candidates: int = 0
+    incumbents: int = 1
+    spacing: float = 0.0
+    replicates: Repeats = "never"
+    min_feasibility: float = 0.0
+    boundary_every: int = 0
+
+
 @dataclass
 class BatchState:
     """A batch while it is being picked.
 
-    rng: its stream; root: the seed of the study's first design. picks: so far; stages: which made
-    each.
+    plan: the stages that pick, in their order. rng: the batch's stream; root: the seed of the study's first
+    design. picks: so far; stages: which made each.
     """
 
     model: Model
     space: Space
     history: History
     size: int
-    settings: Any
+    shared: Shared
+    plan: Sequence[Stage]
     rng: np.random.Generator
     root: np.random.SeedSequence | None = None
     progress: Progress | None = None
@@ -78,14 +97,6 @@ class BatchState:
     def has_outcome(self) -> bool:
         """Whether some outcome is ok: else there is nothing to improve on."""
         return self.model.knows_objective and bool(np.isfinite(self.history.y).any())
-
-    def new_stages(self) -> Sequence[Stage]:
-        """New objects of the stages that pick, in their order."""
-        if self.standing is not None:
-            return [promotions(), *self.settings.stages()]
-        if not self.history.objectives:
-            return self.settings.stages()
-        return self.settings.stages(several=True)
 
     @property
     def turn(self) -> int:
@@ -102,32 +113,31 @@ class BatchState:
     def streams(self) -> dict[str, np.random.Generator]:
         """Independent random streams: of `STREAMS`, and of each stage by its name, unless it says that
         it draws no numbers: others then draw the same with it and without."""
-        stages = self.new_stages()
-        own = [stage.name for stage in stages if getattr(stage, "draws_numbers", True)]
+        own = [stage.name for stage in self.plan if getattr(stage, "draws_numbers", True)]
         names = dict.fromkeys([*STREAMS, *own])
         return dict(zip(names, self.rng.spawn(len(names)), strict=True))
 
     @cached_property
     def spacing(self) -> Spacing:
         """Which points are taken, or too close to one that is."""
-        return Spacing(self.space, self.history, self.settings.least_distance, self.repeatable)
+        return Spacing(self.space, self.history, self.shared.spacing, self.repeatable)
 
     @cached_property
     def repeatable(self) -> NDArray[np.bool_]:
         """Which finished points may be picked once more: (n,)."""
-        return self.history.repeatable(self.space, self.settings.repeats)
+        return self.history.repeatable(self.space, self.shared.replicates)
 
     @cached_property
     def fantasies(self) -> Fantasies:
         """The posterior given everything pending; the picks so far once they are made pending."""
-        y, settings = self.history.y, self.settings
+        y, shared = self.history.y, self.shared
         fantasies = Fantasies(
             self.model.objective,
             float(np.min(self.model.scale.to_model(y[np.isfinite(y)]))),
-            settings.fantasies,
+            shared.fantasies,
             self.streams["fantasies"],
-            noisy=settings.noisy_improvement,
-            measure=settings.measure(),
+            noisy=shared.noisy_improvement,
+            measure=shared.measure,
         )
         self._condition(fantasies, self.history.pending)
         return fantasies
@@ -135,20 +145,20 @@ class BatchState:
     @cached_property
     def candidates(self) -> Candidates:
         """New points over the whole space and near the best ones, for what is left to pick."""
-        space, settings, rng = self.space, self.settings, self.streams["candidates"]
+        space, shared, rng = self.space, self.shared, self.streams["candidates"]
         found = Candidates(space, self.spacing.taken, self.model, self.rate)
-        centres = incumbents(space, self.history.v, self.history.y, settings.incumbents)
-        many = max(settings.uniform_candidates, 2 * self.left)
+        centres = incumbents(space, self.history.v, self.history.y, shared.incumbents)
+        many = max(shared.uniform_candidates, 2 * self.left)
         again = np.flatnonzero(self.repeatable)
         best = again[np.argsort(self.history.y[again], kind="stable")]
         # As many as there are candidates near the best: in a long study not all of its points.
-        found.add(self.history.v[best[: settings.local_candidates]], "replicate")
+        found.add(self.history.v[best[: shared.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):
             u = rng.random((int(current().candidates.believed * many), space.k))
             found.add(priors.drawn(space, u), "prior")
         found.add(neighbours(space, centres), "neighbour")
-        near = affordable(space, settings.local_candidates)
+        near = affordable(space, shared.local_candidates)
         found.add(around(space, centres, near, rng), "local")
         found.judge()
         return found
@@ -187,7 +197,7 @@ class BatchState:
         q = len(self.picks)
         v = np.array([pick.v for pick in self.picks]).reshape(q, self.space.k)
         mean, std, feasibility = np.full((3, q), np.nan)
-        if q and not self.settings.is_baseline:
+        if q and not self.shared.is_baseline:
             x = self.space.encode(v)
             (mean, std), feasibility = self.model.predict(x), self.model.feasibility(x)
         several = self._of_several(v)
@@ -211,7 +221,7 @@ class BatchState:
         if not names:
             return {}
         found = np.full((2, len(names), len(v)), np.nan)
-        if len(v) and not self.settings.is_baseline:
+        if len(v) and not self.shared.is_baseline:
             x = self.space.encode(v)
             found = np.array([self.model.objectives[name].predict(x) for name in names])
             found = found.transpose(1, 0, 2)

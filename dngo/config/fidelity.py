@@ -121,7 +121,7 @@ def _check_supported(config: Config, name: str) -> None:
             f"{kind} promotes no points; with `fidelity` there are successive_halving and the kinds with a "
             "surrogate",
         )
-    if config.acquisition.repeats == "always":
+    if getattr(config.acquisition, "replicates", "never") == "always":
         raise Located(
             ("acquisition", "replicates"),
             "with `fidelity` no point is evaluated twice at the same level; leave it out",

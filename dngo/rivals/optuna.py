@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ import numpy as np
 from dngo.acquisition.candidates import Candidates
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
-from dngo.errors import UserError
 from dngo.space import Column, Space
 from dngo.space.distributions import as_told, distributions
 from dngo.surrogates.numerics import one_thread
@@ -30,22 +30,21 @@ HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
 REPEATS = 20
 
 
+@dataclass(frozen=True)
 class Optuna:
     """At most the number asked for: if a sampler repeats itself, other stages pick the rest.
 
     A row without an objective is a failed trial, and so is an infeasible one for a sampler that
-    knows no constraints. Raises UserError if a package is missing.
+    knows no constraints.
     """
 
+    sampler: str
     name = "optuna"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        settings = state.settings
-        if settings.missing_package:
-            raise UserError(f"acquisition.sampler: {settings.missing_package}")
         import optuna
 
-        name = settings.sampler
+        name = self.sampler
         if name == "gp":
             import torch  # noqa: F401  before its threads are limited
         pool = Candidates(state.space, state.spacing.taken)

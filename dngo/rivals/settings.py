@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from dngo.acquisition.settings import NAMED, RANDOM, Acquisition
+from dngo.acquisition.settings import NAMED, Acquisition, uniform_points
+from dngo.errors import UserError
+
+if TYPE_CHECKING:
+    from dngo.acquisition.state import Stage
 
 
 class Optuna(Acquisition, json_schema_extra=NAMED):
@@ -19,9 +24,12 @@ class Optuna(Acquisition, json_schema_extra=NAMED):
         default="tpe", description="tpe, gp, cmaes, nsgaii, qmc or random."
     )
 
-    @property
-    def stage_names(self) -> tuple[str, ...]:
-        return ("dngo.rivals.optuna:Optuna", RANDOM)
+    def stages(self) -> Sequence[Stage]:
+        if self.missing_package:
+            raise UserError(f"acquisition.sampler: {self.missing_package}")
+        from dngo.rivals.optuna import Optuna as Sampled
+
+        return [Sampled(self.sampler), uniform_points()]
 
     @property
     def missing_package(self) -> str:

@@ -67,15 +67,15 @@ class Beyond:
 
     def _promises_more(self, state: BatchState) -> bool:
         """Whether there is far more beyond the edge than inside."""
-        settings = state.settings
-        if not (state.has_outcome and state.model.heeds_constraints and settings.boundary_every):
+        shared = state.shared
+        if not (state.has_outcome and state.model.heeds_constraints and shared.boundary_every):
             return False
         pool = state.candidates
         if not len(pool):
             return False
         value = state.fantasies.at(pool.x, pool.feasibility * pool.rate)
         everywhere = np.ones(len(value), dtype=bool)
-        inside = value[heed(everywhere, pool.feasibility, settings.min_feasibility)].max()
+        inside = value[heed(everywhere, pool.feasibility, shared.min_feasibility)].max()
         highest = float(value.max())
         little = current().beyond.little * highest
         return highest > current().beyond.worth and max(inside, self._gained(state)) < little

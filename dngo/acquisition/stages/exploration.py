@@ -22,6 +22,6 @@ class Exploration:
             allowed = shortlist.open.allowed
             if not allowed.any():
                 return
-            least = state.settings.min_feasibility
+            least = state.shared.min_feasibility
             allowed = likely_enough(state, allowed, shortlist.feasibility, least)
             yield shortlist.explore(allowed)

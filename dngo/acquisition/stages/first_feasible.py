@@ -50,7 +50,7 @@ class FirstFeasible:
 def _candidates(state: BatchState) -> Candidates:
     space, streams = state.space, state.streams
     pool = Candidates(space, state.spacing.taken, state.model, state.rate)
-    many = uniform(space, state.settings.uniform_candidates, streams["candidates"])
+    many = uniform(space, state.shared.uniform_candidates, streams["candidates"])
     pool.add(many, "uniform")
     pool.judge()
     if state.model.heeds_constraints and len(pool):

@@ -23,7 +23,7 @@ class Promotions:
             return
         chosen = standing.halved(standing.worth(state.model), number)
         v = standing.v[[one.point for one in chosen]]
-        asks = state.has_outcome and not state.settings.is_baseline
+        asks = state.has_outcome and not state.shared.is_baseline
         values = state.make_pending(v) if asks else [np.nan] * len(v)
         for point, one, value in zip(v, chosen, values, strict=True):
             yield Pick(point, value, f"{PROMOTED}:{one.level}")

@@ -9,6 +9,7 @@ the way to it, and what these cannot use to the stages that search the whole spa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -27,13 +28,15 @@ from dngo.surrogates.data import TargetScale
 from dngo.types import Array
 
 
+@dataclass(frozen=True)
 class TrustRegions:
-    """The picks that a batch's share of trust regions comes to."""
+    """The picks that a batch's share of trust regions comes to. share: where a study begins."""
 
+    share: float = 1.0
     name = "trust_regions"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        count = of_regions(state, number, self.name)
+        count = of_regions(state, number, self.share, self.name)
         if count == 0 or not state.has_outcome:
             return
         v, sources = self.points(

@@ -17,6 +17,7 @@ import csv
 import hashlib
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -551,17 +552,20 @@ def digest_of(regime: Regime, rules: Rules, model: Model | None) -> str:
         signal.alarm(0)
 
 
-def measure(path: Path, part: int, parts: int) -> None:
+def measure(path: Path, part: int, parts: int, enough: int) -> None:
     """Write a row for each number that the file lacks: its value, who reads it and where it acts.
 
-    part, parts: of every so many numbers it is this one.
+    part, parts: of every so many numbers it is this one. enough: regimes in which a number acts, after
+    which no further one is tried, the quick ones first.
     """
     done = set()
     if path.exists():
         with path.open(newline="") as stream:
             done = {row["number"] for row in csv.DictReader(stream)}
     known: dict[str, tuple[Regime, Model, str, set, set]] = {}
+    seconds: dict[str, float] = {}
     for name, make in REGIMES.items():
+        began = time.process_time()
         fitting: set[tuple[str, ...]] = set()
         picking: set[tuple[str, ...]] = set()
         regime = make()
@@ -571,6 +575,7 @@ def measure(path: Path, part: int, parts: int) -> None:
             numbers = regime.numbers(model)
         usual = hashlib.sha256(" ".join(numbers).encode()).hexdigest()
         known[name] = regime, model, usual, fitting, picking
+        seconds[name] = time.process_time() - began
     new = not path.exists()
     with path.open("a", newline="") as stream:
         rows = csv.writer(stream)
@@ -580,10 +585,13 @@ def measure(path: Path, part: int, parts: int) -> None:
             if ".".join(one) in done:
                 continue
             read, acts = [], []
-            for name, (regime, model, usual, fitting, picking) in known.items():
+            for name in sorted(known, key=lambda name: seconds[name]):
+                regime, model, usual, fitting, picking = known[name]
                 if one not in fitting and one not in picking:
                     continue
                 read.append(name)
+                if len(acts) == enough:
+                    continue
                 value = at(current(), one)
                 for factor in (2.0, 0.5):
                     other = scaled(value, factor)
@@ -619,6 +627,7 @@ def main() -> None:
     parser.add_argument(
         "--part", nargs=2, type=int, default=(0, 1), help="such as 0 2: every second"
     )
+    parser.add_argument("--enough", type=int, default=len(REGIMES), help="regimes to be found")
     parser.add_argument("--table", action="store_true", help="print what the file says")
     parser.add_argument("--only", nargs="*", help="regimes whose picks are wanted; all if left out")
     given = parser.parse_args()
@@ -636,7 +645,7 @@ def main() -> None:
     elif given.table:
         table(given.results)
     else:
-        measure(given.results, *given.part)
+        measure(given.results, *given.part, given.enough)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import TopologicalSorter
 
 import grimp
@@ -69,6 +70,25 @@ def test_every_room_imports_from_lower_ones_alone(
 def test_there_is_no_circle_of_imports(graph: grimp.ImportGraph) -> None:
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
+
+
+def test_the_engine_has_no_circle_even_of_types() -> None:
+    """What a stage or a fit is given is a type below it: neither knows who makes and calls it."""
+    graph = grimp.build_graph("dngo", exclude_type_checking_imports=False, cache_dir=None)
+    rooms = ("dngo.acquisition", "dngo.surrogates", "dngo.rules")
+    engine = {m for m in graph.modules if m.startswith(rooms)}
+    assert len(engine) > 40
+    imports = {m: graph.find_modules_directly_imported_by(m) & engine for m in engine}
+    TopologicalSorter(imports).prepare()
+
+
+def test_the_engine_finds_nothing_by_the_name_of_a_module() -> None:
+    """A kind makes its stages, and calls its fit. What comes from other packages has a registry."""
+    paths = [
+        p for room in ("acquisition", "surrogates") for p in (ROOT / "dngo" / room).rglob("*.py")
+    ]
+    named = [p.name for p in paths if re.search(r"resolve_name|import_module\(", p.read_text())]
+    assert sorted(named) == ["__init__.py", "__init__.py"], "lazy faces of the two rooms alone"
 
 
 def test_functions_are_short_and_have_few_parameters() -> None:

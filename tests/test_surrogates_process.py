@@ -18,9 +18,15 @@ from dngo.rules import current
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import EarlierTask, TargetScale
 from dngo.surrogates.gaussian_process import Evidence, GaussianProcess, fit_process
-from dngo.surrogates.kernels import BLOCK, correlation, squared_distances, with_slope
+from dngo.surrogates.kernels import (
+    BLOCK,
+    Covariance,
+    correlation,
+    squared_distances,
+    with_slope,
+)
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.mixture import fit_mixture, left_out_density, shares
+from dngo.surrogates.mixture import left_out_density, shares
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.settings import SurrogateSettings
@@ -71,7 +77,7 @@ def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard
     x, y = rng.random((9, 3)), rng.standard_normal(9)
     noise = ReportedNoise.of(rng.exponential(size=9)) if reported else None
     problem = Problem(x, y, noise=noise)
-    evidence = Evidence(problem, kernel, ard)
+    evidence = Evidence(problem, Covariance(kernel, ard))
     log = np.r_[rng.uniform(-1, 1, evidence.size - 2), -2.0, 0.3]
     lengthscales = log[:-2] if ard else np.repeat(log[:1], 3)
     signal = np.exp([log[-1]])
@@ -120,8 +126,7 @@ def test_relevant_inputs_get_short_lengthscales_and_the_noise_is_found():
     rng = np.random.default_rng(0)
     x = rng.random((80, 3))
     y = np.sin(6 * x[:, 1]) + 0.3 * rng.standard_normal(80)
-    more = GP.model_copy(update={"hyperparameter_samples": 10})
-    fit = fit_process(Problem(x, y), more, rng=rng)
+    fit = fit_process(Problem(x, y), Covariance(), 10, rng=rng)
     (process,), found = fit.components, fit.diagnostics
     scales = process.log_lengthscales.mean(axis=0)
     assert scales[1] < min(scales[0], scales[2]) - 0.5
@@ -193,7 +198,7 @@ def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
     )  # none too close to another
     fold, rows = np.arange(n) % 4, np.arange(n)
     noise = ReportedNoise.of(np.geomspace(0.05, 0.5, n)) if reported else None
-    fit = fit_sparse_process(Problem(x, y, noise=noise), GP, n, fold, rows, rng=rng)
+    fit = fit_sparse_process(Problem(x, y, noise=noise), Covariance(), 3, n, fold, rows, rng=rng)
     (sparse,), density = fit.components, fit.trial.log_density
     exact = GaussianProcess(
         x,
@@ -239,10 +244,8 @@ def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
         networks={"ensemble": 3, "width": 8, "steps": 50}, hyperparameter_samples=3
     )
     process, bases = [
-        fit_mixture(
-            Problem(x, y, batch=np.arange(60.0) // 20),
-            quick.model_copy(update=more),
-            rng=np.random.default_rng(0),
+        quick.model_copy(update=more).fit(
+            Problem(x, y, batch=np.arange(60.0) // 20), rng=np.random.default_rng(0)
         )
         for more in ({}, {"gp_limit": 59, "inducing": 0})
     ]

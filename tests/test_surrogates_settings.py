@@ -105,7 +105,6 @@ ADDED = '''
 from typing import Literal
 import numpy as np
 from dngo.surrogates.settings import ExactProcess, SurrogateKind
-from dngo.surrogates.gaussian_process import fit_process
 
 
 class Nearest(SurrogateKind):
@@ -118,7 +117,7 @@ class Nearest(SurrogateKind):
         from dngo.surrogates.problem import Problem
 
         newest = Problem(problem.x[-self.rows :], problem.targets[-self.rows :])
-        return fit_process(newest, ExactProcess(hyperparameter_samples=2), rng=rng)
+        return ExactProcess(hyperparameter_samples=2).fit(newest, rng=rng)
 '''
 
 USE = """

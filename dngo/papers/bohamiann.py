@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from dngo.errors import UserError
 from dngo.papers.sampled import SampledBasis, SampledNetworks
-from dngo.papers.settings import Bohamiann
 from dngo.papers.sghmc import Sampler
 from dngo.streams import Streams
 from dngo.surrogates.network import inputs_of
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.training import affine_tanh, deterministic
 from dngo.types import Array, Progress
+
+if TYPE_CHECKING:
+    from dngo.papers.settings import Bohamiann
 
 
 @dataclass(frozen=True, kw_only=True)

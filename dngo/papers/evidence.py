@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dngo.surrogates.network import Network
-from dngo.surrogates.settings import TrainedNetworkSettings
+from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.surrogates.training import (
     Optimizer,
     Tensors,

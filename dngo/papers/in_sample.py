@@ -6,21 +6,25 @@ sampling of the marginal likelihood of the training data.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from dngo.papers.equations import VERSIONS
 from dngo.papers.quadratic import RULES as QUADRATIC
 from dngo.papers.quadratic import QuadraticStatistics, coefficients, quadratic_features
 from dngo.papers.quadratic import log_prior as log_hyperprior
-from dngo.papers.settings import AdaptiveBasis
 from dngo.streams import Streams
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Problem
-from dngo.surrogates.regression import fit_regression, log_prior, sample_chain
-from dngo.surrogates.settings import TRAININGS
+from dngo.surrogates.regression import Ensemble, fit_regression, log_prior, sample_chain
+from dngo.surrogates.sections import TRAININGS
 from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.types import Array, Progress
+
+if TYPE_CHECKING:
+    from dngo.papers.settings import AdaptiveBasis
 
 
 def fit_adaptive_basis(
@@ -32,7 +36,9 @@ def fit_adaptive_basis(
 ) -> Fit[FiniteBasis]:
     """A component for each network, calibrated as the settings say."""
     if settings.calibration == "out_of_fold":
-        return fit_regression(problem, settings, rng=rng, progress=progress)
+        samples = settings.hyperparameter_samples
+        ensemble = Ensemble(settings.training, samples, settings.networks)
+        return fit_regression(problem, ensemble, rng=rng, progress=progress)
     x, targets = problem.x, problem.targets
     streams = Streams.below(rng)
     networks = TRAININGS.find(settings.training)(
@@ -56,7 +62,7 @@ def _in_sample(
 ) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
     components, chains, equations = [], [], VERSIONS[settings.equations]
-    quadratic = settings.prior_mean == "quadratic"
+    quadratic, samples = settings.prior_mean == "quadratic", settings.hyperparameter_samples
     q = quadratic_features(x)[:, : None if quadratic else 0]
     # Where the chain starts: no curvature to speak of, in the middle of the cube.
     hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
@@ -72,7 +78,7 @@ def _in_sample(
             head = statistics.given(coefficients(log[2:]) if quadratic else log[2:])
             return prior + equations.log_evidence(head, np.exp(log[0]), np.exp(log[1]))
 
-        chain = sample_chain(log_posterior, np.concatenate([np.zeros(2), hyper]), settings, rng)
+        chain = sample_chain(log_posterior, np.concatenate([np.zeros(2), hyper]), samples, rng)
         alpha, beta = np.exp(chain[:, :2]).T
         means, variances = [], []
         for h, log in enumerate(chain):

@@ -8,15 +8,18 @@ nth iteration only; the regression always takes in all observations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dngo.papers.settings import LeastSquares
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Past, Problem
 from dngo.surrogates.training import train_networks
 from dngo.types import Array, Progress
+
+if TYPE_CHECKING:
+    from dngo.papers.settings import LeastSquares
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dngo.surrogates.settings import (
-    NAMED,
-    Calibration,
+from dngo.surrogates.sections import (
     EnsembleSettings,
     NetworkSettings,
-    SurrogateKind,
     TrainedNetworkSettings,
     Training,
 )
+from dngo.surrogates.settings import NAMED, Calibration, SurrogateKind
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dngo.surrogates.problem import Fit, Problem
+    from dngo.types import Progress
 
 
 class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
     """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
     a cost linear in the observations."""
 
-    fitted_by: ClassVar[str] = "dngo.papers.in_sample:fit_adaptive_basis"
     recalls: ClassVar[bool] = False
     kind: Literal["adaptive_basis"] = "adaptive_basis"
     calibration: Calibration = Field(
@@ -50,6 +53,13 @@ class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
     )
     networks: EnsembleSettings = EnsembleSettings()
 
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.papers.in_sample import fit_adaptive_basis
+
+        return fit_adaptive_basis(problem, self, rng=rng, progress=progress)
+
     @model_validator(mode="after")
     def _acts_in_sample_alone(self) -> AdaptiveBasis:
         for key, default in (("prior_mean", "constant"), ("equations", "final")):
@@ -64,7 +74,6 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     2016)."""
 
     embeds_tasks: ClassVar[bool] = True
-    fitted_by: ClassVar[str] = "dngo.papers.bohamiann:fit_bohamiann"
     recalls: ClassVar[bool] = False
     kind: Literal["bohamiann"] = "bohamiann"
     posterior_samples: int = Field(
@@ -97,11 +106,17 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     )
     networks: NetworkSettings = NetworkSettings()
 
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.papers.bohamiann import fit_bohamiann
+
+        return fit_bohamiann(problem, self, rng=rng, progress=progress)
+
 
 class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
     """Ordinary least squares on the last hidden layer of one network (Brofos, Shu and Jin 2015)."""
 
-    fitted_by: ClassVar[str] = "dngo.papers.least_squares:fit_least_squares"
     kind: Literal["least_squares"] = "least_squares"
     relearn_every: int = Field(
         default=1,
@@ -110,3 +125,10 @@ class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
         "last layer takes in the new observations of every iteration.",
     )
     networks: TrainedNetworkSettings = TrainedNetworkSettings()
+
+    def fit(
+        self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
+    ) -> Fit:
+        from dngo.papers.least_squares import fit_least_squares
+
+        return fit_least_squares(problem, self, rng=rng, progress=progress)

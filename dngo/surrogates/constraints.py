@@ -8,7 +8,8 @@ from dngo.rules import current
 from dngo.surrogates.classifier import HEADS, Classifier, Laplace, Step
 from dngo.surrogates.network import ByParameter
 from dngo.surrogates.regression import number_of_folds
-from dngo.surrogates.settings import TRAININGS, ClassifierSettings
+from dngo.surrogates.sections import TRAININGS
+from dngo.surrogates.settings import ClassifierSettings
 from dngo.types import Array, Progress, Rows
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from dngo.rules import current
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import fit_process
+from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.model import Cost, Model
 from dngo.surrogates.problem import Problem
-from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Rows
 
-PROCESS = ExactProcess()
+PROCESS = Covariance(), 10  # samples of the hyperparameters
 
 
 def fit_cost(
@@ -34,10 +34,10 @@ def fit_cost(
     targets = scale.to_model(log_cost)
     problem = Problem(x, targets, groups=groups)
     if len(x) <= current().cost.most_exact:
-        fit = fit_process(problem, PROCESS, rng=streams[1])
+        fit = fit_process(problem, *PROCESS, rng=streams[1])
     else:
         fold, none = np.zeros(len(x), dtype=np.intp), np.empty(0, dtype=np.intp)
         fit = fit_sparse_process(
-            problem, PROCESS, current().cost.inducing, fold, none, rng=streams[1]
+            problem, *PROCESS, current().cost.inducing, fold, none, rng=streams[1]
         )
     return Cost(Model(fit.components, scale, {}, {"observations": len(x), **fit.diagnostics}))

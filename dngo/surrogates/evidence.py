@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from dngo.rules import current
-from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
+from dngo.surrogates.kernels import Covariance, by_lengthscale, squared_distances, with_slope
 from dngo.surrogates.problem import Problem
 from dngo.types import Array
 
@@ -22,11 +22,11 @@ class Evidence:
     density costs nothing. If noise is reported, the prior is on its level and not on its share.
     """
 
-    def __init__(self, problem: Problem, kernel: str, ard: bool) -> None:
+    def __init__(self, problem: Problem, covariance: Covariance) -> None:
         self.x, self.targets, self.noise = problem.x, problem.targets, problem.noise
         self.n, self.d = self.x.shape
         self._relative = np.ones(self.n) if self.noise is None else self.noise.relative
-        self.kernel, self.ard = kernel, ard
+        self.kernel, ard = covariance.kernel, covariance.ard
         groups = np.arange(self.d) if problem.groups is None else problem.groups
         rules, widths = current().process, np.bincount(groups)
         # Two levels differ in two columns.

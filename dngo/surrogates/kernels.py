@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dngo.types import Array
@@ -11,6 +13,14 @@ from dngo.types import Array
 BLOCK = 16_384
 # Each kernel, and what squared distances are multiplied by in it.
 KERNELS = {"matern52": 5.0, "matern32": 3.0, "squared_exponential": 0.5}
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Which kernel a process has, and whether each input has a lengthscale of its own."""
+
+    kernel: str = "matern52"
+    ard: bool = True
 
 
 def squared_distances(a: Array, b: Array) -> Array:

@@ -9,18 +9,21 @@ from scipy.special import logsumexp
 
 from dngo.rules import current
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
+from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem, Trial
-from dngo.surrogates.regression import fit_regression, folds, number_of_folds
-from dngo.surrogates.settings import Auto, ExactProcess
+from dngo.surrogates.regression import Ensemble, fit_regression, folds, number_of_folds
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
 
 
 def fit_mixture(
     problem: Problem,
-    settings: Auto,
+    covariance: Covariance,
+    ensemble: Ensemble,
     *,
+    most_exact: int,
+    inducing: int,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Fit[FiniteBasis | GaussianProcess]:
@@ -28,40 +31,38 @@ def fit_mixture(
 
     Both leave out the same folds and are weighted by how well they predict what was left out. With
     too few observations for folds, or with categories alone, there is the process alone. Beyond
-    `gp_limit` observations it is a sparse one; with too many even for that, or too few folds, the bases
-    stand alone.
+    `most_exact` observations it is a sparse one on `inducing` inputs; with too many even for that, or too
+    few folds, or no such inputs, the bases stand alone.
 
     Where the process stood alone in the fit before, and there is little new, it does again.
     Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
     batch, where the search has moved to.
     """
     streams = rng.spawn(4)
-    n, ensemble = len(problem.x), settings.networks.ensemble
+    n, networks = len(problem.x), ensemble.networks.ensemble
     # Between levels a network has nothing to be smooth in, and it is half of the cost.
     listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
     parameters = problem.x.shape[1] if problem.groups is None else int(problem.groups.max()) + 1
     # A network of fewer observations than inputs is a guess that costs more than the process.
-    judged = n >= max(2 * number_of_folds(ensemble), parameters)
-    few = n <= settings.gp_limit
-    samples = settings.hyperparameter_samples
-    exact = ExactProcess(kernel=settings.kernel, ard=settings.ard, hyperparameter_samples=samples)
+    judged = n >= max(2 * number_of_folds(networks), parameters)
+    few = n <= most_exact
     if few:
-        process = fit_process(problem, exact, rng=streams[1])
+        process = fit_process(problem, covariance, ensemble.samples, rng=streams[1])
         earlier = _still_alone(problem)
         if not judged or listed or earlier:
             return Fit(process.components, process.diagnostics | earlier)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")
-    fold = folds(n, ensemble, streams[2])
-    bases = fit_regression(problem, settings, rng=streams[0], progress=progress, fold=fold)
+    fold = folds(n, networks, streams[2])
+    bases = fit_regression(problem, ensemble, rng=streams[0], progress=progress, fold=fold)
     trial = bases.trial
-    if not few and (not judged or n > current().mixture.most_for_process or settings.inducing == 0):
+    if not few and (not judged or n > current().mixture.most_for_process or inducing == 0):
         return Fit(bases.components, bases.diagnostics, trial)
     if few:
         density = left_out_density(process.components[0], fold)[trial.rows]
     else:
         process = fit_sparse_process(
-            problem, exact, settings.inducing, fold, trial.rows, rng=streams[1]
+            problem, covariance, ensemble.samples, inducing, fold, trial.rows, rng=streams[1]
         )
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])

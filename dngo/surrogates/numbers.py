@@ -12,37 +12,33 @@ from dngo.rules import current
 from dngo.surrogates.apart import apart
 from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
+from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.problem import Fit, Problem
-from dngo.surrogates.settings import Numbers
 from dngo.surrogates.sparse_process import fit_sparse_process
-from dngo.types import Progress
 
 
 def fit_number(
     problem: Problem,
-    settings: Numbers,
+    covariance: Covariance,
+    samples: int,
+    most_exact: int,
     *,
     rng: np.random.Generator,
-    progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
     """One component, a process: of a few samples with few observations, at its mode, or sparse."""
     rules, n = current().numbers, len(problem.x)
     if n <= rules.sampled_up_to:
-        few = min(settings.hyperparameter_samples, rules.samples)
-        settings = settings.model_copy(update={"hyperparameter_samples": few})
-        return fit_process(problem, settings, rng=rng)
-    if n > settings.gp_limit:
+        return fit_process(problem, covariance, min(samples, rules.samples), rng=rng)
+    if n > most_exact:
         fold, none = np.zeros(n, dtype=np.intp), np.empty(0, dtype=np.intp)
-        return fit_sparse_process(problem, settings, rules.inducing, fold, none, rng=rng)
+        return fit_sparse_process(problem, covariance, samples, rules.inducing, fold, none, rng=rng)
     rows = apart(problem.x, n, rng, problem.groups)
     some = np.sort(rng.permutation(rows)[: rules.sketch])
-    mode, highest = Evidence(problem.at(some), settings.kernel, settings.ard).mode(
-        iterations=rules.steps
-    )
+    mode, highest = Evidence(problem.at(some), covariance).mode(iterations=rules.steps)
     if len(some) < len(rows):
-        evidence = Evidence(problem.at(rows), settings.kernel, settings.ard)
+        evidence = Evidence(problem.at(rows), covariance)
         mode, highest = evidence.mode(mode, rules.steps_after_sketch)
-    groups = Evidence(problem.at(some[:1]), settings.kernel, settings.ard).groups
+    groups = Evidence(problem.at(some[:1]), covariance).groups
     signal = np.exp(mode[-1:])
     process = GaussianProcess(
         problem.x,
@@ -50,6 +46,6 @@ def fit_number(
         np.ascontiguousarray(mode[None, :-2][:, groups]),
         signal,
         signal * np.exp(mode[-2]),
-        settings.kernel,
+        covariance.kernel,
     )
     return Fit((process,), {"gp_log_evidence": highest})

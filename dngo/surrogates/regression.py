@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,7 +20,7 @@ from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import ByParameter, Network
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
-from dngo.surrogates.settings import TRAININGS, EnsembleSettings
+from dngo.surrogates.sections import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
 from dngo.types import Array, Progress, Rows
 
@@ -36,22 +35,19 @@ def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
     return rng.permutation(np.arange(n) % number_of_folds(networks))
 
 
-class Bases(Protocol):
-    """The settings of a kind that concern its bases."""
+@dataclass(frozen=True)
+class Ensemble:
+    """How an ensemble of bases is fitted: its networks, the name of their training, and how many samples of
+    the hyperparameters of their heads are drawn."""
 
-    @property
-    def training(self) -> str: ...
-
-    @property
-    def hyperparameter_samples(self) -> int: ...
-
-    @property
-    def networks(self) -> EnsembleSettings: ...
+    training: str
+    samples: int
+    networks: EnsembleSettings
 
 
 def fit_regression(
     problem: Problem,
-    settings: Bases,
+    settings: Ensemble,
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
@@ -74,18 +70,18 @@ def fit_regression(
     )
     networks = [view.undone(network) for network in networks]
     left_out = _LeftOut.fit(problem, networks, fold, choosing)
-    return _out_of_fold(problem, left_out, networks, settings, sampling)
+    return _out_of_fold(problem, left_out, networks, settings.samples, sampling)
 
 
 def _out_of_fold(
     problem: Problem,
     left_out: _LeftOut,
     networks: list[Network],
-    settings: Bases,
+    samples: int,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
     """Heads with alpha, beta and an inflation from what each network has left out."""
-    chain = sample_chain(left_out.log_posterior, np.zeros(3), settings, rng)
+    chain = sample_chain(left_out.log_posterior, np.zeros(3), samples, rng)
     log_ridge, log_inflation, log_noise = chain.T
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
@@ -121,17 +117,10 @@ def _out_of_fold(
 
 
 def sample_chain(
-    log_posterior: Callable[[Array], float],
-    start: Array,
-    settings: Bases,
-    rng: np.random.Generator,
+    log_posterior: Callable[[Array], float], start: Array, samples: int, rng: np.random.Generator
 ) -> Array:
     """Samples (H, p) of the logarithms of the hyperparameters."""
-    samples, burn_in, thin = (
-        settings.hyperparameter_samples,
-        current().regression.burn_in,
-        current().regression.thin,
-    )
+    burn_in, thin = current().regression.burn_in, current().regression.thin
     return slice_sample(
         log_posterior, start, width=2.0, samples=samples, burn_in=burn_in, thin=thin, rng=rng
     )

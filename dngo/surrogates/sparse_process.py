@@ -17,16 +17,17 @@ from dngo.surrogates.gaussian_process import (
     fit_process,
     inverse_cholesky,
 )
+from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.linear import Regression, equally_precise
 from dngo.surrogates.problem import Fit, Problem, Trial
-from dngo.surrogates.settings import ExactProcess
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Rows
 
 
 def fit_sparse_process(
     problem: Problem,
-    settings: ExactProcess,
+    covariance: Covariance,
+    samples: int,
     size: int,
     fold: Rows,
     rows: Rows,
@@ -42,9 +43,8 @@ def fit_sparse_process(
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
     some = apart(x, size, streams[0], problem.groups)
-    samples = min(settings.hyperparameter_samples, current().sparse.samples)
-    fewer = settings.model_copy(update={"hyperparameter_samples": samples})
-    lengths = fit_process(problem.at(some), fewer, rng=streams[1])
+    samples = min(samples, current().sparse.samples)
+    lengths = fit_process(problem.at(some), covariance, samples, rng=streams[1])
     (exact,), found = lengths.components, lengths.diagnostics
     inducing = _inducing(x, targets, some, size, streams[0])
     fits = [_Head.fit(problem, exact, h, inducing, rng=streams[2]) for h in range(samples)]

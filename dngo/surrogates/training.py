@@ -21,7 +21,7 @@ import torch
 from dngo.errors import UserError
 from dngo.rules import current
 from dngo.surrogates.network import Network, inputs_of, is_relu
-from dngo.surrogates.settings import TrainedNetworkSettings
+from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
 Tensors = Sequence[torch.Tensor]

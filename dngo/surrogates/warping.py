@@ -36,15 +36,13 @@ def choose_scale(
     plain = TargetScale.fit(y[spread])
     if len(spread) < rules.fewest:
         return plain, {}
-    # For kinds without a process, the default process judges the scales.
-    kernel, ard = getattr(settings, "kernel", "matern52"), getattr(settings, "ard", True)
     rows = np.sort(rng.permutation(spread)[: rules.most])
     best, highest = plain, -np.inf
     modes: dict[float, Array] = {}
 
     def evidence(scale: TargetScale, start: Array | None) -> tuple[Array, float]:
         problem = Problem(x[rows], scale.to_model(y[rows]), groups=groups)
-        found = Evidence(problem, kernel, ard)
+        found = Evidence(problem, settings.covariance)
         mode, value = found.mode(start, current().process.steps if start is None else rules.steps)
         return mode, value + float(np.sum(scale.log_slope(y[rows])))
 

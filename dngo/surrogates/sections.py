@@ -1,0 +1,126 @@
+"""Settings of networks, by themselves: what trains and uses them knows no kind of surrogate.
+
+Another way to train the networks of adaptive bases is an entry point of the group `dngo.trainings`, that
+refers to a function which is called as `dngo.surrogates.training.train_networks` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticKnownError
+
+from dngo.plugins import Registry
+
+
+class Section(BaseModel):
+    """Settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but an unknown key is a ValueError, since it would have no effect."""
+        unknown = [key for key in update or {} if key not in type(self).model_fields]
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no key {', '.join(unknown)}")
+        return super().model_copy(update=update, deep=deep)
+
+
+def only_where(
+    given: Any, key: str, default: Any, other: str, value: Any, *, otherwise: Any
+) -> Any:
+    """`given` with a key that acts only if another key has some value. Its default is filled
+    in there; elsewhere giving it is an error. otherwise: what the other key is by default."""
+    if not isinstance(given, Mapping):
+        return given
+    if given.get(other, otherwise) == value:
+        return {**given, key: default} if given.get(key) is None else given
+    if given.get(key) is not None:
+        raise ValueError(f"{key} acts only with {other}: {str(value).lower()}; remove it")
+    return given
+
+
+class NetworkSettings(Section):
+    """A network's size, and what one of its steps looks at."""
+
+    layers: int = Field(default=3, ge=1, le=8, description="Hidden layers of each network.")
+    width: int = Field(default=50, ge=1, le=1024, description="Units in each hidden layer.")
+    minibatch: int = Field(default=256, ge=1, description="Observations in one step, at most.")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        description="Where the networks are trained. cuda: on a GPU, for many observations and wide "
+        "networks; untested, and replay then needs a GPU too.",
+    )
+
+
+class TrainedNetworkSettings(NetworkSettings):
+    """A network that is trained by minibatches, and how."""
+
+    activation: Literal["tanh", "relu_tanh", "relu"] = Field(
+        default="tanh",
+        description="tanh in every hidden layer, or relu with a tanh in the last one only "
+        "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
+    )
+    optimizer: Literal["adam", "sgd"] = Field(
+        default="adam", description="How the networks are trained; the paper has sgd with momentum."
+    )
+    momentum: float | None = Field(
+        default=None, ge=0, lt=1, description="Of sgd alone, and there 0.9 if left out."
+    )
+    learning_rate: float = Field(
+        default=0.01,
+        gt=0,
+        description="The optimizer's largest step; it falls to zero along a cosine.",
+    )
+    weight_decay: float = Field(
+        default=0.03,
+        ge=0,
+        description="Decay of the networks' weights: decoupled with adam, an l2 penalty with sgd.",
+    )
+    steps: int = Field(default=1000, ge=0, description="Training steps, at least.")
+    epochs: int = Field(
+        default=40,
+        ge=0,
+        description="Passes over the observations, at least; with many observations this decides, "
+        "and the cost of a fit is linear in their number.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _momentum_is_of_sgd(cls, given: Any) -> Any:
+        return only_where(given, "momentum", 0.9, "optimizer", "sgd", otherwise="adam")
+
+
+class EnsembleSettings(TrainedNetworkSettings):
+    """Several such networks side by side, each of which leaves out a part of the observations."""
+
+    ensemble: int = Field(
+        default=5,
+        ge=1,
+        le=64,
+        description="Networks in the ensemble; the paper has one. Out of fold, each leaves out one fold "
+        "of as many, and a network alone one of five.",
+    )
+
+
+TRAININGS = Registry("dngo.trainings")
+
+
+def _known_training(name: str) -> str:
+    if name not in TRAININGS.names():
+        expected = " or ".join(repr(one) for one in TRAININGS.names())
+        raise PydanticKnownError("literal_error", {"expected": expected})
+    return name
+
+
+Training = Annotated[
+    str,
+    AfterValidator(_known_training),
+    Field(
+        description="What the networks are trained for: map, a point estimate of all weights; "
+        "evidence, the marginal likelihood (8) of the last layer (section 3.1.2), slower.",
+        json_schema_extra={"enum": [*TRAININGS.own]},
+    ),
+]

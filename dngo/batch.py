@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -326,11 +326,9 @@ def _damaged(path: Path, reason: str) -> UserError:
 
 
 def to_json(record: Proposal | Outcome) -> dict[str, Any]:
-    """A record as JSON has it: null for a number that does not apply."""
-    return {
-        k: None if isinstance(v, float) and not math.isfinite(v) else v
-        for k, v in asdict(record).items()
-    }
+    """A record as JSON has it: null for a number that does not apply. Its parts are the record's own."""
+    values = ((f.name, getattr(record, f.name)) for f in fields(record))
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values}
 
 
 def _document(head: dict[str, Any], name: str, records: Sequence[Proposal | Outcome]) -> str:

@@ -91,14 +91,15 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
         config = config.model_copy(update={"batch_size": max(1, len(context.given))})
     others = [p for s in pending for p in records.batch(s).proposals]
     context = replace(context, pending=context.without_told(others))
-    proposals = derive.propose(
-        records.archive, config, t, iterations, model, context=context, progress=progress
-    )
     outlook: dict[str, Any] = {}
-    if _states_expected_gain(records, t, len(proposals)):
-        outlook = derive.outlook(
-            records.archive, records.config, t, iterations, model, proposals, context=context
+    with archive.reading(records.archive):  # both ask for all rows, which are read once
+        proposals = derive.propose(
+            records.archive, config, t, iterations, model, context=context, progress=progress
         )
+        if _states_expected_gain(records, t, len(proposals)):
+            outlook = derive.outlook(
+                records.archive, records.config, t, iterations, model, proposals, context=context
+            )
     # What a batch before this one has taken in since the fit is not taken in again.
     taken = {p.origin.get("entry") for p in others}
     own = [pair for pair in learnt if pair[0].iteration == t]

@@ -123,10 +123,9 @@ class Modelled(Acquisition):
     boundary_every: int = Field(
         default=5,
         ge=0,
-        description="Every so many picks, one needs only a quarter of min_feasibility, so that "
-        "the limits of the feasible region can still be corrected. Once little more is gained inside "
-        "them, half of the picks look for another feasible part beyond. 0: neither. In a batch, turns "
-        "that fall to trust regions are not made up for.",
+        description="One pick in so many may have a quarter of min_feasibility. It tests where the "
+        "feasible region ends. Once little more is gained inside, half of the picks look for another "
+        "feasible part. 0: neither. A turn that falls to a trust region is lost.",
     )
 
     replicates: Repeats = Field(

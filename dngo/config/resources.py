@@ -17,13 +17,13 @@ class Resources(Section):
 
     fit: Resource = Field(
         default_factory=dict,
-        description="On a cluster fit and propose are one job: their runtimes are added, the larger mem_mb "
-        "counts, and a partition and the like must be the same. Where nothing is said: 4000 and 20 each.",
+        description="On a cluster one job fits and proposes. It gets the sum of both runtimes and the "
+        "larger mem_mb. A partition and the like must be the same for both. Default: 4000 and 20 each.",
     )
     propose: Resource = Field(default_factory=dict, description="See fit.")
     evaluate: Resource = Field(
         default_factory=dict,
-        description="Where nothing is said, `default-resources` of the profile counts: 2000 and 60.",
+        description="Default: `default-resources` of the profile, 2000 and 60.",
     )
     merge: Resource = Field(
         default_factory=dict, description="Runs where Snakemake does, also on a cluster."

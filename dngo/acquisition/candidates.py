@@ -255,7 +255,7 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
 
 def _sobol(k: int, rng: np.random.Generator) -> Any:
     """A scrambled Sobol sequence in k dimensions."""
-    # Half a second to import, which a report or the end of a run need not spend to read an outlook.
+    # Half a second to import, which a report and the end of a run need not spend.
     from scipy.stats import qmc
 
     return qmc.Sobol(k, scramble=True, rng=rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -23,6 +23,20 @@ from dngo.surrogates.nearby import Nearby
 from dngo.types import Array, Rows
 
 Extra = Callable[[Array, Array], Array]  # of points (n, k), encoded (n, d): what is added, (n,)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Functions, and the good points of each.
+
+    rows: (f,) which of the functions that were asked for. points: (f, n, k), the best of each first;
+    values: (f, n) of the functions; outcomes: (f, m) the objectives at the best one, as they were drawn.
+    """
+
+    rows: Rows
+    points: Array
+    values: Array
+    outcomes: Array
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,10 @@ class Aimed:
         x = self.space.encode(flat)
         heights = self.corner.heights(self._values(x, v.shape[1]))
         return aimed(heights, self.ray[:, None]) + self.extra(flat, x).reshape(v.shape[:2])
+
+    def outcomes(self, v: Array) -> Array:
+        """The objectives of each function at a point of its own: v (count, k) -> (count, m)."""
+        return self._values(self.space.encode(v), 1)[:, 0]
 
     def slopes(self, v: Array) -> Array:
         """The gradients of `own`, but for what is added, at a point for each: (count, k) -> (count, d)."""
@@ -132,25 +150,18 @@ class Boxes:
             )
             self.believed.append(Believed(near.models, near.scale, near))
 
-    def search(
-        self, corner: Corner, ray: Array, boldness: Array
-    ) -> Iterator[tuple[Rows, Array, Array]]:
-        """Good points of functions: ray (count, m), from a corner; boldness (count,).
-
-        By box: which functions (f,), points (f, n, k), the best of each first, and their values (f, n).
-        """
+    def search(self, corner: Corner, ray: Array, boldness: Array) -> Iterator[Searched]:
+        """Good points of functions, box by box: ray (count, m), from a corner; boldness (count,)."""
         count = min(self.rules.boxes, max(1, len(ray) // self.rules.picks_of_a_box))
         anchors = ray[:count]
         nearest = np.argmax(_directions(ray) @ _directions(anchors).T, axis=1)
         for a in range(count):
             mine = np.flatnonzero(nearest == a)
             if len(mine):
-                points, values = self._in_box(corner, anchors[a], ray[mine], boldness[mine])
-                yield mine, points, values
+                found = self._in_box(corner, anchors[a], ray[mine], boldness[mine])
+                yield replace(found, rows=mine)
 
-    def _in_box(
-        self, corner: Corner, anchor: Array, ray: Array, boldness: Array
-    ) -> tuple[Array, Array]:
+    def _in_box(self, corner: Corner, anchor: Array, ray: Array, boldness: Array) -> Searched:
         state, rules, rng, space = self.state, self.rules, self.rng, self.state.space
         best = int(np.nanargmin(aimed(corner.heights(self.values), anchor)))
         centre, half = state.history.v[[best]], self.half
@@ -171,7 +182,7 @@ class Boxes:
             moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
             return box.clip(moved)
 
-        return minima(
+        points, values = minima(
             shared,
             functions.among(shared, space.encode(shared)),
             functions.own,
@@ -181,6 +192,7 @@ class Boxes:
             rules=rules.descent,
             slopes=self._slopes(functions),
         )
+        return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
 
     def _slopes(self, functions: Aimed) -> Slopes | None:
         # Known constraints turn a step aside: there differences see what a slope would not.
@@ -193,7 +205,7 @@ class Boxes:
 
 def everywhere(
     state: BatchState, corner: Corner, ray: Array, boldness: Array
-) -> Iterator[tuple[Rows, Array, Array]]:
+) -> Iterator[Searched]:
     """As `Boxes.search`, in the whole space, by the surrogates."""
     space, pool, rng = state.space, state.candidates, state.streams["front"]
     rules = current().front
@@ -220,7 +232,7 @@ def everywhere(
             largest=rules.step_wide,
             rules=rules.descent_wide,
         )
-        yield mine, points, values
+        yield Searched(mine, points, values, functions.outcomes(points[:, 0]))
 
 
 def added(state: BatchState, least: float) -> Extra:

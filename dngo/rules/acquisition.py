@@ -174,6 +174,10 @@ class FrontRules:
     # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4,
     # and 0.83 with 1; ZDT1 in ten the same.
     boldest: float = 0.4
+    # Functions that are searched for each pick, and for a whole batch at most: those that add most to the
+    # front are followed (benchmarks/rules.md, several objectives). Of more than 64 picks each has one.
+    functions_for_each: int = 4
+    most_functions: int = 128
     shared: int = 1024  # points that all functions of a box share
     shared_wide: int = 4096  # and those of the whole space
     first_step: float = 0.3  # of each function's descent, in units of the box

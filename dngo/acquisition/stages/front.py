@@ -3,21 +3,30 @@
 One function of every objective is drawn for a pick, its aim (`dngo.acquisition.aims`) makes one of them,
 and that is searched (`dngo.acquisition.front`): most of them in boxes along the front, by processes of the
 points there, the others in the whole space, by the surrogates.
+
+Rays do not know what is on the front already, and two of them may lead to one point. In a small batch more
+functions are searched than there are picks, and those are followed that add most to the hypervolume of the
+front and of the picks before (as qPOTS chooses among the points of a draw's front).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dngo.acquisition.aims import Corner, highs, rays
 from dngo.acquisition.along import course
-from dngo.acquisition.front import Boxes, everywhere
+from dngo.acquisition.front import Boxes, Searched, everywhere
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
+from dngo.fronts import hypervolume, on_front
 from dngo.rules import current
 from dngo.types import Array, Rows
+
+Search = Callable[[Corner, Array, Array], Iterator[Searched]]
 
 
 class AlongFront:
@@ -28,7 +37,11 @@ class AlongFront:
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if not state.has_outcome:
             return
-        values, rng, rules = state.history.outcomes, state.streams["front"], current().front
+        values, rng, rules = (
+            state.history.outcomes,
+            state.streams["front"],
+            current().front,
+        )
         known = values[np.isfinite(values).all(axis=1)]
         corners = _corners(state, values)
         ray = _rays(state, number, values.shape[1])
@@ -38,23 +51,34 @@ class AlongFront:
         block = max(rules.block, rules.block_for_each * state.space.k)
         part = rules.share if len(known) >= rules.least_points and state.space.k else 0.0
         past = course(
-            state.space.unit(state.history.v), values, state.history.iteration, block, part
+            state.space.unit(state.history.v),
+            values,
+            state.history.iteration,
+            block,
+            part,
         )
         local = np.floor((turns + 1) * past.share) > np.floor(turns * past.share)
-        left = set(range(number))
+        left, hoped = set(range(number)), Hoped(state, corners[0], number)
+
+        def picked(rows: Rows, c: int, search: Search, where: str) -> Iterator[Pick]:
+            asked = Asked(rows, ray[rows], boldness[rows])
+            if c or hoped.each == 1 or not len(rows):
+                found = search(corners[c], asked.ray, asked.boldness)
+                return _served(state, asked, found, where, left)
+            asked = asked.with_others(hoped.each, *rng.spawn(1))
+            found = search(corners[c], asked.ray, asked.boldness)
+            return _chosen(state, asked, found, where, left, hoped)
+
         if local.any():
             boxes = Boxes(state, past.half, rng)
-            for c, corner in enumerate(corners):
+            for c in range(len(corners)):
                 rows = np.flatnonzero(local & (which == c))
-                if not len(rows):
-                    continue
-                for mine, points, found in boxes.search(corner, ray[rows], boldness[rows]):
-                    yield from _served(state, ray, rows[mine], (points, found), "box", left)
+                if len(rows):
+                    yield from picked(rows, c, boxes.search, "box")
         # And what the boxes had no room for.
-        for c, corner in enumerate(corners):
+        for c in range(len(corners)):
             rows = np.array([i for i in sorted(left) if which[i] == c], dtype=np.intp)
-            for mine, points, found in everywhere(state, corner, ray[rows], boldness[rows]):
-                yield from _served(state, ray, rows[mine], (points, found), "space", left)
+            yield from picked(rows, c, partial(everywhere, state), "space")
         yield from _rest(state, ray[sorted(left)])
 
 
@@ -72,20 +96,96 @@ def _which(turns: Rows, objectives: int) -> Rows:
     return np.where(turns % current().front.ends_every == 0, 1 + number % objectives, 0)
 
 
+class Hoped:
+    """The front as it will be if the picks of a batch turn out as they were drawn, by a corner's heights.
+
+    each: functions that are searched for each pick: those that add most to this front are followed.
+    """
+
+    def __init__(self, state: BatchState, corner: Corner, number: int) -> None:
+        rules, values = current().front, state.history.outcomes
+        each = min(rules.functions_for_each, rules.most_functions // max(number, 1))
+        self.each = 1 if values.shape[1] >= rules.many else max(each, 1)
+        self.corner, self.reference = corner, np.zeros(values.shape[1])
+        self.front = np.empty((0, values.shape[1]))
+        self.add(values[np.isfinite(values).all(axis=1)])
+
+    def gain(self, outcome: Array) -> float:
+        """By how many millionths an outcome (m,) enlarges the hypervolume: less is no difference."""
+        heights = np.vstack([self.front, self.corner.heights(outcome)])
+        gain = hypervolume(heights, self.reference) - self.volume
+        return float(np.round(1e6 * gain / max(self.volume, 1e-300)))
+
+    def add(self, outcomes: Array) -> None:
+        """Hope for outcomes (m,), or (n, m) of them, as well."""
+        front = np.vstack([self.front, self.corner.heights(outcomes)])
+        self.front = front[on_front(front)]
+        self.volume = hypervolume(self.front, self.reference)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The functions that are searched for picks `rows`: first one for each, then others, as many for each.
+
+    ray: (f, m); boldness: (f,).
+    """
+
+    rows: Rows
+    ray: Array
+    boldness: Array
+
+    def with_others(self, each: int, rng: np.random.Generator) -> Asked:
+        """With so many functions for each pick in all."""
+        more = rays((each - 1) * len(self.ray), self.ray.shape[1], 0, rng)
+        return Asked(self.rows, np.concatenate([self.ray, more]), np.tile(self.boldness, each))
+
+
 def _served(
     state: BatchState,
-    ray: Array,
-    rows: Rows,
-    found: tuple[Array, Array],
+    asked: Asked,
+    found: Iterator[Searched],
     where: str,
     left: set[int],
 ) -> Iterator[Pick]:
-    """The best free point of each function; the numbers of those that have one leave `left`."""
-    for i, points, values in zip(rows.tolist(), *found, strict=True):
-        j = state.spacing.first(points)
-        if j is not None:
-            left.remove(i)
-            yield Pick(points[j], -float(values[j]), f"front:{where}", aim=ray[i] / ray[i].sum())
+    """The best free point of each function, for a pick of its own; those that have one leave `left`."""
+    for some in found:
+        for i, points, values in zip(some.rows, some.points, some.values, strict=True):
+            j = state.spacing.first(points)
+            if j is not None:
+                left.remove(int(asked.rows[i]))
+                yield _pick(points[j], values[j], where, asked.ray[i])
+
+
+def _chosen(
+    state: BatchState,
+    asked: Asked,
+    found: Iterator[Searched],
+    where: str,
+    left: set[int],
+    hoped: Hoped,
+) -> Iterator[Pick]:
+    """For each pick the best free point of the function that adds most to the front that is hoped for."""
+    parts = [(some, f) for some in found for f in range(len(some.rows))]
+    gains = np.array([hoped.gain(some.outcomes[f]) for some, f in parts])
+    for row in asked.rows.tolist():
+        while np.isfinite(gains).any():
+            best = int(np.argmax(gains))
+            some, f = parts[best]
+            # The more has been picked, the less there is to gain: what was counted before is the most.
+            gains[best] = hoped.gain(some.outcomes[f])
+            if gains[best] < gains.max():
+                continue
+            gains[best] = -np.inf
+            j = state.spacing.first(some.points[f])
+            if j is not None:
+                hoped.add(some.outcomes[f])
+                left.remove(row)
+                yield _pick(some.points[f, j], some.values[f, j], where, asked.ray[some.rows[f]])
+                break
+
+
+def _pick(v: Array, value: float, where: str, ray: Array) -> Pick:
+    return Pick(v, -float(value), f"front:{where}", aim=ray / ray.sum())
 
 
 def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:

@@ -1,11 +1,14 @@
-"""Kills of a study that stops evaluations early: is one of them lost, or repeated?
+"""Kills of a study that stops some evaluations early and promotes others: is one of them lost, or repeated?
 
     python benchmarks/stop_kills.py --kills 100
 
 A process takes a study through its stages, some points at a time; it is killed with SIGKILL at random
-moments, and another goes on. Each evaluation says in a file of its own when it has come to its end, and
-when it was told to stop and had written its checkpoint: it may do so once. A line of JSON says what became
-of them; exit status 1 if an evaluation was lost or repeated, or if the archive is not what was written.
+moments, and another goes on. Steps are the fidelity, by successive halving: a promoted point goes on from
+its checkpoint, and so does an evaluation after a kill. Each says in a file of its own which steps it made,
+when it has come to its end, and when it was told to stop: it may do so once. No point may be archived twice
+at the same fidelity, and no step may be made anew but one that a kill cut short. A line of JSON says what
+became of them; exit status 1 if an evaluation was lost or repeated, or if the archive is not what was
+written.
 """
 
 from __future__ import annotations
@@ -30,28 +33,33 @@ from dngo import archive
 from dngo.config import validate
 from dngo.study import Study
 
-STEPS, PAUSE = 16, 0.02
+LOW, HIGH, PAUSE = 16, 64, 0.02
 LONGEST = 1.2  # seconds from the start of a process to its kill
 PROGRAM = f"""
 import json, os, signal, sys, time
-x = json.load(sys.stdin)["x"]
+p = json.load(sys.stdin)
+x, left = p["x"], os.path.join(sys.argv[2], "left")
 notes = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def say(what):
     os.write(notes, (what + " " + os.environ["DNGO_ID"] + chr(10)).encode())
-def checkpoint(*_):
+def stop(*_):
     time.sleep(0.05)
     say("stopped")
     os._exit(3)
-signal.signal(signal.SIGTERM, checkpoint)
+signal.signal(signal.SIGTERM, stop)
+def put(path, what):
+    with open(path + ".tmp", "w") as stream:
+        json.dump(what, stream)
+    os.replace(path + ".tmp", path)
 say("began")
-for step in range(1, {STEPS} + 1):
+done = json.load(open(left)) if os.path.exists(left) else 0
+for step in range(done + 1, p["steps"] + 1):
+    say("step:" + repr(x) + ":" + str(step))
+    time.sleep({PAUSE})
     with open(os.environ["DNGO_PROGRESS"], "a") as stream:
         stream.write(json.dumps({{"step": step, "objective": x + 1 / step}}) + chr(10))
-    time.sleep({PAUSE})
-place = os.environ["DNGO_OUTCOME"]
-with open(place + ".tmp", "w") as stream:
-    json.dump({{"objective": x}}, stream)
-os.replace(place + ".tmp", place)
+    put(left, step)
+put(os.environ["DNGO_OUTCOME"], {{"objective": x + 1 / p["steps"]}})
 say("ended")
 os._exit(0)
 """
@@ -59,18 +67,25 @@ os._exit(0)
 
 def study_in(folder: Path, iterations: int) -> Study:
     """The study, of batches of eight points, four of them at a time."""
+    program = (sys.executable, "-S", "-c", PROGRAM)
     document = {
         "study": "killed",
         "results": str(folder / "results"),
-        "objective": {"command": [sys.executable, "-S", "-c", PROGRAM, str(folder / "notes")]},
-        "space": {"x": {"type": "float", "low": 0, "high": 1}},
+        "objective": {
+            "command": [sys.executable, "-S", "-c", PROGRAM, str(folder / "notes"), "{checkpoint}"]
+        },
+        "space": {
+            "x": {"type": "float", "low": 0, "high": 1},
+            "steps": {"type": "int", "low": 1, "high": HIGH},
+        },
+        "fidelity": {"parameter": "steps", "low": LOW, "high": HIGH, "factor": 4},
         "design": {"size": 8},
         "batch_size": 8,
         "iterations": iterations - 1,
         "points_per_job": 8,
         "points_at_once": 4,
         "retries": 100,
-        "acquisition": "random",
+        "acquisition": "successive_halving",
         "early_stopping": {"kind": "median", "min_curves": 3, "patience": 0},
     }
     return Study(validate(document))
@@ -116,19 +131,28 @@ def killed(folder: Path, kills: int, iterations: int, seed: int) -> dict[str, An
                 os.waitpid(number, 0)
                 done += 1
     notes = [line.split() for line in (folder / "notes").read_text().splitlines()]
-    over = Counter(name for what, name in notes if what != "began")
+    steps = Counter(what for what, _ in notes if what.startswith("step:"))
+    ended = {name: what for what, name in notes if what in ("ended", "stopped")}
+    over = Counter(name for what, name in notes if what in ("ended", "stopped"))
     table = archive.read_table(study.archive)
     ids = [f"{t}-{slot}" for t, slot in zip(table.iteration, table.slot, strict=True)]
-    ended = {name: what for what, name in notes if what != "began"}
+    points = Counter(map(tuple, table.v.tolist()))
     status = dict(zip(ids, table.status.tolist(), strict=True))
     wrong = {"ok": "stopped", "stopped": "ended"}
+    starts = sum(what == "began" for what, _ in notes)
     return {
         "kills": done,
         "evaluations": len(ids),
-        "starts": sum(what == "began" for what, _ in notes),
+        "promoted": int((table.v[:, 1] == table.v[:, 1].max()).sum()),
+        "starts": starts,
         "outcomes": dict(Counter(table.status.tolist())),
-        "lost": 8 * iterations - len(set(ids)) + (set(status.values()) > {"ok", "stopped"}),
-        "repeated": sorted(name for name, times in over.items() if times > 1),
+        "steps": steps.total(),
+        "steps_again": steps.total() - len(steps),
+        "lost": 8 * iterations - len(set(ids)) + (not set(status.values()) <= {"ok", "stopped"}),
+        "repeated": sorted(name for name, times in over.items() if times > 1)
+        + [str(v) for v, times in points.items() if times > 1],
+        # Each kill may cut short a step of those that were under way.
+        "wasted": max(0, steps.total() - len(steps) - (starts - len(ids))),
         "contradicted": sorted(n for n in ids if ended.get(n) == wrong.get(status[n])),
         "without_curve": sum(not curve.points for curve in archive.read_curves(study.archive)),
         "problems": archive.verify(study.archive),
@@ -145,7 +169,7 @@ def main() -> int:
     found = killed(folder, arguments.kills, arguments.iterations, arguments.seed)
     print(json.dumps(found))
     shutil.rmtree(folder)
-    bad = ("lost", "repeated", "contradicted", "without_curve", "problems")
+    bad = ("lost", "repeated", "wasted", "contradicted", "without_curve", "problems")
     return int(any(found[name] for name in bad))
 
 

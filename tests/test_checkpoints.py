@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 import dngo
-from dngo.batch import Outcome, Proposal
+from dngo.batch import Outcome, Proposal, read_outcomes
 from dngo.cli import main
+from dngo.config import validate
 from dngo.evaluation.checkpoints import Checkpoints
+from dngo.study import Study
 
 SCRIPT = """
 import json, pathlib, sys, time
@@ -177,3 +179,26 @@ def test_a_command_is_given_the_folder_and_a_check_too(
     (tmp_path / "config.yaml").write_text(json.dumps(config))
     assert main(["check", str(tmp_path / "config.yaml"), "--run"]) == 0
     assert "ok" in capsys.readouterr().out
+
+
+def test_a_program_that_does_not_name_the_folder_hears_of_none(tmp_path: Path) -> None:
+    """It was told of a folder that nobody had made."""
+    document = {
+        "study": "s",
+        "results": str(tmp_path),
+        "objective": {
+            "command": [
+                sys.executable,
+                "-c",
+                "import os; print(float('DNGO_CHECKPOINT' in os.environ))",
+            ]
+        },
+        "space": {"x": {"type": "float", "low": 0, "high": 1}},
+        "design": {"size": 1},
+        "batch_size": 1,
+    }
+    study = Study(validate(document))
+    study.propose(0, None, study.iteration(0) / "proposals.json")
+    study.evaluate(0, 0, tmp_path / "outcomes.json")
+    (outcome,) = read_outcomes(tmp_path / "outcomes.json")
+    assert outcome.objective == 0.0

@@ -16,7 +16,7 @@ from dngo.evaluation import chunk as chunks
 from dngo.evaluation.checkpoints import Following
 from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
-from dngo.evaluation.run import Runner
+from dngo.evaluation.run import Files, Runner
 from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.stopping import Judge, read_snapshot
@@ -100,10 +100,14 @@ def _following(
     records: Records, evaluators: Sequence[chunks.Evaluator]
 ) -> Sequence[chunks.Evaluator]:
     """The evaluators with the checkpoints of their points, where the objective may ask for them."""
-    objective = records.config.objective
-    if not objective.callable and "checkpoint" not in used(objective.command or []):
+    if not _asks_for_checkpoints(records):
         return evaluators
     return [Following(each, records.checkpoints) for each in evaluators]
+
+
+def _asks_for_checkpoints(records: Records) -> bool:
+    objective = records.config.objective
+    return bool(objective.callable) or "checkpoint" in used(objective.command or [])
 
 
 def judge(records: Records, batch: Batch) -> Judge | None:
@@ -120,7 +124,12 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
     """What evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
-    checkpoints = records.checkpoints
+    # A program that does not name the folder is not told of one that nobody makes.
+    checkpoints = records.checkpoints if _asks_for_checkpoints(records) else None
+
+    def files_of(proposal: Proposal) -> Files:
+        found = records.paths.files(proposal)
+        return replace(found, checkpoint=checkpoints.of(proposal)) if checkpoints else found
 
     def seed_of(proposal: Proposal) -> int:
         place = proposal.iteration, derive.EVALUATE, proposal.slot
@@ -130,7 +139,7 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
         config.objective.model_copy(update={"environment": environment}),
         names=list(config.space),
         constraints=config.reported,
-        files_of=lambda p: replace(records.paths.files(p), checkpoint=checkpoints.of(p)),
+        files_of=files_of,
         seed_of=seed_of,
         limits=slot.limits,
         cpus=slot.cpus,

@@ -16,6 +16,23 @@ from .cluster import Cluster
 
 pytestmark = pytest.mark.timeout(300)
 
+# What is run of a point with the epochs as its fidelity: from where it was left to all that are asked for.
+TRAINING = """
+left = os.path.join(sys.argv[4], "epochs")
+done = json.load(open(left)) if os.path.exists(left) else 0
+value = {"0-0": 1.0, "0-1": 5.0, "0-2": 0.5, "1-0": 0.5, "1-1": 0.3}[point]
+note("start")
+note(f"epochs-{done + 1}-{p['epochs']}")
+for epoch in range(done + 1, p["epochs"] + 1):
+    with open(sys.argv[2], "a") as stream:
+        stream.write(json.dumps({"step": epoch, "objective": value}) + chr(10))
+    json.dump(epoch, open(left + ".new", "w"))
+    os.replace(left + ".new", left)
+    time.sleep(1.5 if point == "0-1" else 0.05)  # others are looked at every two seconds
+note("end")
+print(value)
+"""
+
 
 def test_a_study_runs(study, cluster: Cluster) -> None:
     toy = study(
@@ -222,3 +239,31 @@ def test_slurm_forgets_its_jobs(study, cluster: Cluster) -> None:
     toy.end()
     toy.lawful(4)
     assert "does not know job" in toy.log()
+
+
+def test_an_evaluation_is_stopped_and_a_promoted_one_finds_its_checkpoint(study) -> None:
+    """On the cluster, where its first part ran in another job."""
+    toy = study(
+        objective={
+            "command": "{python} objective.py --progress {progress} --checkpoint {checkpoint}"
+        },
+        space={
+            "x": {"type": "float", "low": 0, "high": 1},
+            "epochs": {"type": "int", "low": 1, "high": 12},
+        },
+        fidelity={"parameter": "epochs", "low": 4, "high": 12},
+        acquisition="successive_halving",
+        early_stopping={"kind": "asha", "min_steps": 1, "min_curves": 1},
+        design={"size": 3},
+        batch_size=2,
+        points_per_job=3,
+        iterations=1,
+    )
+    path = toy.folder / "objective.py"
+    before, _, _ = path.read_text().partition('note("start")')
+    path.write_text(before + TRAINING)
+    toy.run()
+    toy.lawful(5, p0_1="stopped")
+    # The best of the three, from where it was left, and a new one.
+    assert toy.events("epochs-5-12") == {"1-0": 1}
+    assert toy.events("epochs-1-4") == {"0-0": 1, "0-1": 1, "0-2": 1, "1-1": 1}

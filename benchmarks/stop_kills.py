@@ -31,6 +31,7 @@ import dngo.acquisition.stages.baselines
 import dngo.surrogates  # noqa: F401
 from dngo import archive
 from dngo.config import validate
+from dngo.stopping.curves import Curve
 from dngo.study import Study
 
 LOW, HIGH, PAUSE = 16, 64, 0.02
@@ -67,7 +68,6 @@ os._exit(0)
 
 def study_in(folder: Path, iterations: int) -> Study:
     """The study, of batches of eight points, four of them at a time."""
-    program = (sys.executable, "-S", "-c", PROGRAM)
     document = {
         "study": "killed",
         "results": str(folder / "results"),
@@ -136,6 +136,9 @@ def killed(folder: Path, kills: int, iterations: int, seed: int) -> dict[str, An
     over = Counter(name for what, name in notes if what in ("ended", "stopped"))
     table = archive.read_table(study.archive)
     ids = [f"{t}-{slot}" for t, slot in zip(table.iteration, table.slot, strict=True)]
+    ladder = study.config.ladder
+    assert ladder is not None
+    curves = archive.read_curves(study.archive)
     points = Counter(map(tuple, table.v.tolist()))
     status = dict(zip(ids, table.status.tolist(), strict=True))
     wrong = {"ok": "stopped", "stopped": "ended"}
@@ -143,7 +146,7 @@ def killed(folder: Path, kills: int, iterations: int, seed: int) -> dict[str, An
     return {
         "kills": done,
         "evaluations": len(ids),
-        "promoted": int((table.v[:, 1] == table.v[:, 1].max()).sum()),
+        "promoted": int(ladder.is_top(table.v).sum()),
         "starts": starts,
         "outcomes": dict(Counter(table.status.tolist())),
         "steps": steps.total(),
@@ -154,9 +157,17 @@ def killed(folder: Path, kills: int, iterations: int, seed: int) -> dict[str, An
         # Each kill may cut short a step of those that were under way.
         "wasted": max(0, steps.total() - len(steps) - (starts - len(ids))),
         "contradicted": sorted(n for n in ids if ended.get(n) == wrong.get(status[n])),
-        "without_curve": sum(not curve.points for curve in archive.read_curves(study.archive)),
+        "without_curve": sum(not curve.points for curve in curves),
+        # A start that goes on from a checkpoint reports the rest: what was reported before it stays.
+        "gaps": sum(_has_gap(curve) for curve in curves),
         "problems": archive.verify(study.archive),
     }
+
+
+def _has_gap(curve: Curve) -> bool:
+    """Whether steps are missing in it; a promoted point begins after those of the lower fidelity."""
+    first = LOW + 1 if curve.steps and curve.steps[0] > LOW else 1
+    return bool(curve.steps) and curve.steps != [*range(first, first + len(curve.steps))]
 
 
 def main() -> int:
@@ -169,7 +180,7 @@ def main() -> int:
     found = killed(folder, arguments.kills, arguments.iterations, arguments.seed)
     print(json.dumps(found))
     shutil.rmtree(folder)
-    bad = ("lost", "repeated", "wasted", "contradicted", "without_curve", "problems")
+    bad = ("lost", "repeated", "wasted", "contradicted", "without_curve", "gaps", "problems")
     return int(any(found[name] for name in bad))
 
 

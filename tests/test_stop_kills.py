@@ -22,4 +22,4 @@ def test_kills_lose_and_repeat_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert found["lost"] == 0 and not found["repeated"] and not found["contradicted"], found
     # A promoted point goes on from its checkpoint: no step is made anew but one that a kill cut short.
     assert found["promoted"] > 0 and found["wasted"] == 0, found
-    assert found["without_curve"] == 0 and found["problems"] == [], found
+    assert found["without_curve"] == found["gaps"] == 0 and found["problems"] == [], found

@@ -7,6 +7,7 @@ import math
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,24 @@ def test_patience_is_of_every_report_in_a_span() -> None:
     assert rule.decide(curve(0, 100, 100), GOOD, 1.0) is None
     assert rule.decide(curve(100, 100), GOOD, 1.0) is None
     assert rule.decide(curve(100, 100, 100), GOOD, 1.0) is not None
+
+
+def test_an_evaluation_of_a_low_fidelity_is_not_stopped_at_its_end(tmp_path: Path) -> None:
+    """Those of a higher one go further: it seemed to be in the middle, and its result was lost."""
+    low = [curve(*[i + 1.0] * 16) for i in range(8)]
+    high = [replace(curve(*[0.5] * 48, first=17), level=1) for _ in range(3)]
+    path = tmp_path / "curves.json"
+    write_snapshot(path, [*low, *high])
+    levels = {"7-0": 0, "7-1": 1}
+    judge = Judge(
+        Median(patience=0, min_curves=3), read_snapshot(path), [], 1.0, levels.__getitem__
+    )
+    assert judge.decide("7-0", curve(*[9.0] * 16)) is None
+    found = judge.decide("7-0", curve(*[9.0] * 15))
+    assert found is not None and found.target == 16
+    # One at the higher level is compared with those that got there, as far as they go.
+    found = judge.decide("7-1", curve(*[9.0] * 40, first=17))
+    assert found is not None and (found.of, found.target) == (3, 64)
 
 
 def test_a_prediction_goes_by_how_much_a_step_said_of_the_end() -> None:

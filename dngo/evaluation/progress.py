@@ -169,23 +169,30 @@ class Progress:
 
 def last_point(path: Path) -> Line | None:
     """The last line of a file of progress that says something, from no more than its end."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        return None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        tail = os.pread(descriptor, TAIL, max(0, found.st_size - TAIL))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    for text in reversed(tail.rpartition(b"\n")[0].split(b"\n")):
+    for text in reversed(last_lines(path, TAIL).split(b"\n")):
         with contextlib.suppress(ValueError):
             return judged(text.decode("utf-8", "replace"), None)
     return None
+
+
+def last_lines(path: Path, size: int = MOST_BYTES) -> bytes:
+    """The whole lines among the last so many bytes of a file of progress; empty if there are none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return b""
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        at = max(0, found.st_size - size)
+        tail = os.pread(descriptor, size, at)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+    text, end, _ = tail.rpartition(b"\n")
+    return (text if at == 0 else text.partition(b"\n")[2]) + end
 
 
 class Printed:

@@ -28,6 +28,7 @@ from dngo.evaluation import leftovers
 from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.document import judge_file, known_of
 from dngo.evaluation.limits import Bounds, End, Limits
+from dngo.evaluation.progress import last_lines
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.stopping import Course, Judge
 from dngo.evaluation.streams import Kept
@@ -108,9 +109,13 @@ class Runner:
         files = self.files_of(proposal)
         places = files.places
         call = call_of(self.objective, proposal, places, self.names, self.seed_of(proposal))
+        before, made_of = (
+            _reported_before(places, proposal),
+            (self.objective.output_limit, self.mask),
+        )
         # Steps that a full disk can stop come first: once started, the objective is not started again.
         streams = patiently(
-            lambda: _prepare(files, call.document, self.objective.output_limit, self.mask),
+            lambda: _prepare(files, call.document, before, made_of),
             what=f"preparing {proposal.id}",
             heed=StopSignal.heed,
         )
@@ -252,13 +257,32 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
     return Verdict(stopped.status, stopped.message, verdict.fields), stopped
 
 
-def _prepare(files: Files, document: str, limit: int, mask: Mask) -> tuple[Kept, Kept]:
-    """An empty private folder with the parameters, and the streams."""
+def _prepare(
+    files: Files, document: str, before: bytes, made: tuple[int, Mask]
+) -> tuple[Kept, Kept]:
+    """A private folder with nothing but the parameters and what was reported before, and the streams.
+
+    made: the limit of what is kept of the streams, and their mask.
+    """
     places = files.places
     shutil.rmtree(places.workdir, ignore_errors=True)
     places.workdir.mkdir(parents=True, exist_ok=True)
     places.parameters.write_text(document, encoding="utf-8")
-    return Kept(files.stdout, limit, mask), Kept(files.stderr, limit, mask)
+    if before:
+        places.progress.write_bytes(before)
+    return Kept(files.stdout, *made), Kept(files.stderr, *made)
+
+
+def _reported_before(places: Places, proposal: Proposal) -> bytes:
+    """The progress of an earlier start that left a checkpoint, as lines; else empty.
+
+    A program that goes on from there reports what comes after it. One that begins anew replaces it, as its
+    steps go back.
+    """
+    with contextlib.suppress(OSError):
+        if places.checkpoint and os.listdir(places.checkpoint) and _is_of(places, proposal):
+            return last_lines(places.progress)
+    return b""
 
 
 def _is_of(places: Places, proposal: Proposal) -> bool:

@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dngo.evaluation.command import Places
 from dngo.evaluation.progress import Printed, Progress
 from dngo.outcomes import Verdict
 from dngo.stopping.curves import Curve, thinned
-from dngo.stopping.settings import Decision, Stopping
+from dngo.stopping.settings import Decision, Stopping, comparable
 from dngo.storage.files import read_json, write_json
 from dngo.thresholds import Constraints
 
@@ -52,13 +52,19 @@ class Judge:
     """Decides for the evaluations of a job; any thread may ask.
 
     earlier: the curves of the archive.  sign: 1 where small values are good, -1 where large ones are.
+    level_of: the level of an evaluation's fidelity by its name; None: the study has none.
     """
 
     def __init__(
-        self, rule: Stopping, earlier: Sequence[Curve], flying: Sequence[Flying], sign: float
+        self,
+        rule: Stopping,
+        earlier: Sequence[Curve],
+        flying: Sequence[Flying],
+        sign: float,
+        level_of: Callable[[str], int] | None = None,
     ):
         self.rule, self._earlier, self._sign = rule, list(earlier)[-MOST:], sign
-        self._flying = flying
+        self._flying, self._level_of = flying, level_of or (lambda name: 0)
         self._ended: dict[str, Curve | None] = {}
         self._running: dict[str, Progress] = {}
         self._known: dict[str, Curve] = {}  # of both, those that have points
@@ -71,7 +77,8 @@ class Judge:
 
     def decide(self, name: str, curve: Curve) -> Decision | None:
         """Whether the evaluation of this name is to be stopped, and why."""
-        return self.rule.decide(curve, self._others(name), self._sign)
+        others = comparable(self._others(name), self._level_of(name))
+        return self.rule.decide(curve, others, self._sign)
 
     def _others(self, name: str) -> list[Curve]:
         with self._lock:
@@ -97,7 +104,11 @@ class Judge:
                     self._running.setdefault(name, Progress(path, None)).look()
         running = {n: replace(p.curve, ended=False) for n, p in self._running.items()}
         ended = {n: c for n, c in self._ended.items() if c is not None}
-        self._known = {n: c for n, c in {**running, **ended}.items() if c.points}
+        self._known = {
+            n: replace(c, level=self._level_of(n))
+            for n, c in {**running, **ended}.items()
+            if c.points
+        }
 
 
 def _names(folder: Path, end: str) -> list[str]:
@@ -236,19 +247,23 @@ class Course:
 
 def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
     """Write the newest curves of an archive for the jobs of a batch, thinner than they are kept."""
+    levels = [curve.level for curve in curves[-MOST:]]
     kept = [thinned(curve.points, POINTS) for curve in curves[-MOST:]]
     points = ([[p[i] for p in curve.plain()] for i in (0, 1)] for curve in kept)
-    write_json(path, {"curves": list(points)})
+    write_json(path, {"curves": list(points), "levels": levels})
 
 
 def read_snapshot(path: Path) -> list[Curve]:
     """What `write_snapshot` wrote; empty if there is no such file, or if it is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         document: dict[str, Any] = read_json(path)
+        curves = document["curves"]
+        levels = document.get("levels") or [0] * len(curves)
         return [
             Curve(
-                tuple((s, math.nan if v is None else v, math.nan) for s, v in zip(*c, strict=True))
+                tuple((s, math.nan if v is None else v, math.nan) for s, v in zip(*c, strict=True)),
+                level=int(level),
             )
-            for c in document["curves"]
+            for c, level in zip(curves, levels, strict=True)
         ]
     return []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -25,11 +25,12 @@ Point = tuple[float, float, float]  # step, value, seconds since the start (NaN:
 class Curve:
     """The points of one evaluation, by rising step. Values are in natural units, NaN if unknown.
 
-    ended: whether the evaluation has ended, in whatever way.
+    ended: whether the evaluation has ended, in whatever way. level: of its fidelity, 0 without one.
     """
 
     points: tuple[Point, ...] = ()
     ended: bool = True
+    level: int = 0
 
     @cached_property
     def steps(self) -> list[float]:
@@ -39,6 +40,19 @@ class Curve:
     def reach(self) -> float:
         """The last step, 0 where there is no point."""
         return self.points[-1][0] if self.points else 0.0
+
+    def until(self, step: float) -> Curve:
+        """As a run would have been that goes no further; itself if it did not."""
+        if self.reach <= step:
+            return self
+        if step not in self._cut:
+            points = self.points[: bisect_right(self.steps, step)]
+            self._cut[step] = replace(self, points=points, ended=True)
+        return self._cut[step]
+
+    @cached_property
+    def _cut(self) -> dict[float, Curve]:
+        return {}
 
     @cached_property
     def _best(self) -> dict[float, list[float]]:

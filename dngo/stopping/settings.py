@@ -208,6 +208,18 @@ def longest(curves: Iterable[Curve]) -> float:
     return max((c.reach for c in curves if c.ended), default=0.0)
 
 
+def comparable(curves: Sequence[Curve], level: int) -> list[Curve]:
+    """Those of other evaluations as far as one at a level of a fidelity goes.
+
+    One at a higher level goes further, so that this one would be stopped at its end. How far a level goes
+    is known from those at it that have ended.
+    """
+    if all(c.level <= level for c in curves):
+        return list(curves)
+    length = longest(c for c in curves if c.level == level)
+    return [c if c.level <= level else c.until(length) for c in curves]
+
+
 def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
     """How many others a curve is worse than at a step, and how many got there."""
     own = curve.best_until(step, sign)

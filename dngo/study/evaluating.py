@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from dngo import archive, derive
@@ -117,7 +118,28 @@ def judge(records: Records, batch: Batch) -> Judge | None:
         return None
     flying = [paths.flying(t) for t in sorted({*batch.pending, batch.iteration})]
     earlier = read_snapshot(paths.curves(batch.iteration))
-    return Judge(rule, earlier, flying, derive.sign(records.config))
+    return Judge(rule, earlier, flying, derive.sign(records.config), _levels(records))
+
+
+def _levels(records: Records) -> Callable[[str], int] | None:
+    """The level of an evaluation in flight by its name, ITERATION-SLOT; None without a fidelity."""
+    ladder, space = records.config.ladder, records.config.search_space
+    if ladder is None:
+        return None
+
+    @cache
+    def of_batch(t: int) -> dict[int, int]:
+        batch = records.batch_in_flight(t)
+        if batch is None or not batch.proposals:
+            return {}
+        levels = ladder.level(space.from_parameters([p.parameters for p in batch.proposals]))
+        return {p.slot: int(at) for p, at in zip(batch.proposals, levels, strict=True)}
+
+    def level_of(name: str) -> int:
+        t, slot = map(int, name.split("-"))
+        return of_batch(t).get(slot, 0)
+
+    return level_of
 
 
 def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:

@@ -50,7 +50,11 @@ def _keep_curves(records: Records, t: int) -> None:
     path = records.paths.curves(t)
     if records.config.early_stopping is None or path.exists() or not records.archive.exists():
         return
-    known = [curve for curve in archive.read_curves(records.archive) if curve.points]
+    curves, ladder = archive.read_curves(records.archive), records.config.ladder
+    if ladder is not None:
+        levels = ladder.level(archive.read_table(records.archive).v)
+        curves = [replace(c, level=int(at)) for c, at in zip(curves, levels, strict=True)]
+    known = [curve for curve in curves if curve.points]
     patiently(lambda: write_snapshot(path, known), what=f"writing {path}", refusal=has_no_disk)
 
 

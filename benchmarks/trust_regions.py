@@ -51,18 +51,18 @@ def study(problem: Problem, seed: int) -> Run:
 
 def foresight(problem: Problem, run: Run) -> tuple[float, float]:
     """Rank correlations of the best region's model with the batch after it: of all, of the lower half."""
-    search, space, found = current().search, problem.space, []
+    space, found = problem.space, []
     for t in range(1, problem.rounds):
         known, after = run.iteration <= t, run.iteration == t + 1
         v, y = run.v[known], run.y[known]
         gap = distances(space.unit(v), space.unit(v[[np.argmin(y)]]))[:, 0]
-        rows = np.argsort(gap, kind="stable")[: search.most_points]
+        rows = np.argsort(gap, kind="stable")[: current().nearby.most]
         with one_thread():
             near = Nearby.fit(
                 space.encode(v[rows]),
                 y[rows],
                 np.full(len(rows), np.nan),
-                shares=(search.additive_share,),
+                shares=current().nearby.shares[:1],
                 rng=np.random.default_rng(0),
             )
             mean = near.function(space.encode(run.v[after]))[0]

@@ -9,7 +9,6 @@ import pytest
 from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.candidates import around
 from dngo.acquisition.minima import Box, Slopes, minima
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
@@ -108,13 +107,10 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
     def own(v: np.ndarray) -> np.ndarray:
         return ((v - lowest[:, None]) ** 2).sum(axis=2)
 
-    def step(v: np.ndarray, largest: float) -> np.ndarray:
-        return np.clip(v + largest * rng.standard_normal(v.shape), 0, 1)
-
     shared = rng.random((64, 3))
     values = own(np.broadcast_to(shared, (6, 64, 3)))
-    rules = DescentRules(rounds=10, along_gradient=0)
-    v, found = minima(shared, values, own, step, box=Box.whole(cube(3)), largest=0.2, rules=rules)
+    rules = DescentRules(rounds=10, children_wide=100, along_gradient=0)
+    v, found = minima(shared, values, own, rng, box=Box.whole(cube(3)), largest=0.2, rules=rules)
     np.testing.assert_allclose(found, own(v))
     assert np.all(np.diff(found, axis=1) >= 0)
     assert np.all(found[:, 0] <= values.min(axis=1))
@@ -129,9 +125,6 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
 
     def own(v: np.ndarray) -> np.ndarray:
         return ((v - lowest[:, None]) @ turn) ** 2 @ np.logspace(0, 4, 4)
-
-    def step(v: np.ndarray, largest: float) -> np.ndarray:
-        return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
 
     shared = 0.5 * rng.random((64, 4))
     values = own(np.broadcast_to(shared, (6, 64, 4)))
@@ -149,7 +142,7 @@ def test_the_floor_of_a_long_valley_is_found_within_its_bounds() -> None:
             shared,
             values,
             own,
-            step,
+            rng,
             box=Box(space, np.zeros(4), np.full(4, high)),
             largest=0.2,
             rules=DescentRules(rounds=6 if high == 1.0 else 0, along_gradient=evaluations),

@@ -114,7 +114,7 @@ def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
         before = y[:start][np.isfinite(y[:start])]
         if len(before):
             best = float(before.min())
-            depth = float(np.quantile(before, current().search.low)) - best
+            depth = float(np.quantile(before, current().selection.low)) - best
             paid[start:end] = y[start:end] < best - rules.improved * depth
     return paid
 

@@ -13,6 +13,10 @@ from dngo.rules import current
 from dngo.space import Space
 from dngo.types import Array
 
+# Of central differences, in units of a parameter's range: about the cube root of the precision of an
+# acquisition value, where truncation and rounding err alike.
+DIFFERENCE = 1e-5
+
 
 def climb(
     space: Space, v: Array, scores: Array, count: int, value: Callable[[Array], Array]
@@ -68,7 +72,7 @@ def _descent(
     """Minus the logarithm of the value, and its gradient, at free coordinates (f,)."""
 
     def at(here: Array) -> tuple[float, Array]:
-        steps = current().ascent.step * np.eye(len(here))
+        steps = DIFFERENCE * np.eye(len(here))
         beside = np.clip(np.concatenate([here[None], here + steps, here - steps]), 0.0, 1.0)
         height = np.log(np.maximum(value(_moved(space, v, u, free, beside)), 1e-300))
         up, down = np.split(height[1:], 2)

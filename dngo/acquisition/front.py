@@ -122,7 +122,7 @@ class Boxes:
 
     def __init__(self, state: BatchState, half: float, rng: np.random.Generator) -> None:
         self.state, self.half, self.rng = state, half, rng
-        self.rules = rules = current().front
+        self.rules = current().front
         history, space = state.history, state.space
         values = history.outcomes
         ok = np.flatnonzero(np.isfinite(values).all(axis=1))
@@ -133,9 +133,9 @@ class Boxes:
         # What broke a constraint teaches as well, first where it is near those.
         broke = np.setdiff1d(np.flatnonzero(np.isfinite(history.reported).all(axis=1)), ok)
         x = space.encode(history.v)
-        nearby = cdist(x[broke], x[order[: rules.most_points]]).min(axis=1, initial=np.inf)
+        nearby = cdist(x[broke], x[order[: current().nearby.most]]).min(axis=1, initial=np.inf)
         order = np.concatenate([order, broke[np.argsort(nearby, kind="stable")]])
-        self.rows: Rows = order[: rules.most_points]
+        self.rows: Rows = order[: current().nearby.most]
         x = x[self.rows]
         none = np.full(len(values), np.nan)
         self.believed = []
@@ -144,7 +144,7 @@ class Boxes:
                 x,
                 history.objectives[name][self.rows],
                 history.noises.get(name, none)[self.rows],
-                shares=(rules.additive_share,),
+                shares=current().nearby.shares[:1],
                 turn=False,
                 rng=own,
             )
@@ -162,13 +162,18 @@ class Boxes:
                 yield replace(found, rows=mine)
 
     def _in_box(self, corner: Corner, anchor: Array, ray: Array, boldness: Array) -> Searched:
-        state, rules, rng, space = self.state, self.rules, self.rng, self.state.space
+        state, rules, rng, space = self.state, current().descent, self.rng, self.state.space
         best = int(np.nanargmin(aimed(corner.heights(self.values), anchor)))
         centre, half = state.history.v[[best]], self.half
         box = Box.around(space, centre, half)
         wide = space.from_unit(rng.uniform(box.low, box.high, (rules.shared // 2, space.k)))
         near = around(
-            space, centre, rules.shared // 2, rng, smallest=0.02 * half, largest=0.5 * half
+            space,
+            centre,
+            rules.shared // 2,
+            rng,
+            smallest=0.02 * half,
+            largest=0.5 * half,
         )
         inside = np.all(np.abs(self.u[self.rows] - self.u[best]) <= half, axis=1)
         shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
@@ -178,18 +183,13 @@ class Boxes:
             least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
         functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
 
-        def step(v: Array, largest: float) -> Array:
-            moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
-            return box.clip(moved)
-
         points, values = minima(
             shared,
             functions.among(shared, space.encode(shared)),
             functions.own,
-            step,
+            rng,
             box=box,
-            largest=rules.first_step * half,
-            rules=rules.descent,
+            largest=rules.step * half,
             slopes=self._slopes(functions),
         )
         return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
@@ -210,14 +210,11 @@ def everywhere(
     space, pool, rng = state.space, state.candidates, state.streams["front"]
     rules = current().front
     rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
-    rows = np.sort(rng.permutation(rows)[: max(rules.shared_wide, 2 * len(ray))])
+    rows = np.sort(rng.permutation(rows)[: max(current().descent.shared_wide, 2 * len(ray))])
     if not len(rows):
         return
     models = [state.model.objectives[name] for name in state.history.objectives]
     believed = [Believed(m.objective, m.scale) for m in models]
-
-    def step(v: Array, largest: float) -> Array:
-        return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
 
     for start in range(0, len(ray), rules.at_once):
         mine = np.arange(start, min(start + rules.at_once, len(ray)))
@@ -227,10 +224,9 @@ def everywhere(
             pool.v[rows],
             functions.among(pool.v[rows], pool.x[rows]),
             functions.own,
-            step,
+            rng,
             box=Box.whole(space),
-            largest=rules.step_wide,
-            rules=rules.descent_wide,
+            largest=current().descent.step_wide,
         )
         yield Searched(mine, points, values, functions.outcomes(points[:, 0]))
 

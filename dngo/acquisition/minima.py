@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dngo.acquisition.candidates import is_listed
+from dngo.acquisition.candidates import around, is_listed
+from dngo.rules import current
 from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.types import Array
 
 
-def descent_of(space: Space, rules: DescentRules) -> DescentRules:
-    """The same; without a step in a space whose points are all among those that are shared."""
+def descent_of(space: Space) -> DescentRules:
+    """How functions are searched: without a step where all points of the space are shared ones."""
+    rules = current().descent
     return replace(rules, rounds=0) if is_listed(space) else rules
 
 
@@ -33,16 +35,17 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a box that lies in the space: low, high (k,) coordinates."""
+    """The part of a box that lies in the space: low, high (k,) coordinates. is_whole: all of it."""
 
     space: Space
     low: Array
     high: Array
+    is_whole: bool = False
 
     @classmethod
     def whole(cls, space: Space) -> Box:
         """All of the space."""
-        return cls(space, np.zeros(space.k), np.ones(space.k))
+        return cls(space, np.zeros(space.k), np.ones(space.k), is_whole=True)
 
     @classmethod
     def around(cls, space: Space, centre: Array, half: float) -> Box:
@@ -55,25 +58,32 @@ class Box:
         """The nearest points in the box: v (n, k) -> (n, k)."""
         return self.space.from_unit(np.clip(self.space.unit(v), self.low, self.high))
 
+    def moved(self, v: Array, largest: float, rng: np.random.Generator) -> Array:
+        """Points v (n, k) after a random step each, in the box: (n, k)."""
+        found = around(self.space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
+        return found if self.is_whole else self.clip(found)
+
 
 def minima(
     shared: Array,
     values: Array,
     own: Callable[[Array], Array],
-    step: Callable[[Array, float], Array],
+    rng: np.random.Generator,
     *,
     box: Box,
     largest: float,
-    rules: DescentRules,
+    rules: DescentRules | None = None,
     slopes: Slopes | None = None,
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
     shared: (n, k) points that all functions are known at; values: (count, n) there. own: each
-    function at points of its own, (count, m, k) -> (count, m). step: points (n, k) and the largest
-    step, in units of a parameter's range, to neighbours of them (n, k). box: what the gradient does
-    not lead out of. slopes: None: by differences. Returns v (count, m, k) and their values (count, m).
+    function at points of its own, (count, m, k) -> (count, m). rng: of the random steps; largest: of
+    these, in units of a parameter's range. box: what nothing leads out of. rules: those of the tree if not
+    given. slopes: None: by differences. Returns v (count, m, k) and their values (count, m).
     """
+    rules = rules or current().descent
+    children = rules.children_wide if box.is_whole else rules.children
     count, k = len(values), shared.shape[1]
     each = np.arange(count)
     offered = min(rules.offered, values.shape[1])
@@ -82,8 +92,8 @@ def minima(
     best, reach = values.argmin(axis=1), largest
     now, lowest = shared[best], values[each, best]
     for _ in range(rules.rounds):
-        moved = step(np.repeat(now, rules.children, axis=0), largest)
-        moved = moved.reshape(count, rules.children, k)
+        moved = box.moved(np.repeat(now, children, axis=0), largest, rng)
+        moved = moved.reshape(count, children, k)
         value = own(moved)
         best = value.argmin(axis=1)
         better = value[each, best] < lowest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dngo.acquisition.history import History
 from dngo.acquisition.minima import Box, descent_of, minima
 from dngo.rules import current
 from dngo.space import Space
+from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
@@ -92,19 +94,16 @@ def look_ahead(
             x = space.encode(v.reshape(-1, v.shape[2]))
             return draws.own(x.reshape(*v.shape[:2], -1)) + excess(x).reshape(v.shape[:2])
 
-        def step(v: Array, largest: float) -> Array:
-            return around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
-
         x = space.encode(shared)
         outside = excess(x)
         outside[: len(good)] = 0.0  # known to be feasible
         values, box = draws(x) + outside, Box.whole(space)
-        descent = descent_of(space, rules.descent)
+        descent = descent_of(space)
         found, values = minima(
-            shared, values, own, step, box=box, largest=rules.largest_step, rules=descent
+            shared, values, own, rng, box=box, largest=descent.step_wide, rules=descent
         )
         here = draws(space.encode(best))[:, 0]
-        gains = _Gains(model, here)
+        gains = partial(_gains, model.scale, here)
         lowest = np.minimum(values[:, 0], here)
         of_batch = _of_batch(model, space.encode(picks), draws, rng)
         ahead = np.minimum(of_batch, _of_others(draws, space, found[:, 0], picks, rng))
@@ -116,19 +115,11 @@ def look_ahead(
     )
 
 
-class _Gains:
-    """By how much values (functions,) are less than those at the best point, in units of the
-    objective."""
-
-    def __init__(self, model: Model, here: Array) -> None:
-        self.scale, self.here = model.scale, here
-
-    def __call__(self, values: Array) -> Array:
-        return np.maximum(self._objective(self.here) - self._objective(values), 0.0)
-
-    def _objective(self, targets: Array) -> Array:
-        # A transform is bent back to anything far below what was seen.
-        return np.maximum(self.scale.to_objective(targets), self.scale.lowest)
+def _gains(scale: TargetScale, here: Array, values: Array) -> Array:
+    """By how much values (functions,) are less than those at the best point, in units of the objective."""
+    # A transform is bent back to anything far below what was seen.
+    known, found = (np.maximum(scale.to_objective(t), scale.lowest) for t in (here, values))
+    return np.maximum(known - found, 0.0)
 
 
 def _of_batch(

@@ -102,15 +102,15 @@ class RegionModel:
         u, y = space.place(history.v, apart=0.0), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
-        rules = current().search
-        count = min(rules.most_points, int(np.isfinite(y).sum()))
+        rules = current().nearby
+        count = min(rules.most, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
         v = history.v[rows]
         near = Nearby.fit(
             space.encode(v),
             y[rows],
             history.noise[rows],
-            shares=(rules.additive_share,),
+            shares=rules.shares[:1],
             turn=is_first,
             rng=rng,
         )
@@ -165,7 +165,7 @@ class RegionModel:
             self.space.encode(history.v[rows]),
             y[rows],
             history.noise[rows],
-            shares=(rules.additive_share,),
+            shares=current().nearby.shares[:1],
             rng=rng,
         )
         level = float(np.quantile(y[self.rows], current().selection.low))
@@ -187,7 +187,7 @@ class RegionModel:
             self.space.encode(history.v[self.rows]),
             history.y[self.rows],
             history.noise[self.rows],
-            share=current().search.additive_share,
+            share=current().nearby.shares[0],
             turn=is_first,
             rng=rng,
         )
@@ -249,7 +249,7 @@ class RegionModel:
         """
         # Once each: where a quarter of the points share the best value every gain would be enough.
         known = np.unique(y[np.delete(self.rows, self.near.outliers)])
-        return float(np.quantile(known, current().search.low) - known.min())
+        return float(np.quantile(known, current().selection.low) - known.min())
 
     def search(
         self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0
@@ -283,7 +283,8 @@ class RegionModel:
         self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
     ) -> tuple[Array, Array]:
         """The same in the box of this half side around the centre."""
-        space, rules = self.space, current().search
+        space, search = self.space, current().search
+        rules = current().descent
         box = Box.around(space, self.centre, half)
         number = rules.shared // 2
         wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
@@ -292,11 +293,6 @@ class RegionModel:
         t = self.near.inputs(space.encode(shared))
         extra = penalty(shared, self.centre) + self._unknown(t)
         points, gains = [], []
-
-        def step(v: Array, largest: float) -> Array:
-            moved = around(space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
-            return box.clip(moved)
-
         boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
         for i, model in enumerate(self.near.models):
             mine = boldness[i :: len(self.near.models)]
@@ -307,17 +303,16 @@ class RegionModel:
                     shared,
                     values,
                     self._own(draws, penalty),
-                    step,
+                    rng,
                     box=box,
-                    largest=rules.first_step * half,
-                    rules=rules.descent,
+                    largest=rules.step * half,
                     slopes=self._slopes(draws, penalty),
                 )
                 points.append(found)
                 # What it adds to the best point known, both by the function drawn: an observed
                 # value may be lower by luck alone. Below the model's resolution it is nothing.
                 known = values[:, -len(self.v) :].min(axis=1)[:, None]
-                told = known - value > min(float(np.sqrt(model.noise[0])), rules.coarsest)
+                told = known - value > min(float(np.sqrt(model.noise[0])), search.coarsest)
                 gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
                 gains.append(np.where(told, gain, 0.0))
         return np.concatenate(points), np.concatenate(gains)

@@ -67,7 +67,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     """
     rules = current().regions
     order = np.argsort(targets, kind="stable")[
-        : min(int(np.isfinite(targets).sum()), rules.looked_among)
+        : min(int(np.isfinite(targets).sum()), current().candidates.looked_among)
     ]
     gaps = np.full(len(order), np.inf)
     for i in range(1, len(order)):

@@ -213,8 +213,7 @@ class Greedy(Modelled):
         return False
 
     def own_stages(self) -> Sequence[Stage]:
-        from dngo.acquisition.stages.exploration import Exploration
-        from dngo.acquisition.stages.improvement import Improvement
+        from dngo.acquisition.stages.improvement import Exploration, Improvement
 
         improvement = Improvement(
             self.refinements, self.ascents, self.shortlist, self.vanished_below, self.explores

@@ -12,7 +12,11 @@ class DescentRules:
     The numbers were chosen on trust regions in ten and twenty inputs, and not measured one by one.
     """
 
-    children: int = 20  # steps of a round
+    # Steps of a round, and the largest, in units of the box; both where the box is all of the space.
+    children: int = 20
+    children_wide: int = 16
+    step: float = 0.3
+    step_wide: float = 0.15
     rounds: int = 6  # each halves the largest step
     # Best shared points that a function may fall back on, if others took its minimum.
     offered: int = 8
@@ -24,15 +28,25 @@ class DescentRules:
     along_gradient: int = 120
     difference: float = 0.02  # of the gradient's central differences, in units of the largest step
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared
+    # Points that all functions share, in a box and in all of the space; there twice the picks at least.
+    # Each then goes on by itself. With all of the usual 14,000 a batch of 400 cost a third more, and was no
+    # better.
+    shared: int = 1024
+    shared_wide: int = 4096
+    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly: a batch goes from
+    # where the model is sure of little to where it may be wrong. With half of that trust regions alone end
+    # 2.4 times as high, with half as much again 1.2 times (geometric means of 39 runs in five inputs,
+    # `benchmarks/trust_regions.py`).
+    boldest: float = 1.0
+    # Functions that are searched at once, in a region and in all of the space: memory, 20 MB.
+    at_once: int = 64
+    at_once_wide: int = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class AscentRules:
     """How a hill is climbed. All ascents together gained 1 to 17 % of expected improvement."""
 
-    # Of the central differences, in units of a parameter's range: about the cube root of the precision
-    # of an acquisition value, where truncation and rounding err alike.
-    step: float = 1e-5
     # Of L-BFGS-B: a climb starts near its top, where refinement ended. Not measured.
     most_steps: int = 20
     # Points in a climb, of which a step takes two for each parameter: with more than 37 there are fewer
@@ -82,26 +96,11 @@ class CandidateRules:
     # A list's neighbours of one category: all of them, but for absurdly long lists.
     most_neighbours: int = 256
     # Distance of incumbents that are not among the very best, root mean square, and the good points
-    # that they are looked for among, at a cost each.
+    # that they, and regions of their own, are looked for among, at the cost of distances each.
     apart: float = 0.1
     looked_among: int = 1000
     # As a share of the uniform candidates, how many are drawn from people's priors, where there are any.
     believed: float = 0.25
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawRules:
-    """How functions drawn over the whole space are searched."""
-
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly: a batch goes
-    # from where the model is sure of little to where it may be wrong.
-    boldest: float = 1.0
-    largest_step: float = 0.15  # of the descents, in units of a parameter's range; not measured
-    descent: DescentRules = field(default_factory=lambda: DescentRules(children=16))
-    # Candidates that all functions share, at random, and twice the picks at least: each then goes on
-    # by itself. With all of the usual 14,000 a batch of 400 cost a third more, and was no better.
-    shared: int = 4096
-    at_once: int = 512  # functions: memory, 20 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,16 +112,6 @@ class FeasibilityRules:
     on_boundary: float = 0.25
     # Of the likeliest candidate's feasibility, what the others need where none reaches what is asked.
     nearly: float = 0.9
-
-
-@dataclass(frozen=True, kw_only=True)
-class FirstFeasibleRules:
-    """How candidates are found and compared. Not measured."""
-
-    parents: int = (
-        16  # the likeliest candidates, which new ones surround where constraints are known
-    )
-    children: int = 512  # these new ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +156,6 @@ class FrontRules:
     block_for_each: int = 2
     boxes: int = 16  # in a batch
     picks_of_a_box: int = 2  # at least, or there are fewer boxes
-    most_points: int = 800  # that the processes of the front are conditioned on, cubic in cost
-    least_points: int = 6  # ok outcomes; fewer say nothing
-    additive_share: float = 0.5  # of these processes, where their fits start
     # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. The aims of a batch
     # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4,
     # and 0.83 with 1; ZDT1 in ten the same.
@@ -178,12 +164,6 @@ class FrontRules:
     # front are followed (benchmarks/rules.md, several objectives). Of more than 64 picks each has one.
     functions_for_each: int = 4
     most_functions: int = 128
-    shared: int = 1024  # points that all functions of a box share
-    shared_wide: int = 4096  # and those of the whole space
-    first_step: float = 0.3  # of each function's descent, in units of the box
-    step_wide: float = 0.15  # and in the whole space
-    descent: DescentRules = field(default_factory=DescentRules)
-    descent_wide: DescentRules = field(default_factory=lambda: DescentRules(children=16))
     at_once: int = 256  # functions: memory
 
 
@@ -195,7 +175,7 @@ class ImprovementRules:
     below were not measured one by one.
     """
 
-    parents: int = 16  # candidates of the highest acquisition that a round's new ones surround
+    parents: int = 16  # the best candidates, which a round's new ones surround
     children: int = 512  # new candidates in a round
     first_step: float = 0.1  # largest step of the first round, in units of a parameter's range
     shrinking: float = 0.3  # of the largest step, from round to round
@@ -224,9 +204,7 @@ class OutlookRules:
     uniform: int = 2048
     local: int = 1024
     incumbents: int = 8
-    largest_step: float = 0.15  # of the descents, in units of a parameter's range
     feasible: float = 0.5  # least probability at a function's minimum
-    descent: DescentRules = field(default_factory=lambda: DescentRules(children=16))
     # A batch of fewer points looks ahead once the rows have grown by one in so many. It changes no
     # proposal, and takes a fifth of the time of one.
     few: int = 8
@@ -249,7 +227,6 @@ class RegionRules:
     # converged, small gaps are usual. Not measured one by one.
     detached: float = 2.0
     apart: float = 0.15
-    looked_among: int = 1000  # best points, each at the cost of its distances to the better ones
     most: int = 16  # regions that are listed; a batch models the first few (`LocalSearch.regions`)
     # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
     nothing_known: float = 10.0
@@ -269,12 +246,6 @@ class RegionSearchRules:
     # them searches elsewhere, but so many for each parameter and so many in all, at least.
     block_for_each: int = 2
     block_least: int = 8
-    least_points: int = 6  # ok outcomes; fewer say nothing
-    most_points: int = 800  # nearest ones, that a region's model is conditioned on, cubic in cost
-    spread_of: int = 1000  # points that the targets' deviation is taken from, apart from each other
-    # Of the additive part, where the fit starts. Which it is hardly matters: most fits end in the same mode
-    # (benchmarks/rules.md, the trust regions' model).
-    additive_share: float = 0.5
     # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
     # of them and one for each quadratic at least, have a model of their own, for half of the functions,
     # where it predicts them better: by so many nats for each, left out one by one. Sectors in ten inputs
@@ -287,8 +258,6 @@ class RegionSearchRules:
     # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
     # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
     wide_every: int = 4
-    # Share of the low outcomes of the best point's region, whose spread a promised gain is measured by.
-    low: float = 0.25
     # A gain counts if it is larger than a model's noise, or, where the noise is large, than so many
     # deviations of its targets.
     coarsest: float = 1e-3
@@ -296,14 +265,6 @@ class RegionSearchRules:
     finest: float = 1e-9
     # Of the functions that promise no improvement, one in so many is followed even so.
     kept_every: int = 4
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. With half of that
-    # trust regions alone end 2.4 times as high, with half as much again 1.2 times (geometric means of 39
-    # runs in five inputs, `benchmarks/trust_regions.py`).
-    boldest: float = 1.0
-    shared: int = 1024  # candidates that all functions share; not measured
-    first_step: float = 0.3  # of each function's descent, in units of the box; not measured
-    descent: DescentRules = field(default_factory=DescentRules)
-    at_once: int = 64  # functions searched at once: memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,10 +310,9 @@ class AcquisitionRules:
     ascent: AscentRules = field(default_factory=AscentRules)
     beyond: BeyondRules = field(default_factory=BeyondRules)
     candidates: CandidateRules = field(default_factory=CandidateRules)
-    draws: DrawRules = field(default_factory=DrawRules)
+    descent: DescentRules = field(default_factory=DescentRules)
     feasibility: FeasibilityRules = field(default_factory=FeasibilityRules)
     fidelity: FidelityRules = field(default_factory=FidelityRules)
-    first_feasible: FirstFeasibleRules = field(default_factory=FirstFeasibleRules)
     front: FrontRules = field(default_factory=FrontRules)
     improvement: ImprovementRules = field(default_factory=ImprovementRules)
     outlook: OutlookRules = field(default_factory=OutlookRules)

@@ -16,13 +16,14 @@ class ApartRules:
     # were in their 95 % interval (two seeds); with those apart 0.75 and 0.63.
     least: float = 0.1
     considered: int = 5  # times as many rows as are asked for: cost. Not measured.
+    # So many that a scale of the objective is fitted to, and the deviation of its targets taken from.
+    scaled: int = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRules:
     """How the posterior of a classifier's weights is approximated. Only the last two were measured."""
 
-    most_newton_steps: int = 100  # a convex function takes some ten
     # Share of the labels that the step function gets wrong: the basis cannot draw every boundary.
     flipped: float = 5e-3
     # Of expectation propagation: sweeps at most, share of a step that is taken, and the change of a
@@ -46,7 +47,6 @@ class CostRules:
     """Limits on the time of a fit of the cost: a second or two. None was measured by itself."""
 
     most_exact: int = 150  # observations of the cost with which its process is exact
-    inducing: int = 100  # inputs of the sparse one beyond
     most: int = 10_000  # observations that it is fitted to
 
 
@@ -74,9 +74,6 @@ class LocalRules:
     most_turned: int = 30
     # Variance beside the noise's, which keeps the matrix positive in float64.
     jitter: float = 1e-10
-    # The share of the targets that are low: the others' heights are counted from the highest of these.
-    # Counted from the lowest target, a lucky one is taken for exact.
-    low: float = 0.25
     # For a quadratic's axes alone: variances of its noise, and of its error relative to the height. The
     # likeliest pair is taken. Not measured one by one.
     noise_of_axes: tuple[float, ...] = (1e-10, 1e-6, 1e-2)
@@ -118,12 +115,14 @@ class MixtureRules:
 class NearbyRules:
     """Which points decide a study's best one.
 
-    points: so many nearest ones: 100, 200 and 400 do about as well on thirty noisy functions of the
-    tuning families, and 400 better than both on bbob-noisy. least: with fewer nothing is said. Not
-    measured. shares: of the additive part, where the fits start. noisy: share of the noise in the
-    targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies:
-    share of the noise in the logarithms' variance, from which on they are kept: steep functions without
-    noise are likely by logarithms as well, and ended twice as high by them (benchmarks/rules.md).
+    most: points that the processes of a region or a front are conditioned on, at a cubic cost. points: so
+    many nearest ones of the best: 100, 200 and 400 do about as well on thirty noisy functions of the tuning
+    families, and 400 better than both on bbob-noisy. least: ok outcomes; with fewer nothing is said. Not
+    measured. shares: of the additive part, where the fits start; those of regions and fronts start from the
+    first. Which it is hardly matters: most fits end in the same mode. noisy: share of the noise in the
+    targets' variance, from which on logarithms are tried, and axes are not. Not measured. multiplies: share
+    of the noise in the logarithms' variance, from which on they are kept: steep functions without noise are
+    likely by logarithms as well, and ended twice as high by them (benchmarks/rules.md).
     flat: outcomes lie on a floor if they differ by such a share of the mean height above the lowest.
     outlying: an outlier is so many deviations off what all others predict. rounds: so many times outliers
     are looked for, at the cost of a Cholesky factor each. refined_every: after so many rounds the
@@ -131,6 +130,7 @@ class NearbyRules:
     """
 
     points: int = 400
+    most: int = 800
     least: int = 6
     shares: tuple[float, ...] = (0.5, 0.95)
     noisy: float = 0.01
@@ -184,8 +184,6 @@ class ProcessRules:
     signal_deviation: float = 2.0
     # Variance of the constant mean, which is integrated out, as a share of the signal's. Not measured.
     constant: float = 1.0
-    # Largest distance of a logarithm from its prior's median, against overflow. Never reached in a study.
-    log_limit: float = 18.0
     # Steps of L-BFGS-B to the mode, and observations from whose mode those with more of them start:
     # cubic steps are few where a sketch has come close already.
     steps: int = 60
@@ -210,10 +208,9 @@ class ProcessRules:
 class RegressionRules:
     """Priors of the heads' hyperparameters, and how they are sampled. None was measured by itself."""
 
-    # Deviation of log alpha, log beta and log inflation, about 0, and where they are cut off: wide, but
-    # a constant objective must not drive a variance to zero.
+    # Deviation of log alpha, log beta and log inflation, about 0: wide, but a constant objective must not
+    # drive a variance to zero.
     prior_deviation: float = 4.0
-    log_limit: float = 18.0
     # The out-of-fold likelihood is a sum over observations; this many random ones determine three
     # numbers, and keep the cost of the sampler from growing with the data.
     most_left_out: int = 1000
@@ -231,7 +228,9 @@ class RegressionRules:
 class SelectionRules:
     """When one model of points that lie together takes the place of another.
 
-    low: the share of the outcomes that is low. better: nats by which the mean log score of the outcomes has
+    low: the share of the outcomes that is low. Heights are counted from the highest of these: counted from
+    the lowest, a lucky one is taken for exact. The gain that a region promises is measured by their spread.
+    better: nats by which the mean log score of the outcomes has
     to rise. Nearly all of the rise comes from the low ones: half a nat for each of a fifth of the outcomes.
     foresight: a model is of no use if its partial rank correlation is lower, and its rank correlation is
     not above `ranked`. Where no model is of use, on `dust`, the latter rises to 0.7; on bowls to 1.
@@ -251,6 +250,8 @@ class SparseRules:
 
     jitter: float = 1e-7  # share of the signal: resolution of the inducing inputs
     near_optimum: int = 4  # one in so many inducing inputs is among the best observations
+    # Inducing inputs where no key says how many: of a cost, and of a number with a threshold.
+    inducing: int = 100
     samples: int = (
         2  # of the hyperparameters, at most: many observations leave little doubt of them
     )
@@ -300,7 +301,6 @@ class WarpingRules:
     prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
     fewest: int = 8  # observations from which on other powers than 1 are tried
     most: int = 120  # observations that the powers are judged by, each at the cost of a mode
-    spread: int = 1000  # those, apart from each other, that the scale is fitted to
     steps: int = 15  # of L-BFGS-B from a neighbour's mode
 
 
@@ -314,8 +314,10 @@ class NumberRules:
     sketch: int = 64  # observations in use on the way to the mode
     steps: int = 25
     steps_after_sketch: int = 5
-    inducing: int = 100  # inputs of a sparse process
-    warping: WarpingRules = WarpingRules(powers=(0.0, 0.5, 1.0), floors=(), most=48, steps=8)
+    # Their scales have no floor; these are as those of `WarpingRules`.
+    powers: tuple[float, ...] = (0.0, 0.5, 1.0)
+    most_judged: int = 48
+    warping_steps: int = 8
 
 
 @dataclass(frozen=True, kw_only=True)

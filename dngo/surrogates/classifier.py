@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import h5py
 
 
+MOST_NEWTON_STEPS = 100  # a convex function takes some ten
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian approximation to the posterior of a classifier's weights.
@@ -59,7 +62,7 @@ class Laplace(Gaussian):
         """
         w = np.zeros(phi.shape[1]) if start is None else start.copy()
         value = _negative_log_posterior(w, phi, labels, precision)
-        for _ in range(current().classifier.most_newton_steps):
+        for _ in range(MOST_NEWTON_STEPS):
             p = expit(phi @ w)
             gradient = phi.T @ (p - labels) + precision * w
             step = cho_solve(cho_factor(_hessian(phi, p, precision)), gradient)

@@ -38,6 +38,6 @@ def fit_cost(
     else:
         fold, none = np.zeros(len(x), dtype=np.intp), np.empty(0, dtype=np.intp)
         fit = fit_sparse_process(
-            problem, *PROCESS, current().cost.inducing, fold, none, rng=streams[1]
+            problem, *PROCESS, current().sparse.inducing, fold, none, rng=streams[1]
         )
     return Cost(Model(fit.components, scale, {}, {"observations": len(x), **fit.diagnostics}))

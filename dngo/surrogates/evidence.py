@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from dngo.rules import current
 from dngo.surrogates.kernels import Covariance, by_lengthscale, squared_distances, with_slope
+from dngo.surrogates.numerics import LOG_LIMIT
 from dngo.surrogates.problem import Problem
 from dngo.types import Array
 
@@ -45,7 +46,7 @@ class Evidence:
 
     def log_prior(self, log: Array) -> float:
         rules = current().process
-        far = np.abs(log - self.prior_mean) > rules.log_limit
+        far = np.abs(log - self.prior_mean) > LOG_LIMIT
         if log[-2] < np.log(rules.least_noise) or far.any():
             return -np.inf
         return -0.5 * float(np.sum((self._away(log) / self.prior_deviation) ** 2))
@@ -100,9 +101,9 @@ class Evidence:
         rules, lengths = current().process, self.size - 2
         rougher = np.repeat([rules.rougher_lengthscale, rules.rougher_noise, 0.0], [lengths, 1, 1])
         starts = [self.prior_mean, self.prior_mean - rougher] if start is None else [start]
-        low = np.maximum(self.prior_mean - rules.log_limit, -rules.log_limit)
+        low = np.maximum(self.prior_mean - LOG_LIMIT, -LOG_LIMIT)
         low[-2] = np.log(rules.least_noise) + 1e-9
-        bounds = list(zip(low, self.prior_mean + rules.log_limit - 1e-9, strict=True))
+        bounds = list(zip(low, self.prior_mean + LOG_LIMIT - 1e-9, strict=True))
         steps = rules.steps if iterations is None else iterations
         best, highest = self.prior_mean, -np.inf
         for first in starts:

@@ -308,7 +308,7 @@ def fit_process(
     progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
     """One component, a process, of so many samples of its hyperparameters."""
-    x, targets = problem.x, problem.targets
+    x = problem.x
     rows = apart(x, len(x), rng, problem.groups)
     evidence = Evidence(problem.at(rows), covariance)
     if len(rows) > 1.5 * current().process.sketch:
@@ -342,16 +342,7 @@ def fit_process(
         everything = Evidence(problem, covariance)
         for log in chain:
             _resample_noise(everything, log, rng)
-    signal = np.exp(chain[:, -1])
-    process = GaussianProcess(
-        x,
-        targets,
-        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as it is read again
-        signal,
-        signal * np.exp(chain[:, -2]),
-        covariance.kernel,
-        relative_noise=np.empty(0) if problem.noise is None else problem.relative_noise,
-    )
+    process = of_logarithms(problem, chain, evidence)
     found = {
         "gp_log_evidence": highest,
         "gp_log_noise": float(np.mean(np.log(process.noise))),
@@ -359,6 +350,20 @@ def fit_process(
         **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
     }
     return Fit((process,), found)
+
+
+def of_logarithms(problem: Problem, chain: Array, evidence: Evidence) -> GaussianProcess:
+    """The process of hyperparameters whose logarithms (H, p) are as an evidence has them."""
+    signal = np.exp(chain[:, -1])
+    return GaussianProcess(
+        problem.x,
+        problem.targets,
+        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as it is read again
+        signal,
+        signal * np.exp(chain[:, -2]),
+        evidence.kernel,
+        relative_noise=np.empty(0) if problem.noise is None else problem.relative_noise,
+    )
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class LocalProcess(GaussianProcess):
         minimum, and says nothing of whether the noise is in proportion.
         """
         mean, _ = self.at_rows()
-        height = np.maximum(mean - np.quantile(self.targets, current().local.low), 0.0)
+        height = np.maximum(mean - np.quantile(self.targets, current().selection.low), 0.0)
         relative = self.reported + self.error / self.noise[0] * height**2
         return replace(self, relative_noise=relative).log_evidence
 
@@ -266,7 +266,7 @@ class LocalLikelihood:
 
 def heights(targets: Array) -> Array:
     """How far each of the targets (n,) lies above the low ones: (n,), 0 for these."""
-    return np.maximum(targets - np.quantile(targets, current().local.low), 0.0)
+    return np.maximum(targets - np.quantile(targets, current().selection.low), 0.0)
 
 
 def products(t: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from dngo.rules import current
 from dngo.surrogates.apart import apart
 from dngo.surrogates.evidence import Evidence
-from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
+from dngo.surrogates.gaussian_process import GaussianProcess, fit_process, of_logarithms
 from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.sparse_process import fit_sparse_process
@@ -31,21 +31,15 @@ def fit_number(
         return fit_process(problem, covariance, min(samples, rules.samples), rng=rng)
     if n > most_exact:
         fold, none = np.zeros(n, dtype=np.intp), np.empty(0, dtype=np.intp)
-        return fit_sparse_process(problem, covariance, samples, rules.inducing, fold, none, rng=rng)
+        return fit_sparse_process(
+            problem, covariance, samples, current().sparse.inducing, fold, none, rng=rng
+        )
     rows = apart(problem.x, n, rng, problem.groups)
     some = np.sort(rng.permutation(rows)[: rules.sketch])
-    mode, highest = Evidence(problem.at(some), covariance).mode(iterations=rules.steps)
+    evidence = Evidence(problem.at(some), covariance)
+    mode, highest = evidence.mode(iterations=rules.steps)
     if len(some) < len(rows):
         evidence = Evidence(problem.at(rows), covariance)
         mode, highest = evidence.mode(mode, rules.steps_after_sketch)
-    groups = Evidence(problem.at(some[:1]), covariance).groups
-    signal = np.exp(mode[-1:])
-    process = GaussianProcess(
-        problem.x,
-        problem.targets,
-        np.ascontiguousarray(mode[None, :-2][:, groups]),
-        signal,
-        signal * np.exp(mode[-2]),
-        covariance.kernel,
-    )
+    process = of_logarithms(problem, mode[None], evidence)
     return Fit((process,), {"gp_log_evidence": highest})

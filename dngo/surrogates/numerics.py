@@ -14,6 +14,8 @@ from dngo.types import Array
 # A value beyond it, as sys.float_info.max for a run that failed, is modelled as if it were this one:
 # sums and squares of many such values are numbers.
 LARGEST = 1e100
+# How far the logarithm of a variance or a length goes from where it is expected: against overflow.
+LOG_LIMIT = 18.0
 
 
 def one_thread():

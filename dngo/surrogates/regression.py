@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import ByParameter, Network
+from dngo.surrogates.numerics import LOG_LIMIT
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.sections import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
@@ -228,7 +229,7 @@ class _LeftOut:
 
 
 def _inside(log: Array) -> bool:
-    return bool(np.all(np.abs(log) < current().regression.log_limit))
+    return bool(np.all(np.abs(log) < LOG_LIMIT))
 
 
 def log_prior(log: Array) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dngo.rules import current
@@ -29,10 +31,13 @@ def choose_scale(
     compared as densities of y, with the slope of the map. At most `WarpingRules.most` random observations
     have a say, so that the cost does not grow with n.
     """
-    rules = current().numbers.warping if isinstance(settings, Numbers) else current().warping
+    rules, own = current().warping, current().numbers
+    if isinstance(settings, Numbers):
+        steps, most = own.warping_steps, own.most_judged
+        rules = replace(rules, powers=own.powers, floors=(), most=most, steps=steps)
     if not settings.warp:
         return TargetScale.fit(y, tails=False), {}
-    spread = np.union1d(apart(x, rules.spread, rng, groups), [np.argmin(y), np.argmax(y)])
+    spread = np.union1d(apart(x, current().apart.scaled, rng, groups), [np.argmin(y), np.argmax(y)])
     plain = TargetScale.fit(y[spread])
     if len(spread) < rules.fewest:
         return plain, {}

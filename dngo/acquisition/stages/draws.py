@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dngo.acquisition.candidates import around, is_listed
+from dngo.acquisition.candidates import is_listed
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
 from dngo.acquisition.minima import Box, descent_of, minima
@@ -25,28 +25,24 @@ class ThompsonDraws:
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if not state.has_outcome:
             return
-        pool, rng, search = state.candidates, state.streams["draws"], current().draws
+        pool, rng, search = state.candidates, state.streams["draws"], current().descent
         rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
         if not is_listed(state.space):
-            rows = np.sort(rng.permutation(rows)[: max(search.shared, 2 * number)])
+            rows = np.sort(rng.permutation(rows)[: max(search.shared_wide, 2 * number)])
         if not len(rows):
             return
         boldness = search.boldest * (rng.permutation(number) + rng.random()) / number
-        for start in range(0, number, search.at_once):
-            functions = _Functions(state, boldness[start : start + search.at_once], rng)
+        for start in range(0, number, search.at_once_wide):
+            functions = _Functions(state, boldness[start : start + search.at_once_wide], rng)
             values = functions.among(pool.x[rows], pool.feasibility[rows], pool.rate[rows])
-
-            def step(v: Array, largest: float) -> Array:
-                return around(state.space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
-
             points, found = minima(
                 pool.v[rows],
                 values,
                 functions.own,
-                step,
+                rng,
                 box=Box.whole(state.space),
-                largest=search.largest_step,
-                rules=descent_of(state.space, search.descent),
+                largest=search.step_wide,
+                rules=descent_of(state.space),
             )
             unserved = []
             for i, (lowest, value) in enumerate(zip(points, found, strict=True)):

@@ -54,11 +54,9 @@ def _candidates(state: BatchState) -> Candidates:
     pool.add(many, "uniform")
     pool.judge()
     if state.model.heeds_constraints and len(pool):
-        parents = pool.v[
-            best_of(state.model.log_progress(pool.x), current().first_feasible.parents)
-        ]
+        parents = pool.v[best_of(state.model.log_progress(pool.x), current().improvement.parents)]
         pool.add(
-            around(space, parents, current().first_feasible.children, streams["refinements"]),
+            around(space, parents, current().improvement.children, streams["refinements"]),
             "local",
         )
         pool.judge()

@@ -49,7 +49,7 @@ class AlongFront:
         turns = state.turn + np.arange(number)
         which = _which(turns, values.shape[1])
         block = max(rules.block, rules.block_for_each * state.space.k)
-        part = rules.share if len(known) >= rules.least_points and state.space.k else 0.0
+        part = rules.share if len(known) >= current().nearby.least and state.space.k else 0.0
         past = course(
             state.space.unit(state.history.v),
             values,

@@ -87,6 +87,24 @@ class Improvement:
         return scores
 
 
+class Exploration:
+    """What may follow: picks of the largest deviation (Brofos, Shu and Jin 2015, section 3.1), each pending
+    then."""
+
+    name = "exploration"
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        shortlist = state.shortlist
+        if shortlist is None:
+            return
+        for _ in range(number):
+            allowed = shortlist.open.allowed
+            if not allowed.any():
+                return
+            least = state.shared.min_feasibility
+            yield shortlist.explore(likely_enough(state, allowed, shortlist.feasibility, least))
+
+
 def _gate(scores: Array, feasibility: Array, least: float) -> Array:
     """Scores with the candidates that `min_feasibility` rules out last."""
     heeded = heed(np.ones(len(scores), dtype=bool), feasibility, least)

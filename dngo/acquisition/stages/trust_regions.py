@@ -68,10 +68,10 @@ class TrustRegions:
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []
         sources: list[str] = []
-        if len(ok) < search.least_points or space.k == 0:
+        if len(ok) < current().nearby.least or space.k == 0:
             return np.empty((0, space.k)), []
         u = space.place(history.v, apart=0.0)
-        scale = TargetScale.fit(y[ok[apart(u[ok], search.spread_of, rng)]])
+        scale = TargetScale.fit(y[ok[apart(u[ok], current().apart.scaled, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block)
         for region in islice(found, search.regions):
             if len(picked) == size:

@@ -75,3 +75,12 @@ def test_no_module_of_the_engine_has_rules_of_its_own() -> None:
     ]
     own = [p for p in rooms if re.search(r"^class \w*Rules\b|^RULES\b", p.read_text(), re.M)]
     assert own == []
+
+
+def test_code_reads_every_number() -> None:
+    code = [p for p in (ROOT / "dngo").rglob("*.py") if p.parent.name != "rules"]
+    text = "\n".join(p.read_text() for p in code)
+    tree = Rules()
+    numbers = {n.name for branch in fields(tree) for n in fields(getattr(tree, branch.name))}
+    assert len(numbers) > 100
+    assert [name for name in sorted(numbers) if not re.search(rf"\.{name}\b", text)] == []

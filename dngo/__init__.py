@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dngo.api import open_study as open
     from dngo.errors import UserError
     from dngo.evaluation.journal import Halted
-    from dngo.reporting import checkpoint, progress, should_stop
+    from dngo.reporting import checkpoint, progress, should_stop, workdir
 
 __version__ = "0.3.0"
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "open",
     "progress",
     "should_stop",
+    "workdir",
 ]
 
 _HOMES = {
@@ -49,6 +50,7 @@ _HOMES = {
     "checkpoint": ("reporting", "checkpoint"),
     "progress": ("reporting", "progress"),
     "should_stop": ("reporting", "should_stop"),
+    "workdir": ("reporting", "workdir"),
 }
 
 

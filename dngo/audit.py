@@ -19,8 +19,10 @@ from dngo.archive.flat import REPORTED
 from dngo.batch import TOLD, Batch, Outcome, Proposal, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
+from dngo.evaluation.pictures import LEFT_OUT
 from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted, redacted_objective
+from dngo.report.left import has_picture, note_of, tags_of
 from dngo.report.models import parts_of, said
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
@@ -312,12 +314,27 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
     if came.get("curve"):
         lines.append(f"  Reported as it ran      {Curve.of(came['curve'])}")
+    lines += [f"  {name:<24}{text}" for name, text in _left(data["id"], came["metadata"])]
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *lines,
         f"  Took                    {_show(came['duration'])} s, attempt {came['attempts']}",
         f"  Where and when          {came['host']}{job}, {_time(came['started'])}",
     ]
+
+
+def _left(proposal: str, metadata: dict[str, Any]) -> list[tuple[str, str]]:
+    """What an evaluation left for people, by name."""
+    why = metadata.get(LEFT_OUT)
+    image = (
+        f"left out: {why}" if why else f"images/{proposal.replace('-', '/')} in the study's folder"
+    )
+    said = {
+        "Note": note_of(metadata),
+        "Tags": tags_of(metadata),
+        "Image": image if has_picture(metadata) else "",
+    }
+    return [(name, text) for name, text in said.items() if text]
 
 
 def _ended(status: str, message: str) -> str:

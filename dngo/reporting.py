@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 # For a function that its study calls in its own process: what takes a line, and what answers.
-_here: tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None] | None = None
+_here: (
+    tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None, Path | None] | None
+) = None
 
 
 def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = None) -> None:
@@ -71,16 +73,29 @@ def checkpoint() -> Path | None:
     return path
 
 
+def workdir() -> Path:
+    """The evaluation's own folder, which no other evaluation writes to, and which is removed at its end.
+
+    A picture that lies there is kept if the metadata name it: {"image": "plot.png"}. The current folder
+    where no study evaluates the function.
+    """
+    found = _here[3] if _here is not None else os.environ.get("DNGO_WORKDIR")
+    return Path(found) if found else Path.cwd()
+
+
 @contextlib.contextmanager
 def heard(
-    say: Callable[[dict[str, Any]], None], ask: Callable[[], bool], folder: Path | None = None
+    say: Callable[[dict[str, Any]], None],
+    ask: Callable[[], bool],
+    folder: Path | None = None,
+    own: Path | None = None,
 ) -> Iterator[None]:
     """During a block, have these functions take progress lines and answer the question, in this process.
 
-    folder: of the point's checkpoint.
+    folder: of the point's checkpoint. own: of the evaluation.
     """
     global _here
-    before, _here = _here, (say, ask, folder)
+    before, _here = _here, (say, ask, folder, own)
     try:
         yield
     finally:

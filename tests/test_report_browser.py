@@ -17,7 +17,9 @@ import synthetic
 from browser import Browser
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
+from test_left import painted
 
+import dngo
 from dngo import archive
 from dngo.config import load
 from dngo.report.beside import beside as beside_of
@@ -117,8 +119,7 @@ def test_ticked_points_are_shown_side_by_side(large, browser) -> None:
     beside = "document.getElementById('beside')"
     for i in (0, 1):
         assert browser.js(f"{beside}.hidden")
-        boxes = browser.driver.find_elements(By.CSS_SELECTOR, "#table input[type=checkbox]")
-        boxes[i].click()
+        browser.js(f"document.querySelectorAll('#table input[type=checkbox]')[{i}].click()")
     browser.wait(f"!{beside}.hidden")
     assert browser.js("document.getElementById('detail').hidden")  # a tick is no click on the line
     cells = browser.js(
@@ -135,6 +136,22 @@ def test_ticked_points_are_shown_side_by_side(large, browser) -> None:
         numbers = [float(text.removeprefix("times ")) for text in (difference, expected)]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-2)
     assert "--proposal 0-0 --proposal 0-1" in browser.js(f"{beside}.textContent")
+    assert browser.js("window.hacked") is None and browser.complaints() == []
+
+
+def test_a_picture_is_shown_and_its_script_does_not_run(tmp_path: Path, browser) -> None:
+    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, surrogate="gp")
+    study.optimize(painted, 2, workers=0)
+    study.report(tmp_path / "page.html")
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.js("document.getElementById('points').scrollIntoView()")
+    browser.wait("document.getElementById('table').dataset.state === 'drawn'")
+    # Figures that are drawn meanwhile move the table away from under a pointer.
+    browser.js("document.querySelectorAll('#table .tabulator-row')[1].click()")
+    browser.wait("document.querySelector('#detail img').naturalWidth")
+    assert "<b>at</b>" in browser.driver.find_element(By.ID, "detail").text
+    browser.js("document.querySelectorAll('#table input[type=checkbox]').forEach(b => b.click())")
+    browser.wait("document.querySelectorAll('#beside img').length === 2")
     assert browser.js("window.hacked") is None and browser.complaints() == []
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from dngo.batch import STOPPED, Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
 from dngo.errors import UserError
-from dngo.evaluation import leftovers
+from dngo.evaluation import leftovers, pictures
 from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.document import judge_file, known_of
 from dngo.evaluation.limits import Bounds, End, Limits
@@ -58,12 +58,16 @@ class JobLimit(JobOver):
 
 @dataclass(frozen=True)
 class Files:
-    """Where one evaluation keeps its things: private folder, standard output and error, checkpoint."""
+    """Where one evaluation keeps its things: private folder, standard output and error, checkpoint.
+
+    picture: where its picture is kept, without the ending of the name; None: nowhere.
+    """
 
     workdir: Path
     stdout: Path
     stderr: Path
     checkpoint: Path | None = None
+    picture: Path | None = None
 
     @property
     def places(self) -> Places:
@@ -213,7 +217,9 @@ class Runner:
         duration: float,
     ) -> Outcome:
         """What is stored of an evaluation, without the secrets that it was given."""
-        metadata = each_text(verdict.fields.get("metadata", {}), self.mask.text)
+        files = self.files_of(proposal)
+        said = pictures.kept(verdict.fields.get("metadata", {}), files.workdir, files.picture)
+        metadata = each_text(said, self.mask.text)
         return Outcome(
             iteration=proposal.iteration,
             slot=proposal.slot,

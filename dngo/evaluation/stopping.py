@@ -211,7 +211,7 @@ class Course:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-        with reporting.heard(say, ask, self.checkpoint):
+        with reporting.heard(say, ask, self.checkpoint, path.parent):
             yield
 
     @property

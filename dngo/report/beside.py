@@ -15,6 +15,7 @@ from rich.table import Table
 from dngo import archive
 from dngo.audit import audit
 from dngo.errors import UserError
+from dngo.report.left import TAGS, tags_of
 from dngo.storage.text import visible
 from dngo.units import LOG
 
@@ -82,7 +83,9 @@ def _point(data: dict[str, Any]) -> dict[str, Any]:
     else:
         found["objective expected"] = why["mean"]
     found |= {name.replace("_", " "): why[name] for name in REASONS} | {"seconds": came["duration"]}
-    kept = {n: v for n, v in came["metadata"].items() if isinstance(v, str | int | float)}
+    said = came["metadata"]
+    kept = {n: v for n, v in said.items() if isinstance(v, str | int | float)}
+    kept |= {TAGS: tags_of(said)} if TAGS in said else {}
     found |= {name: value for name, value in kept.items() if name not in found}
     return {name: None if _is_nan(value) else value for name, value in found.items()}
 

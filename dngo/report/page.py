@@ -13,8 +13,8 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,16 @@ from plotly.offline import get_plotlyjs
 from dngo.report.data import View
 from dngo.report.figures import Figure, all_figures
 from dngo.report.health import Check, checks, messages
+from dngo.report.left import (
+    IMAGE,
+    NOTE,
+    TAGS,
+    has_picture,
+    metadata_of,
+    note_of,
+    pictures,
+    tags_of,
+)
 from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
@@ -76,6 +86,11 @@ def study_page(study: Study, *, served: bool = False) -> str:
     header = study.header()
     view = View.of(study.archive, json.loads(study.config.resolved()))
     figures, said = all_figures(view), messages(view)[:MOST_MESSAGES]
+    left = metadata_of(view)
+    listed = _listed(view, _drawn(figures, said))
+    best = view.front.rows if view.has_several else view.ranking("observed")
+    named = np.zeros(len(view), dtype=bool)
+    named[listed] = [has_picture(left[row]) for row in listed]
     page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
@@ -84,7 +99,9 @@ def study_page(study: Study, *, served: bool = False) -> str:
         checks=checks(view),
         texts=[("Summary", summary_of(study))],
         messages=said,
-        points=_points(view, _listed(view, _drawn(figures, said))),
+        points=_points(view, listed, left),
+        pictures=pictures(view, named.tolist(), [*best, *view.last]),
+        named=int(named.sum()),
         served=served,
     )
     return page.render()
@@ -92,7 +109,10 @@ def study_page(study: Study, *, served: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The content of a page. texts: pairs of heading and text; points: as `_points` returns them."""
+    """The content of a page. texts: pairs of heading and text; points: as `_points` returns them.
+
+    pictures: data addresses by row; named: how many points named one.
+    """
 
     title: str
     headline: str
@@ -102,16 +122,25 @@ class Page:
     texts: Sequence[tuple[str, str]] = ()
     messages: Sequence[tuple[int, str, str, int]] = ()
     points: dict[str, Any] | None = None
+    pictures: Mapping[int, str] = field(default_factory=dict)
+    named: int = 0
     served: bool = False
 
     def _partly(self) -> str:
-        """How many points the table has, where it has not all."""
+        """How many points the table has, and how many pictures, where it has not all."""
+        said = []
+        if len(self.pictures) < self.named:
+            said.append(
+                f"{len(self.pictures):,} of {self.named:,} pictures are shown; those that are kept lie in "
+                "the folder `images` of the study."
+            )
         if self.points is None or self.points["listed"] is None:
-            return ""
-        return (
+            return " ".join(said)
+        said.append(
             f"{len(self.points['listed']):,} of {self.points['of']:,} points are listed: the best, those "
             "of the figures, the last batch, and others evenly spaced. `dngo audit --all` lists them all."
         )
+        return " ".join(said)
 
     def render(self) -> str:
         """The page, one HTML file."""
@@ -119,6 +148,7 @@ class Page:
         blocks["plotly"] = _pack(get_plotlyjs())
         if self.points is not None:
             blocks["points"] = _pack(json.dumps(self.points, allow_nan=False))
+            blocks |= {f"image-{row}": _pack(data) for row, data in self.pictures.items()}
             blocks["tabulator"] = _pack(asset("tabulator.min.js"))
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
         environment.filters["code"] = _code
@@ -171,10 +201,10 @@ def _drawn(figures: Sequence[Figure], said: Sequence[tuple[int, str, str, int]])
     return found
 
 
-def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
+def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Some rows of the archive for the table, column by column; NaN is null.
 
-    `listed`, where these are not all, says which they are.
+    `listed`, where these are not all, says which they are. left: the metadata of each row of the archive.
     """
     table, columns = view.table, _Columns(listed)
     numbers, words = columns.numbers, columns.words
@@ -217,6 +247,12 @@ def _points(view: View, listed: np.ndarray) -> dict[str, Any]:
         words(f"constraint {name}", [states.get(flag, "") for flag in flags[listed]], hidden=True)
     numbers("seconds", table.duration)
     words("message", [text[:500] for text in view.message[listed]])
+    for name, found in zip((NOTE, TAGS), (note_of, tags_of), strict=True):
+        said = [found(left[row]) for row in listed]
+        if any(said):
+            words(name, said)
+    if any(map(has_picture, left)):
+        words(IMAGE, ["image" if has_picture(left[row]) else "" for row in listed])
     return {"archive": str(view.path), "of": len(view), **columns.document(len(view))}
 
 

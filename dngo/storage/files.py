@@ -115,7 +115,7 @@ def _earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> Path | None:
     """The file to be replaced, which a link may lead to; None if there is none, not even a link."""
     if not os.path.lexists(path):
         return None
-    with contextlib.suppress(OSError, ValueError), _regular(path) as stream:
+    with contextlib.suppress(OSError, ValueError), reading_regular(path) as stream:
         if is_earlier(stream.read(BEGINNING)):
             return path.resolve()
     raise in_the_way(path)
@@ -164,7 +164,7 @@ def _finish(temporary: Path) -> None:
 
 
 @contextlib.contextmanager
-def _regular(path: Path) -> Iterator[IO[bytes]]:
+def reading_regular(path: Path) -> Iterator[IO[bytes]]:
     """A file, opened to be read; raises OSError, ValueError if it is no regular one."""
     # A pipe instead of a file must not block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
@@ -190,7 +190,7 @@ def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
 
 def read_json(path: Path) -> Any:
     """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is no JSON."""
-    with _regular(path) as stream:
+    with reading_regular(path) as stream:
         try:
             return json.loads(stream.read().decode("utf-8"))
         except RecursionError:

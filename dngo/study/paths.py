@@ -75,6 +75,7 @@ class Paths:
             workdir=self.folder / "work" / str(t) / str(slot),
             stdout=self.logs.path(t, slot, "stdout"),
             stderr=self.logs.path(t, slot, "stderr"),
+            picture=self.folder / "images" / str(t) / str(slot),
         )
 
     def earlier_receipt(self, t: int) -> Path:

@@ -77,6 +77,14 @@ function passes(wanted, value) {
     "=": value === bound }[sign];
 }
 
+// What an evaluation left is shown as an image: in an SVG no script runs, and it asks for nothing.
+async function picture(row, image) {
+  image.hidden = !document.getElementById(`block-image-${row}`);
+  if (image.hidden) image.removeAttribute("src");
+  else image.src = await unpack(`image-${row}`);
+  return image;
+}
+
 // Ticked points are compared: the second of two minus the first, or on a logarithmic scale their factor.
 const chosen = [];
 function ticked(cell) {
@@ -127,6 +135,12 @@ async function compare() {
     if (values.every((value) => value === values[0])) made.className = "same";
     return [made];
   }));
+  const shown = await Promise.all(chosen.map(async (row, i) => {
+    const image = await picture(row, document.createElement("img"));
+    image.alt = image.title = `Proposal ${ids[i]}`;
+    return image;
+  }));
+  div.querySelector(".pictures").replaceChildren(...shown.filter((image) => !image.hidden));
   div.querySelector("pre").textContent =
     `dngo audit ${archive} ${ids.map((id) => `--proposal ${id}`).join(" ")}`;
 }
@@ -196,6 +210,7 @@ async function show(row) {
     given.textContent = String(value);
     list.append(term, given);
   });
+  await picture(row, detail.querySelector("img"));
   const page = detail.querySelector("pre");
   page.textContent = `dngo audit ${archive} --proposal ${id}`;
   detail.hidden = false;

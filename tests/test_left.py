@@ -1,0 +1,165 @@
+"""What an evaluation leaves for people: notes, tags and pictures, and no file of anybody else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluating import POINT, outcome_of, python
+
+import dngo
+from dngo.cli import main
+from dngo.evaluation.pictures import kept
+from dngo.report.page import study_page
+from dngo.storage.picture import LARGEST, kind_of
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><script>hacked=1</script></svg>'
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """The evaluation's own folder, and where its picture is kept in the study's."""
+    workdir = tmp_path / "my" / "work" / "3" / "7"
+    workdir.mkdir(parents=True)
+    return workdir, tmp_path / "my" / "images" / "3" / "7"
+
+
+@pytest.mark.parametrize(("name", "data", "kind"), [("a.png", PNG, "png"), ("b/c.SVG", SVG, "svg")])
+def test_a_picture_in_its_folder_is_kept(folders, name: str, data: bytes, kind: str) -> None:
+    workdir, place = folders
+    (workdir / name).parent.mkdir(exist_ok=True)
+    (workdir / name).write_bytes(data)
+    for said in (name, str(workdir / name)):
+        assert kept({"image": said, "n": 1}, workdir, place) == {"image": said, "n": 1}
+        assert place.with_name(f"7.{kind}").read_bytes() == data
+    # A later start leaves another kind: one picture is there, not two.
+    (workdir / "z.jpg").write_bytes(b"\xff\xd8\xff\xe0 and so on")
+    kept({"image": "z.jpg"}, workdir, place)
+    assert [path.name for path in place.parent.iterdir()] == ["7.jpg"]
+
+
+def _outside(folder: Path) -> str:
+    (folder.parents[3] / "secret.png").write_bytes(PNG)
+    return str(folder.parents[3] / "secret.png")
+
+
+def _above(folder: Path) -> str:
+    _outside(folder)
+    return "../../../../secret.png"
+
+
+def _link(folder: Path) -> str:
+    (folder / "link.png").symlink_to(_outside(folder))
+    return "link.png"
+
+
+def _text(folder: Path) -> str:
+    (folder / "passwd.png").write_text("root:x:0:0")
+    return "passwd.png"
+
+
+def _large(folder: Path) -> str:
+    (folder / "large.png").write_bytes(PNG + bytes(LARGEST))
+    return "large.png"
+
+
+def _pipe(folder: Path) -> str:
+    import os
+
+    os.mkfifo(folder / "pipe.png")
+    return "pipe.png"
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (_outside, "lies neither in the evaluation's own folder"),
+        (_above, "lies neither in the evaluation's own folder"),
+        (_link, "lies neither in the evaluation's own folder"),
+        (_text, "is no PNG, JPEG or SVG picture"),
+        (_large, "is larger than 1 MiB"),
+        (_pipe, "it is no regular file"),
+        (lambda folder: "none.png", "there is no such file"),
+        (lambda folder: "a\0b.png", "null"),
+    ],
+)
+def test_anything_else_is_left_out_with_the_reason(folders, made: Any, why: str) -> None:
+    workdir, place = folders
+    name = made(workdir)
+    found = kept({"image": name}, workdir, place)
+    assert found["image"] == name and why in found["image_left_out"]
+    assert not list(place.parent.glob("*"))
+
+
+def test_other_images_are_words(folders) -> None:
+    for name in ("ubuntu:22.04", 3, ["a.png"], None):
+        assert kept({"image": name}, *folders) == {"image": name}
+    assert kept({"image": "a.png"}, folders[0], None) == {"image": "a.png"}
+
+
+@pytest.mark.parametrize(
+    "text", ["<html><svg>", "<svgs>", "", "<!DOCTYPE svg [<!ENTITY a 'b'>]><svg/>"]
+)
+def test_what_only_looks_like_a_picture_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="is no PNG"):
+        kind_of(text.encode())
+
+
+def test_a_program_without_a_picture_loses_nothing(tmp_path: Path) -> None:
+    code = 'print(\'{"objective": 0.25, "metadata": {"image": "plot.png"}}\')'
+    outcome = outcome_of(python(code), tmp_path)
+    assert (outcome.status, outcome.metadata) == ("ok", {"image": "plot.png"})  # nowhere to keep it
+    assert POINT.slot == 7
+
+
+def painted(x: float) -> dict[str, Any]:
+    """An objective that leaves a picture, a note and tags."""
+    (dngo.workdir() / "plot.svg").write_bytes(SVG.replace(b"hacked=1", f"hacked={x}".encode()))
+    said = {"note": f"<b>at</b> {x:.3f}", "tags": ["fine", "<i>"], "image": "plot.svg"}
+    return {"objective": x, "metadata": said}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_report_and_the_audit_show_what_evaluations_left(
+    tmp_path: Path, workers: int, capsys
+) -> None:
+    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=3, surrogate="gp")
+    study.optimize(painted, 3, workers=workers)
+    assert sorted(p.name for p in (study.path.parent / "images" / "0").iterdir()) == [
+        "0.svg",
+        "1.svg",
+        "2.svg",
+    ]
+    page = study_page(study.study)
+    points = json.loads(_block(page, "points"))
+    column = dict(zip(points["names"], points["rows"], strict=True))
+    assert column["tags"] == ["fine, <i>"] * 3 and column["note"][0].startswith("<b>at</b>")
+    table = study.table()
+    for row, x in enumerate(table["parameter_x"]):
+        address = _block(page, f"image-{row}")
+        assert address.startswith("data:image/svg+xml;base64,")
+        assert f"hacked={x}" in base64.b64decode(address.partition(",")[2]).decode()
+    assert "<script>hacked" not in page and "<b>at</b>" not in page
+    assert main(["audit", str(study.path), "--proposal", "0-1"]) == 0
+    said = capsys.readouterr().out
+    assert "images/0/1" in said and "fine, <i>" in said and "Note " in said
+    # The folder is the study's: a link that is put there later leads nowhere.
+    picture = study.path.parent / "images" / "0" / "1.svg"
+    picture.unlink()
+    picture.symlink_to(Path(__file__))
+    page = study_page(study.study)
+    assert "block-image-1" not in page and "2 of 3 pictures are shown" in page
+
+
+def _block(page: str, name: str) -> str:
+    found = re.search(rf'id="block-{name}">([^<]*)<', page)
+    assert found is not None, name
+    return gzip.decompress(base64.b64decode(found[1])).decode()

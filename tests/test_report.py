@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 from dataclasses import replace
@@ -26,13 +27,16 @@ from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
 from dngo.report.figures.model import spread
-from dngo.report.figures.style import Scale, iterations_bar, scale, small
+from dngo.report.figures.points import thresholds
+from dngo.report.figures.style import Scale, iterations_bar, nice, scale, small
 from dngo.report.health import checks, messages
 from dngo.report.live import status
 from dngo.report.page import Page, _code, _drawn, _listed, _points, study_page
 from dngo.report.text import format_status, lasting, one_line
 from dngo.report.watch import screen
+from dngo.scores import Expected
 from dngo.study import Study
+from dngo.thresholds import Threshold
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +129,7 @@ def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:
     parallel = next(f for f in figures if f.key == "parallel").plot.data[0]
     assert [d.label for d in parallel.dimensions][:-1] == order == list(view.space.parameters)
     picked = next(f for f in figures if f.key == "batch").plot
-    assert {t.name for t in picked.data} == {"trust_region", "design:sobol"}
+    assert {t.name for t in picked.data} == {"trust region", "design:sobol"}
     # Nothing is left out: what failed has its marks.
     progress = next(f for f in figures if f.key == "progress").plot
     assert sum(len(t.x) for t in progress.data if t.mode == "markers") == len(view)
@@ -370,14 +374,14 @@ def test_text_of_users_is_text_and_the_page_refers_to_nothing(small: Study) -> N
 def test_of_many_points_a_page_lists_those_that_count_and_says_so(view: View, monkeypatch) -> None:
     """All that a click leads to, the best and the last; and the model is asked of the best alone."""
     every = _listed(view, [])
-    assert len(every) == len(view) and _points(view, every)["listed"] is None
+    assert len(every) == len(view) and _points(view, every, [{}] * len(view))["listed"] is None
     clicked = _drawn(all_figures(view), messages(view))
     assert {*view.improvements} <= clicked <= {*every}
     monkeypatch.setattr("dngo.report.page.MOST_LISTED", 10)
     monkeypatch.setattr("dngo.report.data.MOST_EXPECTED", 10)
     listed = _listed(view, [3])
     assert {3, view.best, *view.last} <= {*listed} and len(listed) < len(view)
-    points = _points(view, listed)
+    points = _points(view, listed, [{}] * len(view))
     assert points["rows"][0] == [view.id(row) for row in points["listed"]]
     page = Page(title="", headline="", figures=[], points=points).render()
     assert f"{len(listed)} of {len(view)} points are listed" in page
@@ -462,3 +466,48 @@ def test_panels_keep_a_width_and_choices_are_spread_over_their_cells(tmp_path: P
     assert inactive.sum() == (view.table.v[:, 0] != 0).sum() and d["ticktext"][0] == "inactive"
     assert tuple(kind["range"]) == (0, 1) and "40,000" in n["ticktext"]
     assert figure.layout.meta["least"] > 300
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "expected"),
+    [
+        (1e-4, 1, True, [1e-4, 1e-3, 1e-2, 0.1, 1]),
+        (0.2, 3, True, [0.2, 0.5, 1, 2]),
+        (0, 1, False, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-5, 5, False, [-4, -2, 0, 2, 4]),
+        (1, 40_000, False, [10_000, 20_000, 30_000, 40_000]),
+    ],
+)
+def test_ticks_are_round_numbers_within_the_range(
+    low: float, high: float, log: bool, expected: list[float]
+) -> None:
+    np.testing.assert_allclose(nice(low, high, log), expected, atol=1e-12)
+
+
+def test_any_range_has_a_few_ticks() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        low, high = np.sort(10.0 ** rng.uniform(-9, 9, 2))
+        for log in (False, True):
+            found = nice(low, high, log)
+            assert 1 <= len(found) <= 11 and all(a < b for a, b in itertools.pairwise(found))
+            assert found[0] >= low * (1 - 1e-6) and found[-1] <= high * (1 + 1e-6)
+
+
+def test_an_interval_of_a_threshold_ends_where_numbers_do(view: View) -> None:
+    number, mean = np.full(len(view), np.nan), np.full(len(view), np.nan)
+    rows = np.flatnonzero(view.ok)[:20]
+    number[rows], mean[rows] = np.linspace(0, 1, 20), np.linspace(-0.1, 1, 20)
+    for shift, end in ((0.0, 0.0), (-5.0, -np.inf)):
+        one = replace(view, table=replace(view.table, numbers={"budget": number + shift}))
+        one.__dict__["thresholds"] = {"budget": Threshold.parse("<= 0.9")}
+        std = np.full(len(view), 0.3)
+        one.__dict__["expected_constraints"] = {"budget": Expected(std, mean + shift, std)}
+        figure = thresholds(one)
+        assert figure is not None
+        dots = figure.plot.data[0]
+        low = dots.x - np.array(dots.error_x.arrayminus)
+        assert low.min() == pytest.approx(
+            max(min(end, dots.x.min()), (mean + shift - 0.588)[rows].min())
+        )
+        assert ("end at 0" in figure.caption) == (shift == 0)

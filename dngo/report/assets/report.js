@@ -28,11 +28,12 @@ async function draw(div) {
   try {
     const [text] = await Promise.all([unpack("figure-" + div.dataset.figure), library("plotly")]);
     const { data, layout } = JSON.parse(text);
-    if (div.clientWidth < 560 && layout.showlegend !== false) {
-      // One below the other, the names of a legend need a line each.
+    if (div.parentElement.clientWidth < 560 && layout.showlegend !== false) {
+      // One below the other, the names of a legend need a line each. A figure may be wider than the page.
       const names = data.filter((trace) => trace.name && trace.showlegend !== false).length;
       const least = (layout.margin?.t ?? 40) + 20 * names;
       layout.margin = { ...layout.margin, t: least };
+      layout.legend = { ...layout.legend, orientation: "v" };
       layout.height += 20 * names;
       div.style.height = `${layout.height}px`;
     }

@@ -22,6 +22,7 @@ from dngo.report.figures.style import (
     escape,
     logarithmic,
     plot,
+    rows_of,
     sample,
     small,
     subplots,
@@ -131,8 +132,8 @@ def rank_plot(views: Named) -> Figure | None:
     wide = min(COLUMNS, len(columns))
     tall = -(-len(columns) // wide)
     figure = subplots(
-        tall, wide, height=90 + 270 * tall, shared_yaxes=True, horizontal_spacing=0.04,
-        vertical_spacing=min(0.2, 0.6 / tall),
+        tall, wide, shared_yaxes=True, horizontal_spacing=0.04,
+        **rows_of([column for column, _ in columns], wide),
     )  # fmt: skip
     for at, (column, places) in enumerate(columns):
         place: dict[str, Any] = {"row": at // wide + 1, "col": at % wide + 1}

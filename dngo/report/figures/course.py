@@ -141,10 +141,12 @@ def planar(view: View) -> Figure:
     figure = subplots(
         2, 1, height=460, shared_xaxes=True, row_heights=[0.9, 0.1], vertical_spacing=0.03
     )
-    shades = {"colorscale": "Greys", "zmin": 0, "zmax": float(max(counts.max(), lost.max(), 1))}
+    most = float(max(counts.max(), lost.max(), 1))
+    shades = {"colorscale": "Greys", "zmin": 0, "zmax": most}
     figure.add_heatmap(
         x=edges, y=levels, z=counts.T.astype(np.int32), row=1, col=1, name="count",
-        colorbar={"title": "count"}, hovertemplate="%{z} around %{x:.0f}, %{y:.5g}<extra></extra>",
+        colorbar={"title": "count", "tickformat": "d", "dtick": max(1, int(most) // 5)},
+        hovertemplate="%{z} around %{x:.0f}, %{y:.5g}<extra></extra>",
         **shades,
     )  # fmt: skip
     figure.add_heatmap(
@@ -207,7 +209,7 @@ def _busy(figure: go.Figure, view: View, row: int) -> None:
         row=row, col=1, hovertemplate="%{y:.1f} at %{x:.3g}<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(title=f"{unit} since the start", row=row, col=1)
-    figure.update_yaxes(title="slots busy", rangemode="tozero", row=row, col=1)
+    figure.update_yaxes(title="evaluations at once", rangemode="tozero", row=row, col=1)
 
 
 def _stages(figure: go.Figure, stages: dict[str, dict[int, float]], row: int) -> None:

@@ -18,6 +18,7 @@ from dngo.report.figures.style import (
     escape,
     marks,
     plot,
+    rows_of,
     sampled,
     samples,
     scale,
@@ -42,8 +43,8 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
     tall = -(-len(chosen) // wide)
     axis = scale(view)
     figure = subplots(
-        tall, wide, height=90 + 270 * tall, shared_yaxes=True, horizontal_spacing=0.04,
-        vertical_spacing=min(0.14, 0.6 / tall),
+        tall, wide, shared_yaxes=True, horizontal_spacing=0.04,
+        **rows_of([c for _, c in chosen], wide),
         subplot_titles=[escape(view.label(c.name)) for _, c in chosen],
     )  # fmt: skip
     for i, (j, column) in enumerate(chosen):
@@ -110,8 +111,8 @@ def _slice(
     figure.update_xaxes(axis_of(column), **place)
     if column.name in view.on_bound(view.best):
         figure.add_annotation(
-            text="<b>the best lies on the bound</b>", x=0.5, y=0.97, showarrow=False,
-            xref="x domain", yref="y domain", font={"size": 12}, bgcolor="#fff", **place,
+            text="best on the bound", x=0.5, y=0.97, showarrow=False,
+            xref="x domain", yref="y domain", font={"size": 11}, bgcolor="#fff", **place,
         )  # fmt: skip
 
 
@@ -176,10 +177,10 @@ def importance(view: View) -> Figure | None:
         return None
     names = [escape(view.label(c.name)) for _, c in view.columns]
     order = [j for j, _ in view.columns]
-    titles = ["of the expected objective", "of the probability to be feasible"]
+    titles = ["of the objective", "of P(feasible)"]
     known = [i for i in range(2) if np.isfinite(total[i]).any()]
     figure = subplots(
-        1, len(known), height=140 + 26 * len(names), shared_yaxes=True, horizontal_spacing=0.04,
+        1, len(known), height=160 + 26 * len(names), shared_yaxes=True, horizontal_spacing=0.06, panel=300,
         subplot_titles=[titles[i] for i in known],
     )  # fmt: skip
     for col, i in enumerate(known, start=1):
@@ -229,7 +230,7 @@ def surfaces(view: View) -> Figure | None:
     low, high = np.nanquantile(np.concatenate([z.ravel() for z in shown]), ends)
     if axis.walled:
         low, high = axis.clip(np.array([low, high]))
-    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.13)
+    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.14, panel=245)
     for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
         zip(pairs, grids, shown, strict=True), start=1
     ):
@@ -237,7 +238,7 @@ def surfaces(view: View) -> Figure | None:
         figure.add_heatmap(
             x=x, y=y, z=small(z), zmin=low, zmax=high, colorscale="Viridis",
             reversescale=view.sign > 0, showscale=i == 1, customdata=small(mean),
-            colorbar={"title": "log₁₀ of expected" if log else "expected"}, **place,
+            colorbar={"title": {"text": _bar_title(view, log), "side": "right"}}, **place,
             hovertemplate="%{customdata:.5g} at %{x:.5g}, %{y:.5g}<extra></extra>",
         )  # fmt: skip
         if np.nanmax(feasible) - np.nanmin(feasible) > 1e-3:
@@ -271,6 +272,10 @@ def surfaces(view: View) -> Figure | None:
         + (BLANK if view.space.conditions else ""),
         figure,
     )
+
+
+def _bar_title(view: View, log: bool) -> str:
+    return f"{escape(view.label('objective'))}, expected{' (log₁₀)' if log else ''}"
 
 
 def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:

@@ -20,6 +20,8 @@ from dngo.report.figures.style import (
     counting,
     escape,
     iterations_bar,
+    named,
+    nice,
     note,
     plot,
     sample,
@@ -59,12 +61,15 @@ def parallel(view: View) -> Figure | None:
                 "range": [INACTIVE if inactive.any() else 0, 1], "tickvals": ticks, "ticktext": names,
             }
         )  # fmt: skip
+    ticks, places = nice(axis.low, axis.high, axis.log), np.array([axis.low, axis.high])
     dimensions.append(
         {
-            "label": f"{'log₁₀ ' if axis.log else ''}{escape(view.label('objective'))}",
-            "values": colour,
+            "label": escape(view.label("objective")), "values": colour,
+            "range": (np.log10(places) if axis.log else places).tolist(),
+            "tickvals": (np.log10(ticks) if axis.log else np.array(ticks)).tolist(),
+            "ticktext": [named(value) for value in ticks],
         }
-    )
+    )  # fmt: skip
     figure = plot(440, margin={"l": 60, "r": 90, "t": 70, "b": 30})
     figure.update_layout(meta={"least": 90 * len(dimensions)})
     figure.add_parcoords(
@@ -88,15 +93,16 @@ def parallel(view: View) -> Figure | None:
 def _ticks(view: View, j: int, column: Column) -> tuple[list[float], list[str]]:
     """Some values of a parameter with their place on the unit interval; no markup here."""
     values = view.slice_values(j, 200)
-    if len(values) > 7:
+    if column.levels is None or (len(values) > 7 and column.choices is None):
+        values = np.array(nice(column.low, column.high, column.log))
+    elif len(values) > 7:
         values = values[np.linspace(0, len(values) - 1, 6).astype(int)]
     points = np.repeat(view.space.defaults(), len(values), axis=0)
     points[:, j] = values
     places = view.space.unit(points)[:, j].tolist()
     if column.choices is not None:
         return places, [choice_name(column, int(v)) for v in values]
-    # Whole numbers in full, and no powers where a few digits do.
-    return places, [f"{v:,.0f}" if 1000 <= abs(v) < 1e7 else f"{v:.3g}" for v in values]
+    return places, [named(v) for v in values]
 
 
 def feasibility(view: View) -> Figure | None:
@@ -149,20 +155,18 @@ def calibration(view: View) -> Figure | None:
         return None
     rows = sample(view, np.flatnonzero(known))
     axis = scale(view)
+    centre, _ = view.units.interval(mean[rows], std[rows], 0.0)
     low, high = view.units.interval(mean[rows], std[rows], 1.96)
-    figure = subplots(
-        1, 2, height=420, horizontal_spacing=0.12,
-        subplot_titles=["predicted and observed", "share inside the 95 % interval"],
-    )  # fmt: skip
+    figure = subplots(1, 2, height=420, horizontal_spacing=0.16, panel=340)
     figure.add_scatter(
-        x=small(mean[rows]), y=small(view.table.objective[rows]), mode="markers", name="proposal",
+        x=small(centre), y=small(view.table.objective[rows]), mode="markers", name="proposal",
         error_x={
-            "array": small(high - mean[rows]), "arrayminus": small(mean[rows] - low),
+            "array": small(high - centre), "arrayminus": small(centre - low),
             "symmetric": False, "width": 0, "thickness": 0.7, "color": "rgba(0,0,0,.25)",
         } if len(rows) <= 400 else None,
         marker={
             "color": view.table.iteration[rows], "colorscale": "Viridis", "size": 6,
-            "reversescale": True, **iterations_bar(view.table.iteration[rows], x=0.44, thickness=12),
+            "reversescale": True, **iterations_bar(view.table.iteration[rows], thickness=12),
         },
         customdata=rows, text=[view.id(row) for row in rows], row=1, col=1, showlegend=False,
         hovertemplate="%{text}: %{x:.5g} predicted, %{y:.5g} observed<extra></extra>",
@@ -172,9 +176,10 @@ def calibration(view: View) -> Figure | None:
         x=ends, y=ends, mode="lines", line={"color": BLACK, "dash": "dash"}, name="equal",
         row=1, col=1, hoverinfo="skip",
     )  # fmt: skip
-    figure.update_xaxes(axis.axis(title="predicted (with 95 %)"), row=1, col=1)
-    figure.update_yaxes(axis.axis(title="observed"), row=1, col=1)
-    note(figure, axis.outside)
+    label = escape(view.label("objective"))
+    figure.update_xaxes(axis.axis(title=f"predicted {label}"), row=1, col=1)
+    figure.update_yaxes(axis.axis(title=f"observed {label}"), row=1, col=1)
+    note(figure, axis.outside, y=0, yanchor="bottom")
     iterations, where = np.unique(view.table.iteration[known], return_inverse=True)
     inner, spread = view.units.moments(mean[known], std[known])
     z = (view.units.inward(view.table.objective[known]) - inner) / spread
@@ -186,13 +191,14 @@ def calibration(view: View) -> Figure | None:
     )  # fmt: skip
     figure.add_hline(y=0.95, line={"color": BLACK, "dash": "dot"}, row=1, col=2)
     figure.update_xaxes(**counting(len(iterations), "iteration"), row=1, col=2)
-    figure.update_yaxes(range=[0, 1.03], tickformat=".0%", row=1, col=2)
+    title = "share inside the 95 % interval"
+    figure.update_yaxes(range=[0, 1.03], tickformat=".0%", title=title, row=1, col=2)
     overall = float(np.mean(np.abs(z) < 1.96))
     return Figure(
         "calibration",
         "Predicted and observed",
-        "The prediction for each proposal when it was picked, and its outcome, which the model had "
-        f"not seen. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
+        "The prediction for each proposal when it was picked (with 95 %), and its outcome, which the model "
+        f"had not seen. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
         "Proposals are picked where the model promises much, so this is a hard test."
         + sampled(len(rows), int(known.sum())),
         figure,
@@ -211,17 +217,27 @@ def thresholds(view: View) -> Figure | None:
         return None
     wide = min(2, len(shown))
     tall = -(-len(shown) // wide)
-    titles = [escape(f"{view.label(name)} {view.thresholds[name]}") for name, _ in shown]
-    figure = subplots(tall, wide, height=60 + 340 * tall, subplot_titles=titles)
+    figure = subplots(
+        tall,
+        wide,
+        height=60 + 340 * tall,
+        horizontal_spacing=0.16,
+        vertical_spacing=0.3 / tall,
+        panel=340,
+    )
+    cut = False
     for i, (name, known) in enumerate(shown):
         place = {"row": i // wide + 1, "col": i % wide + 1}
         expected, rows = view.expected_constraints[name], sample(view, known)
         number, mean, std = view.table.numbers[name], expected.mean, expected.std
+        low = mean - 1.96 * std
+        if np.nanmin(number) >= 0:  # so the model's normal promises what there is not
+            cut, low = cut or bool((low[rows] < 0).any()), np.maximum(low, np.minimum(mean, 0.0))
         figure.add_scatter(
             x=small(mean[rows]), y=small(number[rows]), mode="markers", showlegend=False,
             error_x={
-                "array": small(1.96 * std[rows]), "width": 0, "thickness": 0.7,
-                "color": "rgba(0,0,0,.25)",
+                "array": small(1.96 * std[rows]), "arrayminus": small((mean - low)[rows]),
+                "symmetric": False, "width": 0, "thickness": 0.7, "color": "rgba(0,0,0,.25)",
             },
             marker={"color": BLUE, "size": 6}, customdata=rows, text=[view.id(int(r)) for r in rows],
             hovertemplate="%{text}: %{x:.5g} predicted, %{y:.5g} observed<extra></extra>", **place,
@@ -232,14 +248,20 @@ def thresholds(view: View) -> Figure | None:
             x=ends, y=ends, mode="lines", line=line, hoverinfo="skip", showlegend=False, **place
         )
         bound = view.thresholds[name].bound
-        figure.add_hline(y=bound, line={"color": ORANGE, "dash": "dot"}, **place)
-        figure.update_xaxes(title="predicted (with 95 %)", **place)
-        figure.update_yaxes(title="observed", **place)
+        figure.add_hline(
+            y=bound, line={"color": ORANGE, "dash": "dot"}, **place,
+            annotation={"text": escape(view.thresholds[name]), "font": {"color": ORANGE}},
+            annotation_position="bottom left" if view.thresholds[name].sign > 0 else "top left",
+        )  # fmt: skip
+        label = escape(view.label(name))
+        figure.update_xaxes(title=f"predicted {label}", **place)
+        figure.update_yaxes(title=f"observed {label}", **place)
     return Figure(
         "thresholds",
         "Thresholds: predicted and observed",
         "The numbers that are compared with thresholds (the dotted lines), as the surrogate expected "
-        "them of the proposals of the latest iterations, and as they were reported.",
+        "them of the proposals of the latest iterations (with 95 %), and as they were reported."
+        + (" Intervals end at 0 where no number below 0 was reported." if cut else ""),
         figure,
     )
 
@@ -262,7 +284,7 @@ def batch(view: View) -> Figure | None:
         marker = {"symbol": symbols[i % 7], "color": colours[i % 7], "size": 9}
         for line, y in ((1, value[part]), (2, view.nearest[rows[part]])):
             figure.add_scatter(
-                x=part + 1, y=y, mode="markers", name=escape(stage), legendgroup=stage,
+                x=part + 1, y=y, mode="markers", name=escape(stage.replace("_", " ")), legendgroup=stage,
                 showlegend=line == 1, marker=marker, customdata=rows[part], row=line, col=1,
                 text=[view.id(row) for row in rows[part]],
                 hovertemplate="%{text}: %{y:.4g}<extra>" + escape(stage) + "</extra>",
@@ -273,7 +295,7 @@ def batch(view: View) -> Figure | None:
         title="acquisition", type="log" if log else "linear",
         row=1, col=1,
     )  # fmt: skip
-    figure.update_yaxes(title="nearest", rangemode="tozero", row=2, col=1)
+    figure.update_yaxes(title="distance to nearest", rangemode="tozero", row=2, col=1)
     figure.update_xaxes(**counting(len(rows), "pick"), row=2, col=1)
     return Figure(
         "batch",

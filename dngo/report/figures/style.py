@@ -7,6 +7,7 @@ dashes, colour scales grow darker.
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from dngo.space import Column
 
 MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
 PANEL = 240  # pixels that a panel beside others has at least
+LOG_TICKS = 4  # about: with more there are digits in between, one over the other
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
 COLUMNS = 3  # panels side by side
@@ -73,6 +75,13 @@ class Figure:
     caption: str
     plot: go.Figure
 
+    def __post_init__(self) -> None:
+        for axis in (
+            *self.plot.select_xaxes({"type": "log"}),
+            *self.plot.select_yaxes({"type": "log"}),
+        ):
+            axis.update(nticks=LOG_TICKS, tickangle=0)
+
 
 def escape(text: object) -> str:
     """Text of a user for a plot: Plotly takes tags in it for markup."""
@@ -83,15 +92,30 @@ def plot(height: int = 420, **layout: Any) -> go.Figure:
     return go.Figure(layout={"template": TEMPLATE, "height": height, **layout})
 
 
-def subplots(rows: int, cols: int, *, height: int, **options: Any) -> go.Figure:
+def subplots(rows: int, cols: int, *, height: int, panel: int = PANEL, **options: Any) -> go.Figure:
+    """Panels, each at least so many pixels wide where others are beside it."""
     figure = make_subplots(rows=rows, cols=cols, **options)
     # On a narrow page the panels keep their width, and the figure is scrolled.
-    meta = {"least": PANEL * cols} if cols > 1 else None
+    meta = {"least": panel * cols} if cols > 1 else None
     figure.update_layout(template=TEMPLATE, height=height, meta=meta)
     if "subplot_titles" in options:  # the legend stands above them
         top = 84
         figure.update_layout(margin_t=top, legend_y=1 + 32 / max(height - top - 60, 1))
     return figure
+
+
+def rows_of(columns: Sequence[Column], wide: int) -> dict[str, Any]:
+    """Height and spacing of panels for parameters, so many beside each other: names of choices may stand
+    upright.
+    """
+    tall = -(-len(columns) // wide)
+    upright = any(len(str(choice)) > 3 for c in columns for choice in c.choices or ())
+    apart = 130 if upright else 80
+    inner = 200 * tall + apart * (tall - 1)
+    return {
+        "height": inner + 164 + (apart - 80),
+        "vertical_spacing": apart / inner if tall > 1 else 0.0,
+    }
 
 
 def small(values: np.ndarray) -> np.ndarray:
@@ -224,7 +248,9 @@ def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
 def iterations_bar(iterations: np.ndarray, **more: Any) -> dict[str, Any]:
     """A colour bar of whole numbers, and the ends of the colours."""
     first, last = int(np.min(iterations)), int(np.max(iterations))
-    ticks = np.unique(np.linspace(first, last, min(last - first, 6) + 1).round().astype(int))
+    step = max(1, -(-(last - first) // 6))
+    later = np.arange(last, first, -step)
+    ticks = np.union1d([first], later[later - first >= step])
     bar = {"title": "iteration", "tickvals": ticks.tolist(), "tickformat": "d", **more}
     return {"cmin": first, "cmax": max(last, first + 1), "colorbar": bar}
 
@@ -235,11 +261,11 @@ def counting(count: int, title: str) -> dict[str, Any]:
 
 
 def note(figure: go.Figure, text: str, **where: Any) -> None:
-    """A remark inside the axes, top right."""
+    """A remark inside the axes, top right if nothing else is said."""
     if text:
-        place = {"x": 1, "y": 1, "xref": "x domain", "yref": "y domain", **where}
+        place = {"x": 1, "y": 1, "xref": "x domain", "yref": "y domain", "yanchor": "top", **where}
         figure.add_annotation(
-            text=escape(text), showarrow=False, xanchor="right", yanchor="top",
+            text=escape(text), showarrow=False, xanchor="right",
             font={"size": 11, "color": "#555"}, bgcolor="rgba(255,255,255,.8)", **place,
         )  # fmt: skip
 
@@ -247,7 +273,7 @@ def note(figure: go.Figure, text: str, **where: Any) -> None:
 def choice_name(column: Column, index: int) -> str:
     assert column.choices is not None
     text = str(column.choices[index])
-    return text if len(text) <= 16 else f"{text[:14]}..."
+    return text if len(text) <= 12 else f"{text[:11]}…"
 
 
 def axis_of(column: Column, **more: Any) -> dict[str, Any]:
@@ -256,7 +282,7 @@ def axis_of(column: Column, **more: Any) -> dict[str, Any]:
         names = [escape(choice_name(column, i)) for i in range(len(column.choices))]
         return {
             "tickvals": list(range(len(names))), "ticktext": names,
-            "range": [-0.5, len(names) - 0.5], **more,
+            "range": [-0.5, len(names) - 0.5], "autotickangles": [0, 90], **more,
         }  # fmt: skip
     low, high = column.low, column.high
     if column.levels is not None and column.levels <= 8 and not column.log:
@@ -272,3 +298,27 @@ def axis_of(column: Column, **more: Any) -> dict[str, Any]:
         return {"type": "log", "range": [ends[0] - margin, ends[1] + margin], **more}
     margin = 0.04 * (high - low)
     return {"type": "linear", "range": [low - margin, high + margin], **more}
+
+
+def nice(low: float, high: float, log: bool = False) -> list[float]:
+    """A few round numbers of a range; on a logarithmic axis powers of ten, or 1, 2 and 5 times these."""
+    if log:
+        first, last = int(np.ceil(np.log10(low) - 1e-9)), int(np.floor(np.log10(high) + 1e-9))
+        if last - first >= 2:
+            return [10.0**e for e in range(first, last + 1, 1 + (last - first) // 6)]
+        found = [d * 10.0**e for e in range(first - 1, last + 1) for d in (1, 2, 5)]
+        found = [v for v in found if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+        if len(found) >= 2:
+            return found
+    rough = (high - low) / 5
+    if not rough > 0:
+        return [low]
+    size = 10.0 ** np.floor(np.log10(rough))
+    step = size * next(d for d in (1, 2, 5, 10) if d * size >= rough * (1 - 1e-9))
+    count = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
+    return [float(v) for v in count * step]
+
+
+def named(value: float) -> str:
+    """A number at a tick: whole ones in full, and no powers where a few digits do."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value + 0.0:.4g}"

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,9 +89,10 @@ def test_the_command_and_python_show_the_same(session: dngo.Session, capsys) -> 
         (["0-0", "0-0"], "0-0: is named twice"),
         (["0-0", "9-0"], "has no proposal 9-0"),
         (["0-0", "x"], "'x'"),
+        (["0-0", 3], "3 is no id of a point"),
     ],
 )
-def test_a_mistake_is_one_line(session: dngo.Session, ids: list[str], said: str) -> None:
+def test_a_mistake_is_one_line(session: dngo.Session, ids: list[Any], said: str) -> None:
     with pytest.raises(UserError) as error:
         beside(session.path, ids)
     assert said in str(error.value) and "\n" not in str(error.value)

@@ -429,3 +429,28 @@ def test_each_batch_of_a_function_learns_from_all_before_it() -> None:
     merged = study.study.merged()
     assert merged > 2
     assert [study.study.batch(t).training_iterations for t in range(merged)] == [*range(merged)]
+
+
+def test_ctrl_c_between_evaluations_says_that_the_same_call_goes_on(monkeypatch) -> None:
+    study = dngo.create("halted", {"x": (0, 1)}, batch_size=2, surrogate="gp")
+    study.optimize(lambda x: x, 2, workers=0)
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dngo.study.study.Study.fit", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the same call goes on"):
+        study.optimize(lambda x: x, 6, workers=0)
+    monkeypatch.undo()
+    study.optimize(lambda x: x, 6, workers=0)
+    assert len(study.table()) == 6
+
+
+def test_another_space_before_anything_is_merged_names_no_archive_to_bring_along() -> None:
+    def broken(x: float) -> float:
+        return nothing  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(UserError, match="NameError"):
+        dngo.minimize(broken, {"x": (0, 1)}, 12, name="begun", workers=1)
+    with pytest.raises(UserError, match=r"give the study another name$"):
+        dngo.minimize(broken, {"x": (0, 2)}, 12, name="begun", workers=1)

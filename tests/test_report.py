@@ -491,7 +491,8 @@ def test_any_range_has_a_few_ticks() -> None:
         for log in (False, True):
             found = nice(low, high, log)
             assert 1 <= len(found) <= 11 and all(a < b for a, b in itertools.pairwise(found))
-            assert found[0] >= low * (1 - 1e-6) and found[-1] <= high * (1 + 1e-6)
+            margin = 1e-6 * (low if log else high - low)
+            assert found[0] >= low - margin and found[-1] <= high * (1 + 1e-6)
 
 
 def test_an_interval_of_a_threshold_ends_where_numbers_do(view: View) -> None:

@@ -67,8 +67,11 @@ def optimize(
             )
         bar = stack.enter_context(_Bar(study, evaluations, progress))
         run = _Run(study, found, forks, workers, bar)
-        while run.goes_on(evaluations):
-            pass
+        try:
+            while run.goes_on(evaluations):
+                pass
+        except KeyboardInterrupt:  # wherever it came: a fit is only done again
+            raise KeyboardInterrupt(GOES_ON) from None
     return study
 
 
@@ -148,7 +151,7 @@ class _Run:
                 number = StopSignal.number
         if number == signal.SIGTERM:
             signal.raise_signal(signal.SIGTERM)
-        raise KeyboardInterrupt(GOES_ON)
+        raise KeyboardInterrupt
 
     def _evaluators(self, batch: Batch) -> list[Evaluator]:
         judge = self.study.judge(batch)

@@ -34,11 +34,15 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
     ]
     changes += _changed_space(_today(found.get("space")), _today(wanted["space"]))
     if changes:
+        home = _archive(place)
+        more = (
+            ", and bring along what was evaluated: "
+            f"`dngo fork {home} --config` that other study's configuration"
+        )
         raise UserError(
             f"{place}: its study was begun with another configuration, and what cannot change has "
             f"changed: {'; '.join(changes)[:600]}. Nothing was evaluated or written: put the old "
-            "value back and go on, or give the study another name, and bring along what was evaluated: "
-            f"`dngo fork {_archive(place)} --config` that other study's configuration"
+            f"value back and go on, or give the study another name{more if home.exists() else ''}"
         )
 
 

@@ -35,7 +35,8 @@ _LINE = 1500  # bytes of a line, at most: a character may take six
 MISTAKES: tuple[tuple[str, str], ...] = (
     (
         r"\b(ModuleNotFoundError|ImportError)\b|No module named",
-        "objective.command: its interpreter lacks a module; name the one of its own environment, as "
+        "objective.command: its interpreter lacks a module; install it there, or name the one of its own "
+        "environment, as "
         "'/path/to/environment/bin/python ...' or 'conda run --no-capture-output -n NAME python ...' "
         "({python} is the one that runs dngo)",
     ),

@@ -59,6 +59,8 @@ def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
     if len(proposals) < 2:
         raise UserError("name two points or more, each by its id: 3-1 5-2")
     for name in proposals:
+        if not isinstance(name, str):
+            raise UserError(f"{name!r} is no id of a point, as '3-1' is")
         if proposals.count(name) > 1:
             raise UserError(f"{name}: is named twice")
     found = [_point(audit(path, name)) for name in proposals]

@@ -185,8 +185,8 @@ def importance(view: View) -> Figure | None:
     )  # fmt: skip
     for col, i in enumerate(known, start=1):
         for values, name, colour, pattern in (
-            (total, "total: with all interactions", "#9ecae1", ""),
-            (first, "first order: alone", BLUE, "/"),
+            (total, "with interactions", "#9ecae1", ""),
+            (first, "alone", BLUE, "/"),
         ):
             figure.add_bar(
                 y=names, x=small(values[i][order]), name=name, orientation="h", row=1, col=col,

@@ -110,7 +110,7 @@ def rows_of(columns: Sequence[Column], wide: int) -> dict[str, Any]:
     """
     tall = -(-len(columns) // wide)
     upright = any(len(str(choice)) > 3 for c in columns for choice in c.choices or ())
-    apart = 130 if upright else 80
+    apart = 115 if upright else 80
     inner = 200 * tall + apart * (tall - 1)
     return {
         "height": inner + 164 + (apart - 80),
@@ -316,7 +316,7 @@ def nice(low: float, high: float, log: bool = False) -> list[float]:
     size = 10.0 ** np.floor(np.log10(rough))
     step = size * next(d for d in (1, 2, 5, 10) if d * size >= rough * (1 - 1e-9))
     count = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
-    return [float(v) for v in count * step]
+    return [float(v) + 0.0 for v in count * step]
 
 
 def named(value: float) -> str:

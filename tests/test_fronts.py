@@ -25,6 +25,7 @@ from dngo.acquisition.aims import Corner, rays
 from dngo.acquisition.along import course
 from dngo.acquisition.front import Boxes
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.stages import front as along_front
 from dngo.acquisition.state import BatchState
 from dngo.archive import read_header, read_surrogate, read_table, verify
 from dngo.cli import main
@@ -485,13 +486,14 @@ def outcomes(x: np.ndarray) -> np.ndarray:
     return np.column_stack([x[:, 0], high * (1 - np.sqrt(x[:, 0] / high))])
 
 
-def picks(columns: dict[str, np.ndarray], v: np.ndarray, size: int = 8):
+def picks(columns: dict[str, np.ndarray], v: np.ndarray, size: int = 8, reference=()):
     several = {name: np.asarray(values) for name, values in columns.items()}
     y = ranks(np.column_stack(list(several.values())))
     data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=several)
     model = fit_model(data, PROCESS, rng=np.random.default_rng(1))
     settings = AcquisitionSettings(uniform_candidates=256, local_candidates=64)
-    history = History(v, y, objectives=several, iteration=np.repeat([0, 1], [20, len(v) - 20]))
+    batch = np.repeat([0, 1], [20, len(v) - 20])
+    history = History(v, y, objectives=several, iteration=batch, reference=reference)
     return propose_batch(
         model, CUBE, history, size=size, settings=settings, rng=np.random.default_rng(2),
         root=np.random.SeedSequence(3),
@@ -532,6 +534,28 @@ def test_the_functions_that_add_most_to_the_front_are_followed(known) -> None:
             found = [outcomes(picks({"a": f[:, 0], "b": f[:, 1]}, v, size).v) for size in (4, 8)]
         gained.append(sum(hypervolume(np.concatenate([f, new]), reference) for new in found))
     assert gained[1] > gained[0]
+
+
+def test_no_hypervolume_is_taken_where_each_pick_has_one_function(known, monkeypatch) -> None:
+    v, f = known
+    taken = []
+    monkeypatch.setattr(along_front, "hypervolume", lambda *a: taken.append(a) or 1.0)
+    columns = {f"f{i}": f[:, i % 2] + 0.1 * v[:, i % 4] for i in range(5)}
+    assert len(picks(columns, v, 4)) == 4 and not taken
+    picks({"a": f[:, 0], "b": f[:, 1]}, v, 4)
+    assert taken
+
+
+def test_a_reference_that_nothing_has_reached_is_searched_for(known) -> None:
+    v, f = known
+    far = np.minimum(np.quantile(f[:, 0], 0.5), 0.5), np.quantile(f[:, 1], 0.02)
+    rows = ~np.all(f < far, axis=1)
+    v, f = v[rows], f[rows]
+    assert not np.all(f < far, axis=1).any() and np.all(f.min(axis=0) < far)
+    found = picks({"a": f[:, 0], "b": f[:, 1]}, v, reference=far)
+    assert set(found.source) <= {"front:box", "front:space"}
+    assert np.isfinite(found.value).all()
+    assert np.all(outcomes(found.v) < far, axis=1).any()
 
 
 def test_a_copy_of_an_objective_has_the_front_of_one(known) -> None:

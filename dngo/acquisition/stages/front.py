@@ -108,13 +108,17 @@ class Hoped:
         self.each = 1 if values.shape[1] >= rules.many else max(each, 1)
         self.corner, self.reference = corner, np.zeros(values.shape[1])
         self.front = np.empty((0, values.shape[1]))
-        self.add(values[np.isfinite(values).all(axis=1)])
+        if (
+            self.each > 1
+        ):  # of six objectives a hypervolume may take seconds, and nothing would ask for it
+            self.add(values[np.isfinite(values).all(axis=1)])
 
     def gain(self, outcome: Array) -> float:
         """By how many millionths an outcome (m,) enlarges the hypervolume: less is no difference."""
         heights = np.vstack([self.front, self.corner.heights(outcome)])
         gain = hypervolume(heights, self.reference) - self.volume
-        return float(np.round(1e6 * gain / max(self.volume, 1e-300)))
+        # Of the front's extent where all of it is beyond the reference: then there is no volume yet.
+        return float(np.round(1e6 * gain / max(self.volume, 1e-6)))
 
     def add(self, outcomes: Array) -> None:
         """Hope for outcomes (m,), or (n, m) of them, as well."""

@@ -20,7 +20,7 @@ from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, read, sha256
 from dngo.exchange.names import PARAMETER, ColumnNames
-from dngo.exchange.outcomes import outcome_of
+from dngo.exchange.outcomes import Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
 from dngo.outcomes import with_origin
@@ -285,10 +285,11 @@ def _outcomes(
 ) -> dict[int, Outcome]:
     """The outcomes in the rows, of rows that have no problem."""
     found: dict[int, Outcome] = {}
+    reader = Reader(study.config, objective)
     for i, row in enumerate(source.rows):
         if i not in problems:
             try:
-                outcome = outcome_of(0, points[i], row, study.config, objective)
+                outcome = reader.outcome(0, points[i], row)
             except ValueError as error:
                 problems[i] = str(error)
                 continue

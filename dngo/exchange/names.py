@@ -10,8 +10,8 @@ well, the name alone is the outcome's.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dngo.config import Config
@@ -20,6 +20,7 @@ from dngo.evaluation.unreadable import why
 from dngo.exchange.rows import Row, known
 from dngo.outcomes import NAMES, OF_OBJECTIVES, SEVERAL
 from dngo.storage.text import number_in, shown
+from dngo.thresholds import Constraints
 
 # Columns of an export that say nothing of an outcome.
 BESIDE = (
@@ -31,6 +32,7 @@ PARAMETER, FLAG, NUMBER, OBJECTIVE, NOISE, CONSTRAINT, OUTCOME, OTHER = (
     *("parameter_", "constraint_", "number_", "objective_", "noise_"),
     *("constraint", "outcome", "other"),
 )
+MOST_KEPT = 1000  # different sets of keys whose meaning is kept
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,26 @@ class ColumnNames:
     constraints: Collection[str] = ()
     objective: str = "objective"
     objectives: Collection[str] = ()
+    # What keys mean beside which others: the rows of a file have the same ones, a million times.
+    _known: dict[tuple[Any, ...], dict[Any, tuple[str, str]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, config: Config, objective: str | None = None) -> ColumnNames:
         return cls(
             config.space, config.constraints, objective or "objective", sorted(config.objectives)
         )
+
+    def meanings(self, keys: Collection[Any]) -> Iterator[tuple[str, str]]:
+        """The meaning of each key of a row; raises ValueError as `meaning` does."""
+        if len(self._known) > MOST_KEPT:
+            self._known.clear()
+        known = self._known.setdefault(tuple(keys), {})
+        for key in keys:
+            if key not in known:
+                known[key] = self.meaning(key, keys)
+            yield known[key]
 
     def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
         """The kind of a key, as a constant of this module, and its name without a prefix.
@@ -123,17 +139,16 @@ def unknown(names: ColumnNames, rows: Iterable[Row]) -> dict[str, str]:
     return found
 
 
-def said_in(row: Row, config: Config, objective: str | None = None) -> dict[str, Any]:
+def said_in(row: Row, names: ColumnNames, reported: Constraints) -> dict[str, Any]:
     """What a row says of an outcome, by name, for `dngo.outcomes.judge`; raises ValueError.
 
     Empty cells say nothing. In a table all may have become text: what is a number or a flag is read.
     """
-    names, reported = ColumnNames.of(config, objective), config.reported
     said: dict[str, Any] = {}
     given: dict[str, Any] = {}
     several: dict[str, dict[str, Any]] = {SEVERAL: {}, "noise": {}}
-    for key, value in row.values.items():
-        kind, name = names.meaning(key, row.values)
+    meanings = names.meanings(row.values)
+    for value, (kind, name) in zip(row.values.values(), meanings, strict=True):
         # NaN says that there is no objective.
         cell = known(value, nan=kind == OBJECTIVE or (kind == OUTCOME and name == "objective"))
         if cell is None or kind in (PARAMETER, OTHER) or name == "id":

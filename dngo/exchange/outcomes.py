@@ -6,7 +6,7 @@ from typing import Any
 
 from dngo.batch import Outcome
 from dngo.config import Config
-from dngo.exchange.names import said_in
+from dngo.exchange.names import ColumnNames, said_in
 from dngo.exchange.rows import Row
 from dngo.outcomes import judge
 from dngo.storage.digest import digest_parameters
@@ -14,17 +14,21 @@ from dngo.storage.digest import digest_parameters
 SOURCE = "imported"
 
 
-def outcome_of(
-    slot: int, parameters: dict[str, Any], row: Row, config: Config, objective: str
-) -> Outcome:
-    """What a row says of the outcome of a point; raises ValueError if it contradicts itself."""
-    verdict = judge(said_in(row, config, objective), config.reported)
-    return Outcome(
-        iteration=0,
-        slot=slot,
-        parameters_digest=digest_parameters(parameters),
-        status=verdict.status,
-        message=verdict.message,
-        attempts=0,  # none of them here
-        **verdict.fields,
-    )
+class Reader:
+    """Reads the rows of a table as outcomes of a study. objective: what its column is called."""
+
+    def __init__(self, config: Config, objective: str):
+        self.names, self.reported = ColumnNames.of(config, objective), config.reported
+
+    def outcome(self, slot: int, parameters: dict[str, Any], row: Row) -> Outcome:
+        """What a row says of the outcome of a point; raises ValueError if it contradicts itself."""
+        verdict = judge(said_in(row, self.names, self.reported), self.reported)
+        return Outcome(
+            iteration=0,
+            slot=slot,
+            parameters_digest=digest_parameters(parameters),
+            status=verdict.status,
+            message=verdict.message,
+            attempts=0,  # none of them here
+            **verdict.fields,
+        )

@@ -69,6 +69,8 @@ def known(value: Any, *, nan: bool = False) -> Any:
 
     nan: whether NaN is a value here.  An array of one value is that value.
     """
+    if type(value) is str:  # most cells of a file
+        return value or None
     found = scalar(value)
     if found is None or (isinstance(found, str) and found == ""):
         return None

@@ -19,7 +19,7 @@ from dngo import archive, derive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
 from dngo.exchange.files import check_columns, in_parts, sha256
-from dngo.exchange.outcomes import SOURCE, outcome_of
+from dngo.exchange.outcomes import SOURCE, Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import with_origin
@@ -149,6 +149,7 @@ class _Evaluations:
     def __init__(self, study: Study, path: Path, objective: str, skip_invalid: bool):
         self.study, self.path, self.objective = study, path, objective
         self.skip_invalid = skip_invalid
+        self.reader = Reader(study.config, objective)
         self.skipped: dict[str, str] = {}
         self.number = 0
 
@@ -177,13 +178,13 @@ class _Evaluations:
 
     def _of_part(self, rows: list[Row]) -> list[tuple[Proposal, Outcome]]:
         points, problems = points_of(self.study.space, rows)
-        config, found = self.study.config, []
+        found = []
         for i, row in enumerate(rows):
             if i in problems:
                 continue
             try:
                 # Only what is kept is numbered: slots have no gaps.
-                outcome = outcome_of(self.number, points[i], row, config, self.objective)
+                outcome = self.reader.outcome(self.number, points[i], row)
             except ValueError as error:
                 problems[i] = str(error)
                 continue

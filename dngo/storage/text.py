@@ -36,6 +36,8 @@ def fault(text: str) -> str:
 
 def storable(text: str) -> str:
     """The text with `LOST` in place of what cannot be kept."""
+    if text.isascii():
+        return text.replace("\0", LOST)
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\0", LOST)
 

@@ -4,10 +4,11 @@
     python benchmarks/curves.py --data lcbench --tables reporting --at-once 100 --budget 300
 
 `--data` is a folder with a model of LCBench's curves (YAHPO Gym's: model.onnx, encoding.json), which needs
-onnxruntime. Seven parameters, 1 to 52 epochs, the error of validation in percent. The clock is simulated:
-an evaluation takes its epochs, `--at-once` run at the same time, and methods are charged for the epochs
-that all of them have run. `--budget` is counted in full evaluations; `--share` is the share of it that
-methods with fidelities, or that stop evaluations early, may use.
+onnxruntime; or with curves of another family (`boosting.py`). LCBench has seven parameters, 1 to 52 epochs,
+and the error of validation in percent. The clock is simulated: an evaluation takes its epochs, `--at-once`
+run at the same time, and methods are charged for the epochs that all of them have run. `--budget` is in
+full evaluations; `--share` is the share of it that methods with fidelities, or that stop evaluations early,
+may use.
 
 Regret is at the highest fidelity alone: what a method's best evaluation of 52 epochs has above the best
 error that is known, as a share of what the median random point has. A line of CSV a run: the regret after
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from boosting import DATA, Boosted
 from numpy.typing import NDArray
 
 from dngo.acquisition import History, design, propose_batch, propose_on_ladder
@@ -72,6 +74,7 @@ class Table:
 
     folder: Path
     task: str
+    parameters = PARAMETERS
 
     @cached_property
     def space(self) -> Space:
@@ -126,7 +129,7 @@ class Table:
 class Run:
     """What a method has spent, and the best it had at the highest fidelity: (epochs, regret) falling."""
 
-    table: Table
+    table: Table | Boosted
     budget: float
     spent: float = 0.0
     course: list[tuple[float, float]] = field(default_factory=list)
@@ -177,7 +180,9 @@ def ours(
     space = run.table.space
     ladder = None
     if low:
-        whole = Space({**PARAMETERS, "epochs": Int(type="int", low=1, high=EPOCHS, log=True)})
+        whole = Space(
+            {**run.table.parameters, "epochs": Int(type="int", low=1, high=EPOCHS, log=True)}
+        )
         ladder = Ladder.of(whole, "epochs", low, EPOCHS, 3)
     settings, surrogate = AcquisitionSettings(kind=kind), SurrogateSettings()
     v = design(space, at_once, rng=np.random.default_rng([seed, 0]), exclude=np.empty((0, space.k)))
@@ -218,7 +223,7 @@ def ours(
 
 
 def _evaluated(
-    table: Table,
+    table: Table | Boosted,
     ladder: Ladder | None,
     v: Array,
     stopping: Stopping | None,
@@ -312,7 +317,7 @@ def with_optuna(run: Run, seed: int, at_once: int, *, sampler: str, pruner: str)
     def begin() -> tuple[Any, Array]:
         trial = study.ask()
         return trial, curve_of(
-            run, {name: _suggest(trial, name, p) for name, p in PARAMETERS.items()}
+            run, {name: _suggest(trial, name, p) for name, p in run.table.parameters.items()}
         )
 
     def ends(trial: Any, n: int, value: float) -> bool:
@@ -334,7 +339,7 @@ def with_syne_tune(run: Run, seed: int, at_once: int, *, name: str) -> None:
     from syne_tune.optimizer import baselines
 
     named = {}
-    for key, p in PARAMETERS.items():
+    for key, p in run.table.parameters.items():
         kind = "randint" if isinstance(p, Int) else "uniform"
         named[key] = getattr(spaces, f"log{kind}" if p.log else kind)(p.low, p.high)  # type: ignore[attr-defined]
     scheduler = getattr(baselines, name)(
@@ -361,7 +366,7 @@ def with_smac(run: Run, seed: int, at_once: int) -> None:
     from smac.runhistory.dataclasses import TrialValue
 
     space = ConfigurationSpace(seed=seed)
-    for name, p in PARAMETERS.items():
+    for name, p in run.table.parameters.items():
         kind = Integer if isinstance(p, Int) else Float
         space.add(kind(name, (p.low, p.high), log=p.log))
     done: dict[Any, int] = {}
@@ -437,7 +442,7 @@ def tasks(folder: Path, which: str) -> list[str]:
 def rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each run."""
     for task in tasks(arguments.data, arguments.tables)[: arguments.most]:
-        table = Table(arguments.data, task)
+        table = (Boosted if task in DATA else Table)(arguments.data, task)
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             usual = float("nan")
             for name in arguments.methods:

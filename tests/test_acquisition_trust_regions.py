@@ -503,7 +503,7 @@ def test_no_pick_has_to_be_likelier_feasible_than_the_centre_of_its_region():
     model = SimpleNamespace(heeds_constraints=True, feasibility=lambda x: 0.3 * x[:, 0])
     settings = AcquisitionSettings()
     state = SimpleNamespace(
-        model=model, space=space, settings=settings, belief=lambda v: np.zeros(len(v))
+        model=model, space=space, shared=settings.shared(), belief=lambda v: np.zeros(len(v))
     )
     v = np.array([[0.4, 0.5], [0.6, 0.5]])
     doubted = Penalty.of(state)(v, np.array([[0.5, 0.5]]))

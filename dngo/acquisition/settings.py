@@ -42,7 +42,7 @@ class Acquisition(BaseModel):
     kind: str
 
     def shared(self) -> Shared:
-        """What all stages go by; of a baseline nothing."""
+        """What all stages use; of a baseline nothing."""
         from dngo.acquisition.state import Shared
 
         return Shared()

@@ -55,7 +55,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What all stages of a batch go by: keys of a kind's settings (`Modelled`), and its measure. Without
+    """What all stages of a batch use: keys of a kind's settings (`Modelled`), and its measure. Without
     any, a baseline's, which asks no model."""
 
     is_baseline: bool = True

@@ -130,7 +130,7 @@ def test_a_study_runs_without_a_shared_file_system(tmp_path: Path) -> None:
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Lines of a profile for an S3 server of this machine: moto's, which stands in for one."""
     pytest.importorskip("snakemake_storage_plugin_s3", reason="snakemake-storage-plugin-s3")
-    pytest.importorskip("moto.server", reason="moto[server]")
+    pytest.importorskip("moto.server", reason="moto[s3], flask and flask-cors")
     import boto3
 
     with socket.socket() as free:

@@ -146,7 +146,7 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
     """What evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
-    # A program that does not name the folder is not told of one that nobody makes.
+    # Nobody makes the folder if the command does not name it: then the program must not hear of one.
     checkpoints = records.checkpoints if _asks_for_checkpoints(records) else None
 
     def files_of(proposal: Proposal) -> Files:

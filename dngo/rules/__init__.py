@@ -1,4 +1,4 @@
-"""Every number that the engine uses and no user sets: one frozen tree, with what each is worth.
+"""Every number that the engine uses and no user sets: one frozen tree, with what each number gains.
 
 `current()` is the tree that counts. A benchmark tries another one:
 
@@ -7,7 +7,7 @@
     with using(current().but(nearby={"ranked": 0.8})):
         ...
 
-Each batch records the digest of the tree that it was chosen by.
+Each batch records the digest of its tree.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dngo.rules.surrogates import SurrogateRules
 
 @dataclass(frozen=True, kw_only=True)
 class Rules(AcquisitionRules, SurrogateRules):
-    """The tree: one branch a module."""
+    """The tree: one branch for each module."""
 
     def but(self, **branches: Mapping[str, Any]) -> Rules:
-        """The same with other numbers: the name of a branch, and what is different there."""
+        """The same tree with other numbers: for each branch, those that differ."""
         changed = {name: replace(getattr(self, name), **new) for name, new in branches.items()}
         return replace(self, **changed)
 

@@ -1,4 +1,4 @@
-"""The numbers that batches are chosen by. Each says what it is worth, or that it was not measured."""
+"""The numbers that batches are chosen by. Each says what it gains, or that it was not measured."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class DescentRules:
-    """How a function is searched: by random steps from the best point so far, which shrink.
+    """How a function is searched: by shrinking random steps from the best point so far.
 
     The numbers were chosen on trust regions in ten and twenty inputs, and not measured one by one.
     """
 
-    # Steps of a round, and the largest, in units of the box; both where the box is all of the space.
+    # Steps of a round, and the largest step in units of the box; `_wide` if the box is the whole space.
     children: int = 20
     children_wide: int = 16
     step: float = 0.3
     step_wide: float = 0.15
     rounds: int = 6  # each halves the largest step
-    # Best shared points that a function may fall back on, if others took its minimum.
+    # Best shared points that a function may use if others took its minimum.
     offered: int = 8
-    # Evaluations of each function that its gradient is then followed for, at most: random steps do
-    # not find the floor of a long valley that is turned. A slope counts as one where it is written out,
-    # and as two for each parameter by differences. Trust regions alone end twice as high without the
-    # gradient in five inputs, and in ten three times as high where it is taken by differences
-    # (benchmarks/rules.md, the trust regions' model).
+    # At most so many evaluations of each function then follow its gradient: random steps do not find
+    # the floor of a long, turned valley. An analytic slope counts as one evaluation, a slope by
+    # differences as two for each parameter. Trust regions alone end twice as high without the gradient
+    # in five inputs, and three times as high by differences in ten (benchmarks/rules.md, the trust
+    # regions' model).
     along_gradient: int = 120
     difference: float = 0.02  # of the gradient's central differences, in units of the largest step
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared
-    # Points that all functions share, in a box and in all of the space; there twice the picks at least.
-    # Each then goes on by itself. With all of the usual 14,000 a batch of 400 cost a third more, and was no
-    # better.
+    # Points that all functions share, in a box and in the whole space (there at least twice the picks).
+    # Then each function continues by itself. With all of the usual 14,000 points a batch of 400 cost a
+    # third more, and was no better.
     shared: int = 1024
     shared_wide: int = 4096
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly: a batch goes from
-    # where the model is sure of little to where it may be wrong. With half of that trust regions alone end
-    # 2.4 times as high, with half as much again 1.2 times (geometric means of 39 runs in five inputs,
-    # `benchmarks/trust_regions.py`).
+    # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0: a batch has
+    # points where the model is sure of little, and points where it may be wrong. Trust regions alone end
+    # 2.4 times as high with half of it, and 1.2 times with one and a half of it (geometric means of 39
+    # runs in five inputs, `benchmarks/trust_regions.py`).
     boldest: float = 1.0
-    # Functions that are searched at once, in a region and in all of the space: memory, 20 MB.
+    # Functions searched at once, in a region and in the whole space. They take 20 MB of memory.
     at_once: int = 64
     at_once_wide: int = 512
 
@@ -47,12 +47,12 @@ class DescentRules:
 class AscentRules:
     """How a hill is climbed. All ascents together gained 1 to 17 % of expected improvement."""
 
-    # Of L-BFGS-B: a climb starts near its top, where refinement ended. Not measured.
+    # Steps of L-BFGS-B. A climb starts near its top, where refinement ended. Not measured.
     most_steps: int = 20
-    # Points in a climb, of which a step takes two for each parameter: with more than 37 there are fewer
-    # steps, and with hundreds none. Not measured.
+    # Points in a climb. A step takes two for each parameter: beyond 37 parameters there are fewer steps,
+    # and with hundreds no step. Not measured.
     most_points: int = 1500
-    # Root mean square distance below which two candidates are not both worth a climb. Not measured.
+    # Of two candidates within this root mean square distance one is worth a climb. Not measured.
     same_hill: float = 0.05
 
 
@@ -60,46 +60,45 @@ class AscentRules:
 class BeyondRules:
     """When picks go beyond the edge, and how many.
 
-    Chosen on Gramacy's toy, and then tried on functions with other pockets and with none
+    Chosen on Gramacy's toy, then tried on functions with other pockets and without any
     (benchmarks/rules.md, beyond the edge).
     """
 
     share: float = 0.5  # of a batch
-    # The highest expected improvement weighted by feasibility, in the targets' deviations, that is worth
-    # it: it is near 0.01 where the best point is found already, and most of these picks fail.
+    # Picks go there if expected improvement weighted by feasibility is higher somewhere, in the targets'
+    # deviations. It is near 0.01 once the best point is found, and then most of these picks fail.
     worth: float = 0.02
-    # What counts as little, of the highest expected improvement weighted by feasibility.
+    # What is little: less than this share of the highest expected improvement weighted by feasibility.
     little: float = 0.2
-    # The last evaluations: the last batch, and at least so many for each parameter.
+    # The last evaluations are the last batch, and at least so many for each parameter.
     last_for_each: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRules:
-    """Where candidates lie, and how many are worth their cost. None was measured by itself."""
+    """Where candidates lie, and how many are worth their cost. No number was measured by itself."""
 
     enumerate: int = 20_000  # points of a space that is listed in full, in a fraction of a second
-    # Scales of local steps, in units of a parameter's range: from the last digits of an optimum to
-    # the next hill.
+    # Scales of local steps, in units of a parameter's range: the smallest finds the last digits of an
+    # optimum, the largest the next hill.
     smallest: float = 1e-4
     largest: float = 0.3
-    # A design of at most so many points in the feasible part is spread, out of 2^n times as many.
+    # A design of up to so many points in the feasible part is spread: picked from 2^n times as many.
     spread: int = 1000
     spread_of: int = 2
-    # Numbers that the candidates of one kind have as a model sees them, at most; but so many candidates
-    # at least. Not measured.
+    # At most so many encoded numbers for the candidates of one kind, but at least so many candidates.
+    # Not measured.
     most_numbers: int = 2_000_000
     least: int = 1024
-    # Share of the outcomes that have their value in common with another one, from which on values are
-    # taken for a lattice. Not measured.
+    # Values are taken for a lattice if such a share of them occurs more than once. Not measured.
     shared: float = 0.3
-    # A list's neighbours of one category: all of them, but for absurdly long lists.
+    # At most so many neighbours by one category: all, except in absurdly long lists.
     most_neighbours: int = 256
-    # Distance of incumbents that are not among the very best, root mean square, and the good points
-    # that they, and regions of their own, are looked for among, at the cost of distances each.
+    # Root mean square distance between incumbents that are not among the very best. These, and the centres
+    # of further regions, are found among so many good points: each costs distances.
     apart: float = 0.1
     looked_among: int = 1000
-    # As a share of the uniform candidates, how many are drawn from people's priors, where there are any.
+    # Share of the uniform candidates that is drawn from people's priors, if there are any.
     believed: float = 0.25
 
 
@@ -107,47 +106,47 @@ class CandidateRules:
 class FeasibilityRules:
     """How likely to hold all constraints a pick must be, beside `min_feasibility`."""
 
-    # Of min_feasibility, what a pick on the boundary must have: a boundary drawn too tightly is corrected
-    # by points that are more likely beyond it than not. Not measured by itself.
+    # A pick on the boundary needs this share of min_feasibility. Points that are probably beyond the
+    # boundary correct one that is drawn too tightly. Not measured by itself.
     on_boundary: float = 0.25
-    # Of the likeliest candidate's feasibility, what the others need where none reaches what is asked.
+    # Where no candidate reaches what is asked, others need this share of the likeliest one's feasibility.
     nearly: float = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontRules:
-    """What picks are for where there are several objectives, and how they are searched for.
+    """What picks aim at if there are several objectives, and how they are found.
 
-    Few of them were measured one by one (benchmarks/front.py).
+    Few of the numbers were measured one by one (benchmarks/front.py).
     """
 
-    # How far beyond the worst values of the front rays begin, in units of its extent: its ends are then
-    # worth something too.
+    # Rays begin so far beyond the front's worst values, in units of its extent. Its ends then count too.
     beyond: float = 0.1
-    # A front may have collapsed to one of its ends: rays of one in so many picks begin where one of the
-    # objectives is as good as is known, and the others are as bad as such a share of the first outcomes.
-    # Without them ZDT2 ended at 0.25 of the best hypervolume with two of three seeds, with them above 0.9.
+    # A front may have collapsed to one of its ends. One in so many picks therefore has a ray from a corner
+    # where one objective is as good as is known, and the others are as bad as such a share of the first
+    # outcomes. With two of three seeds ZDT2 ended at 0.25 of the best hypervolume without such rays, and
+    # above 0.9 with them.
     ends_every: int = 5
     high: float = 0.9
-    # Of the largest part of a ray: with none an objective would not count at all.
+    # Least share of a ray's largest part: with 0 an objective would not count at all.
     least: float = 0.02
-    # Of the sum of all objectives beside the highest: of two points that are equal in the highest, the
-    # one that is better in others is better.
+    # Weight of the sum of all objectives beside the highest one: it decides between points that are equal
+    # in the highest.
     augmented: float = 0.05
-    # Functions of each objective by which a batch's gain is predicted; fewer where a hypervolume takes
-    # long.
+    # Functions of each objective that predict a batch's gain: fewer if a hypervolume takes long.
     draws: int = 64
     draws_of_many: int = 8
     many: int = 5  # objectives
-    # Of a batch, in boxes along the front: where a study begins, and the limits of what its course makes of
-    # it. Points, one of which paid, that each place starts with: a share changes slowly.
+    # Share of a batch that boxes along the front get: at first, and the least and the most that the
+    # study's course makes of it. Boxes and elsewhere both start with so many points of which one paid, so
+    # that the share changes slowly.
     share: float = 0.75
     least_share: float = 0.4
     most_share: float = 0.9
     nothing_known: float = 10.0
-    # Half the side of a box, in units of a parameter's range. Of the evaluations in boxes: where more of
-    # them joined the front, boxes grow, and where less than half as many did they shrink. That is
-    # reconsidered after so many evaluations at least, and so many for each parameter.
+    # Half the side of a box, in units of a parameter's range. Boxes grow if more than this share (`often`)
+    # of the evaluations in them joined the front, and shrink if less than half as many did. Their size is
+    # reconsidered after at least so many evaluations, and so many for each parameter.
     largest: float = 0.4
     smallest: float = 1e-3
     often: float = 0.2
@@ -156,12 +155,12 @@ class FrontRules:
     block_for_each: int = 2
     boxes: int = 16  # in a batch
     picks_of_a_box: int = 2  # at least, or there are fewer boxes
-    # What a draw's deviation from the mean is multiplied by, at most; from 0, evenly. The aims of a batch
-    # lie apart already: after 40 + 10 x 10 DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4,
-    # and 0.83 with 1; ZDT1 in ten the same.
+    # The largest factor on a draw's deviation from the mean; factors are spread evenly from 0. The aims of
+    # a batch are apart already: after 40 + 10 x 10 evaluations DTLZ2 in six inputs had 0.85 of the best
+    # hypervolume with 0.4, and 0.83 with 1. ZDT1 in ten inputs had the same with both.
     boldest: float = 0.4
-    # Functions that are searched for each pick, and for a whole batch at most: those that add most to the
-    # front are followed (benchmarks/rules.md, several objectives). Of more than 64 picks each has one.
+    # Functions searched for each pick, and at most for a batch. Those that add most to the front are
+    # followed (benchmarks/rules.md, several objectives). With more than 64 picks each has one.
     functions_for_each: int = 4
     most_functions: int = 128
     at_once: int = 256  # functions: memory
@@ -169,23 +168,22 @@ class FrontRules:
 
 @dataclass(frozen=True, kw_only=True)
 class ImprovementRules:
-    """How the acquisition is maximised. Shrinking steps find the hill, its gradient then the top.
+    """How the acquisition is maximised. Shrinking steps find the hill, then its gradient finds the top.
 
-    The ascent gained 1 to 17 % of expected improvement from where the rounds ended; the numbers
+    The ascent gained 1 to 17 % of expected improvement from where the rounds ended. The numbers
     below were not measured one by one.
     """
 
-    parents: int = 16  # the best candidates, which a round's new ones surround
+    parents: int = 16  # the best candidates; a round's new ones surround them
     children: int = 512  # new candidates in a round
     first_step: float = 0.1  # largest step of the first round, in units of a parameter's range
     shrinking: float = 0.3  # of the largest step, from round to round
-    # Picks in a batch; the others are draws, whose cost does not grow with those before them.
+    # Picks in a batch. The others are draws: their cost does not grow with the picks before them.
     most_picks: int = 1000
     listed_for_each: int = 10  # candidates on the shortlist for each pick, at least
-    # Fantasies of all samples of a kind of component together: a sparse process with two samples had
-    # twenty.
+    # For all samples of one kind of component together: a sparse process with two samples had twenty.
     fewest_fantasies: int = 50
-    measured_on: int = 256  # of these, by which the largest predictive deviation is judged
+    measured_on: int = 256  # shortlisted candidates that show the largest predictive deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,13 +198,13 @@ class OutlookRules:
     """How functions are drawn and searched. Not measured one by one."""
 
     functions: int = 128
-    known: int = 1000  # best points that every function is asked at
+    known: int = 1000  # best points at which every function is evaluated
     uniform: int = 2048
     local: int = 1024
     incumbents: int = 8
     feasible: float = 0.5  # least probability at a function's minimum
-    # A batch of fewer points looks ahead once the rows have grown by one in so many. It changes no
-    # proposal, and takes a fifth of the time of one.
+    # For a smaller batch dngo looks ahead only when the rows have grown by one in so many: it takes a
+    # fifth of the time of such a batch, and changes no proposal.
     few: int = 8
     renewed: int = 10
 
@@ -215,25 +213,25 @@ class OutlookRules:
 class RegionRules:
     """Where regions lie, how large they are, and how many picks they get."""
 
-    # Half the side of a box, in units of a parameter's range: four fifths of the space at first, and
-    # at last what the digits of an optimum need. Not measured.
+    # Half the side of a box, in units of a parameter's range: from 0.8 of the space down to an optimum's
+    # last digits. Not measured.
     largest: float = 0.4
     smallest: float = 1e-4
-    # Of the targets' deviation: a smaller step is no improvement. Noise would else keep a box open.
+    # A smaller step, in units of the targets' deviation, is no improvement: noise would keep a box open.
     # Not measured.
     improved: float = 1e-3
-    # A point has a region of its own if all better points are so many times farther from it than is
-    # usual (nearest-better clustering, Preuss 2010), and so far, root mean square: where a search has
-    # converged, small gaps are usual. Not measured one by one.
+    # A point has a region of its own if all better points are far: so many times farther than is usual
+    # (nearest-better clustering, Preuss 2010), and at least so far, root mean square. The second holds
+    # where a search has converged, as small gaps are usual there. Not measured one by one.
     detached: float = 2.0
     apart: float = 0.15
     most: int = 16  # regions that are listed; a batch models the first few (`LocalSearch.regions`)
-    # Points, one of which paid, that each place starts with: a share changes slowly. Not measured.
+    # Regions and elsewhere start with so many points of which one paid: shares change slowly. Not measured.
     nothing_known: float = 10.0
-    most_share: float = 0.95  # of a batch: something is left that looks elsewhere
-    # Points of a first batch that the usual share is of. Further ones are all the regions', as to look
-    # elsewhere takes a number of points and not a share: 0.92 times as high in 48 batches of 400 after
-    # 1,000 points, lower in 11 and higher in 4 (standard error 0.06 of the logarithm).
+    most_share: float = 0.95  # of a batch: the rest looks elsewhere
+    # The usual share is of so many points of a first batch. The regions get all further points: looking
+    # elsewhere takes a number of points, not a share. After 1,000 points, 48 batches of 400 ended 0.92
+    # times as high by it: lower in 11, higher in 4 (standard error 0.06 of the logarithm).
     shared: int = 200
 
 
@@ -242,65 +240,64 @@ class RegionSearchRules:
     """How a region is modelled, and how the functions drawn there are minimised."""
 
     regions: int = 4  # in a batch, each at the cost of a fit
-    # Evaluations in a box after which it is reconsidered: half of the picks of a batch, as a quarter of
-    # them searches elsewhere, but so many for each parameter and so many in all, at least.
+    # A box is reconsidered after half as many evaluations as a batch has picks (a quarter of the picks
+    # search elsewhere), but after at least so many for each parameter and so many in all.
     block_for_each: int = 2
     block_least: int = 8
-    # Where walls surround a floor, a model of all points knows the walls. The lowest points, such a share
-    # of them and one for each quadratic at least, have a model of their own, for half of the functions,
-    # where it predicts them better: by so many nats for each, left out one by one. Sectors in ten inputs
-    # end 0.25 times as high; 0.33 and 0.5 of the points do about as well (benchmarks/rules.md, walls and
-    # floors).
+    # Where walls surround a floor, a model of all points learns the walls. The lowest points then have a
+    # model of their own, for half of the functions: such a share of the points, and at least one for each
+    # quadratic. It has to predict them better by so many nats for each, left out one by one. Sectors in
+    # ten inputs end 0.25 times as high; 0.33 and 0.5 of the points do about as well
+    # (benchmarks/rules.md, walls and floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # points, or there is no such model; not measured
     most_functions: int = 128  # searched in one region
-    # One function in so many searches the whole space: what is a sum over the parameters, which the
-    # model learns from few points, may be lowest far away in some of them. Levy with 20 inputs: 1.2
-    # with one in four, 9.2 with none (benchmarks/rules.md, the trust regions' width).
+    # One function in so many searches the whole space. The model learns a sum over the parameters from few
+    # points, and such a sum may be lowest far away in some parameters. Levy with 20 inputs: 1.2 with one in
+    # four, 9.2 without (benchmarks/rules.md, the trust regions' width).
     wide_every: int = 4
-    # A gain counts if it is larger than a model's noise, or, where the noise is large, than so many
-    # deviations of its targets.
+    # A gain counts if it is larger than a model's noise. Where the noise is large, it has to exceed so
+    # many deviations of the model's targets.
     coarsest: float = 1e-3
-    # A gain of less is followed nowhere, in units of the targets' deviation. Not measured.
+    # A smaller gain is never followed, in units of the targets' deviation. Not measured.
     finest: float = 1e-9
-    # Of the functions that promise no improvement, one in so many is followed even so.
+    # One in so many of the functions that promise no improvement is followed even so.
     kept_every: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShortlistRules:
-    """How many candidates a pick evaluates again, at a cost each (benchmarks/picks.py).
+    """How many candidates are evaluated again for each pick: each costs time (benchmarks/picks.py).
 
-    The sum of the values picked is within a tenth of that of evaluating all, which a test checks.
+    The picks' values sum to within a tenth of what evaluating all candidates gives. A test checks it.
     """
 
     block: int = 16  # evaluated at once while looking for the best
-    refresh: int = 8  # evaluated at each pick merely because their value is old
+    refresh: int = 8  # evaluated at each pick only because their value is old
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepRules:
     """When picks are steps, and how they are made (benchmarks/rules.md, without a model)."""
 
-    # The rows whose nearest neighbours are nearest are asked whether outcomes there are alike: whether
-    # their ranks differ by such a share of what those of farther neighbours, up to this one, differ by,
-    # or of such a share of all ranks. They are no neighbours, and say nothing, unless they are nearer
-    # than such a share of the median.
+    # Outcomes of close points are alike if their ranks differ little: by less than `alike` of what the
+    # ranks of farther neighbours differ by, or of `ranks` if that is more. Asked are the rows with the
+    # nearest neighbours. They say nothing if a neighbour is farther than `near` of the median distance.
     closest: int = 8
     near: float = 0.1
     farther: int = 24
     alike: float = 0.4
     ranks: float = 0.1
-    # The smallest step's scale, in units of the largest. Steps keep this share of their distance in a
-    # batch: so fine a search is what there is to be gained.
+    # The smallest step's scale, in units of the largest. Steps keep only this share of the distance
+    # between picks: the gain lies in so fine a search.
     smallest: float = 1e-3
     spacing: float = 0.01
-    # Of a batch's picks, one in so many is a step, and so many at least, while it is not known what steps
-    # lead to; and the largest is shorter by so much.
+    # While nobody knows what steps lead to, one in so many of a batch's picks is a step, and at least so
+    # many are. The largest step is then this much shorter.
     probes: int = 4
     least_probes: int = 8
     probing: float = 0.1
-    children: int = 16  # points that each pick is the likeliest feasible one of
+    children: int = 16  # points tried for each pick: the likeliest feasible one is taken
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Acquisition: which points to evaluate next.
 
-`propose_batch` picks after a `History`, by the stages that its settings name; `design` spreads the
-first batch over the space. Other packages' stages do what `Stage` says: a `BatchState` and a number
-in, each `Pick` out. Importing this package is cheap; the numerical modules are loaded when a name is
-first used.
+`propose_batch` picks after a `History`, by the stages that its settings name. `design` spreads the first
+batch over the space. A stage of another package does what `Stage` says: it gets a `BatchState` and a
+number, and yields each `Pick`. Importing this package is cheap: the numerical modules are loaded when a
+name is first used.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from dngo.acquisition.pipeline import propose_batch, propose_on_ladder
     from dngo.acquisition.state import BatchState, Stage
 
-# Raised by the first release in which the same model, history, settings and random stream give other
-# proposals.
+# A release raises it if the same model, history, settings and random stream give other proposals.
 PROPOSAL_VERSION = 3
 
 _HOMES = {

@@ -1,9 +1,9 @@
 """What each pick of a batch with several objectives is for: one function of all of them.
 
 A pick aims along a ray from the worst corner of the front. Its function is the highest of the objectives,
-each divided by how far the ray goes down in it: lowest where the ray leaves what can be had (an augmented
-Tchebycheff scalarisation; Zhang and Golovin 2020, "Random hypervolume scalarizations for provable
-multi-objective black box optimization": averaged over all rays it is the hypervolume).
+each divided by how far the ray goes down in it. It is lowest where the ray leaves the attainable values (an
+augmented Tchebycheff scalarisation). Averaged over all rays it is the hypervolume (Zhang and Golovin 2020,
+"Random hypervolume scalarizations for provable multi-objective black box optimization").
 """
 
 from __future__ import annotations
@@ -31,16 +31,14 @@ class Corner:
 
     @classmethod
     def of(cls, values: Array, high: Array, reference: Sequence[float | None] = ()) -> Corner:
-        """That of the front. values: (n, m) of all ok outcomes, n >= 1; high: (m,) as `highs` has it.
-
-        reference: worst values of interest, None unknown.
-        """
+        """The front's own. values: (n, m) of all ok outcomes, n >= 1; high: (m,) from `highs`; reference:
+        worst values of interest, None unknown."""
         known = _known(reference, values.shape[1])
         front = values[on_front(values)]
         inside = front[np.all(front <= known, axis=1)]
         front = inside if len(inside) else front
         lowest, width = front.min(axis=0), np.ptp(front, axis=0)
-        # A front without extent, as of copies of one objective.
+        # The front may have no extent, as with copies of one objective.
         usual = high - lowest
         width = np.where(width > 0, width, np.where(usual > 0, usual, extent(values)[1]))
         worst = np.minimum(lowest + (1.0 + current().front.beyond) * width, known)
@@ -50,7 +48,7 @@ class Corner:
     def at_end(
         cls, values: Array, high: Array, reference: Sequence[float | None], j: int
     ) -> Corner:
-        """One from which every ray leads to better values of objective j than are known."""
+        """A corner from which every ray leads to better values of objective j than are known."""
         lowest = values.min(axis=0)
         high = np.maximum(high, values[on_front(values)].max(axis=0))
         worst = np.minimum(high, _known(reference, len(high)))
@@ -66,7 +64,7 @@ class Corner:
 
 
 def highs(values: Array, batch: Rows) -> Array:
-    """What of each objective is bad, by the first batch in which anything was ok: (m,).
+    """Bad values of each objective, by the first batch with an ok outcome: (m,).
 
     values: (n, m), NaN unless ok, some are; batch: (n,).
     """
@@ -76,15 +74,15 @@ def highs(values: Array, batch: Rows) -> Array:
 
 
 def _known(reference: Sequence[float | None], objectives: int) -> Array:
-    """References that people gave: (m,), infinite where there is none."""
+    """References that people gave: (m,), infinite where they gave none."""
     given = reference or [None] * objectives
     return np.array([np.inf if r is None else r for r in given])
 
 
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:
-    """Directions (count, m), their largest part 1: a sequence that goes on after `skipped` of them."""
+    """Directions (count, m) with a largest part of 1: the sequence after the first `skipped` of them."""
     engine = qmc.Sobol(1 if objectives == 2 else objectives, scramble=True, rng=rng)
-    # Always from its beginning: SciPy warns of other numbers than powers of two.
+    # Always from the beginning: SciPy warns of numbers that are no powers of two.
     u = engine.random_base2(max(int(np.ceil(np.log2(skipped + count))), 0))[skipped:][:count]
     if objectives == 2:
         found = np.column_stack([np.cos(0.5 * np.pi * u[:, 0]), np.sin(0.5 * np.pi * u[:, 0])])

@@ -1,12 +1,12 @@
 """How many picks of a batch each stage gets: the only place that counts them.
 
-A share of a batch is the trust regions', and what a study's course says of it is read off the archive:
-stages whose picks gain nothing lose some to the others. Within the regions the models share what is theirs,
-and some functions search the whole space. One pick in so many looks on the boundary of what is feasible,
-and, once little is gained inside, half look beyond it.
+Trust regions get a share of a batch. The archive shows how a study went: stages whose picks gain nothing
+lose picks to the others. Within the regions their models share the picks, and some functions search the
+whole space. One pick in so many looks on the boundary of what is feasible. Once little is gained inside,
+half of the picks look beyond it.
 
-All counts are of picks numbered over the whole study: where batches are single points, each kind has its
-turn as well.
+All counts are of picks numbered over the whole study, so that each kind has its turn even where batches are
+single points.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def of_share(before: int, number: int, share: float) -> int:
-    """How many of the `number` picks after the first `before` are a share's, spread evenly."""
+    """How many of the `number` picks after the first `before` belong to a share, spread evenly."""
     return int((before + number) * share) - int(before * share)
 
 
 def one_in(before: int, number: int, every: int) -> int:
-    """How many of the `number` picks after the first `before` are one in `every`; none if that is 0."""
+    """How many of the `number` picks after the first `before` are one in `every`; 0 if that is 0."""
     return (before + number) // every - before // every if every > 0 else 0
 
 
@@ -43,20 +43,20 @@ def one_in(before: int, number: int, every: int) -> int:
 
 
 def of_regions(state: BatchState, number: int, usual: float, stage: str) -> int:
-    """How many of the next picks the trust regions have, whose stage has this name; usual: their share.
+    """How many of the next picks the trust regions get. usual: their share; stage: their stage's name.
 
-    None where nothing is ordered: what is near a point there, the model of the whole space knows.
+    0 where no parameter is ordered: the model of the whole space then knows what is near a point.
     """
     if not state.space.is_ordered.any():
         return 0
     history = state.history
-    if len(np.unique(history.iteration)) < 2:  # later on, what has paid decides
+    if len(np.unique(history.iteration)) < 2:  # later the share depends on what has paid
         usual = first_share(usual, state.size)
     block = max(state.size, least_block(state.space))
     share = share_of(history, state.space.place(history.v, apart=0.0), block, usual, stage)
     count = of_share(state.turn, number, share)
     if state.model.heeds_constraints:
-        # One at a time, a pick on the boundary would else never have its turn.
+        # Without this a pick on the boundary never has its turn if picks come one at a time.
         count = min(count, number - on_boundary(state, number))
     return count
 
@@ -72,17 +72,16 @@ def beyond(state: BatchState, number: int) -> int:
 
 
 def first_share(usual: float, size: int) -> float:
-    """What regions have of the first batch after a design, of so many points: of a large one more."""
+    """The regions' share of the first batch after a design, by its size: larger in a large batch."""
     return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
 
 
 def share_of(history: History, u: Array, block: int, usual: float, stage: str) -> float:
-    """The share of picks for a stage that the study's course suggests, `usual` where it says nothing.
+    """The share of picks for a stage by the study's course, `usual` where that says nothing.
 
-    u: (n, k) coordinates of the finished points. block: points after which what paid counts half. Shares
-    are in proportion to how often the picks of the stage and those of all others have paid lately,
-    wherever they lay. Points whose stage is not known count as the regions' if they lie in the region of
-    the best.
+    u: (n, k) coordinates of the finished points. block: points after which what paid counts half.
+    The share follows how often the picks of the stage, and all others, have paid lately, wherever they lay.
+    A point of an unknown stage counts as the regions' if it lies in the region of the best.
     """
     y, batch = history.y, history.iteration
     if not np.isfinite(y).any() or not 0 < usual < 1:
@@ -103,10 +102,10 @@ def share_of(history: History, u: Array, block: int, usual: float, stage: str) -
 
 
 def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
-    """Which outcomes gained something on all before their batch: (n,).
+    """Which outcomes gained on all before their batch: (n,).
 
-    A gain counts from a thousandth (`RegionRules.improved`) of the depth on: how far the best outcome lay
-    below the low quarter. So the last digits count as well, once a search has come to them.
+    A gain counts from a thousandth (`RegionRules.improved`) of the depth on: the distance of the best
+    outcome below the low quarter. In a search that has reached the last digits these count as well.
     """
     rules, paid = current().regions, np.zeros(len(y), dtype=bool)
     ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(y)]
@@ -123,7 +122,7 @@ def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
 
 
 def least_block(space: Space) -> int:
-    """Evaluations in a region, at least, before it is reconsidered."""
+    """Evaluations in a region before it is reconsidered, at least."""
     search = current().search
     return max(search.block_for_each * space.k, search.block_least)
 
@@ -131,7 +130,7 @@ def least_block(space: Space) -> int:
 @dataclass(frozen=True)
 class Functions:
     """How many functions of a region are searched in it, in the whole space, by the model of the lowest
-    points, and by that of the floor."""
+    points, and by the model of the floor."""
 
     plain: int
     wide: int
@@ -140,7 +139,7 @@ class Functions:
 
     @classmethod
     def of(cls, before: int, count: int, *, lowest: bool, floor: bool) -> Functions:
-        """before: points of the study. lowest, floor: which models there are beside the plain one."""
+        """before: points of the study. lowest, floor: whether these models exist beside the plain one."""
         kinds = 1 + lowest + floor
         first, second = (one_in(before + i, count, kinds) for i in (0, 1))
         low = first if lowest else 0
@@ -150,7 +149,7 @@ class Functions:
 
 
 def followed_anyway(before: int, count: int) -> int:
-    """How many of the functions that promise nothing are followed even so."""
+    """How many of the functions that promise no gain are followed even so."""
     return one_in(before, count, current().search.kept_every)
 
 

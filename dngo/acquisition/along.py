@@ -1,7 +1,7 @@
-"""Boxes along a front, read off the archive: how large they are, and what share of a batch is theirs.
+"""Boxes along a front, read off the archive: their size, and their share of a batch.
 
-The archive is replayed in order, batch by batch. Nothing is remembered from one batch to the next, so that
-a batch can be derived again from the archive alone.
+The archive is replayed in order, batch by batch. Nothing is remembered between batches, so that a batch can
+be derived again from the archive alone.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class BoxCourse:
-    """half: of the side of a box now. share: of a batch that goes to boxes."""
+    """half: of the current side of a box. share: of a batch that goes to boxes."""
 
     half: float
     share: float
 
 
 def course(u: Array, values: Array, batch: Rows, block: int, usual: float) -> BoxCourse:
-    """What the boxes have come to, so far.
+    """The size and the share of boxes after the batches so far.
 
     u: (n, k) the points in the unit cube, values: (n, m) their objectives, minimised, NaN unless ok;
     batch: (n,) rising numbers. block: evaluations in boxes after which their size is reconsidered. usual:
-    the share where the course says nothing.
+    the share if the course says nothing.
     """
     rules = current().front
     ok: Mask = np.asarray(np.isfinite(values).all(axis=1))
@@ -61,7 +61,7 @@ def course(u: Array, values: Array, batch: Rows, block: int, usual: float) -> Bo
 
 
 def _share(inside: Mask, paid: Mask, batch: Rows, block: int, usual: float) -> float:
-    """In proportion to how often points in boxes and elsewhere have joined the front lately."""
+    """The share follows how often points in boxes and elsewhere have joined the front lately."""
     rules = current().front
     if not 0 < usual < 1 or not len(batch):
         return usual

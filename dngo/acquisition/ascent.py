@@ -13,8 +13,8 @@ from dngo.rules import current
 from dngo.space import Space
 from dngo.types import Array
 
-# Of central differences, in units of a parameter's range: about the cube root of the precision of an
-# acquisition value, where truncation and rounding err alike.
+# Of central differences, in units of a parameter's range. Truncation and rounding err alike at about the
+# cube root of an acquisition value's precision.
 DIFFERENCE = 1e-5
 
 
@@ -24,8 +24,8 @@ def climb(
     """Where L-BFGS-B leads from the `count` best candidates that lie apart: (m, k), m <= count.
 
     v: (n, k) candidates, scores: (n,) the acquisition there. value: points (., k) -> acquisition (.,).
-    Its logarithm is climbed, by central differences whose points are evaluated together. Listed and
-    inactive parameters stay as they are.
+    The logarithm of the value is climbed, by central differences whose points are evaluated together.
+    Listed and inactive parameters do not change.
     """
     tops: list[Array] = []
     u = space.unit(v)
@@ -54,7 +54,7 @@ def climb(
 
 
 def _moved(space: Space, v: Array, u: Array, free: NDArray[np.bool_], coordinates: Array) -> Array:
-    """v (k,), at coordinates u, with its free parameters at other ones (n, f): (n, k)."""
+    """Copies of v (k,), at coordinates u, whose free parameters are at coordinates (n, f): (n, k)."""
     everything = np.tile(u, (len(coordinates), 1))
     everything[:, free] = coordinates
     moved = np.tile(v, (len(coordinates), 1))

@@ -1,11 +1,11 @@
 """Steps around the best point: picks of a trust region whose model is of no use.
 
-A function may have more in it than so few points can tell, at every scale (BBOB's function of Katsuura):
-no model predicts it, and uniform points in a box are as good as anywhere. Yet points next to a good one
-are good as well, and steps of every size, as in an evolution strategy, go down from scale to scale.
+At every scale a function may have more structure than so few points can show (BBOB's function of Katsuura).
+No model predicts it, and uniform points in a box are as good as any. Yet points next to a good one are good
+as well, and steps of every size go down from scale to scale, as in an evolution strategy.
 
-Where noise hides the function no model predicts the outcomes either, and steps lead nowhere. The two are
-told apart by a few short steps: next to each other, outcomes of the first kind are alike.
+Where noise hides the function, no model predicts the outcomes either, and steps lead nowhere. A few short
+steps distinguish the two: only in the first case outcomes of close points are alike.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def steps(
 ) -> list[Array]:
     """At most `count` points (k,) around the centre (1, k), by steps of every size up to the largest.
 
-    They are added to `spacing`. penalty: of points (n, k) in the region around the centre, (n,): those
-    that have less are preferred.
+    They are added to `spacing`. penalty: points (n, k) in the region around the centre -> (n,); lower is
+    preferred.
     """
     found, rules = [], current().steps
     with spacing.closer(rules.spacing):

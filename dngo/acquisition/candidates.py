@@ -16,11 +16,11 @@ from dngo.types import Array
 
 
 class Candidates:
-    """Distinct points, none of them taken, with what the model says of each.
+    """Distinct free points, with what the model says of each.
 
-    v: (n, k) natural values. source: (n,) where each came from. x: (m, d) encoded, feasibility:
-    (m,) P(all constraints hold) and rate: (m,) what else the acquisition is multiplied by, of the
-    first m, those that have been judged.
+    v: (n, k) natural values. source: (n,) where each came from. Of the first m, which have been judged:
+    x: (m, d) encoded, feasibility: (m,) P(all constraints hold), and rate: (m,) the other factor on the
+    acquisition.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Candidates:
         self.source += [source] * len(new)
 
     def judge(self) -> slice:
-        """Ask the model of those that were added since; their rows."""
+        """Ask the model about the points added since the last call; their rows."""
         rows = slice(len(self.x), len(self.v))
         if self.model is not None and len(self.v) > len(self.x):
             x = self.space.encode(self.v[rows])
@@ -65,8 +65,8 @@ class Candidates:
 def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
     """A space-filling first batch: scrambled Sobol points, distinct after rounding.
 
-    exclude: (m, k) points not to repeat. Returns (q, k) with q <= size; fewer only when the space
-    has no more points, or none that 64 times the size of further Sobol points would hit.
+    exclude: (m, k) points not to repeat. Returns (q, k) with q <= size. It is smaller only if the space
+    has no more points, or none that 64 times as many further Sobol points would hit.
     """
     pool = Candidates(space, set(space.keys(exclude)) if len(exclude) else ())
     if space.k == 0:
@@ -90,10 +90,10 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
 
 
 def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
-    """The share of a first batch that people's priors are given: (q, k), q <= size.
+    """The part of a first batch that people's priors determine: (q, k), q <= size.
 
-    The point that is believed in most, then scrambled Sobol points distributed as the priors are,
-    distinct after rounding and none of `exclude` (m, k). None where nothing is believed.
+    First the point with the highest prior, then scrambled Sobol points distributed like the priors,
+    distinct after rounding and not in `exclude` (m, k). Empty without priors.
     """
     if size <= 0 or not priors.believed(space):
         return np.empty((0, space.k))
@@ -107,9 +107,9 @@ def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclud
 
 
 def spread(space: Space, v: Array, size: int, others: Array) -> Array:
-    """`size` of the points v (n, k), each in turn the farthest from those before and from `others`.
+    """`size` of the points v (n, k), each in turn the farthest from the earlier ones and from `others`.
 
-    Feasible points of a Sobol sequence, or of a walk, are not evenly spread over the feasible part.
+    Feasible points of a Sobol sequence, or of a walk, are not spread evenly over the feasible part.
     """
     u = space.place(v, apart=1.0)
     gap = np.ones(len(u))
@@ -131,7 +131,7 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
 
 
 def affordable(space: Space, size: int) -> int:
-    """So many candidates, or fewer where each has hundreds of inputs: the cost is in their product."""
+    """So many candidates, or fewer if each has hundreds of inputs: the cost grows with the product."""
     rules = current().candidates
     return min(size, max(rules.least, rules.most_numbers // max(space.d, 1)))
 
@@ -160,10 +160,9 @@ def around(
 ) -> Array:
     """Random neighbours of `centres` (m, k): (size, k), rounded.
 
-    Each changes a random subset of the parameters, by normal steps whose scale is drawn
-    log-uniformly between `smallest` and `largest` of the range (by default those of `CandidateRules`). A
-    step in a listed parameter is at least to the next value; a category changes to any other with equal
-    probability.
+    Each changes a random subset of the parameters by normal steps. Their scale is drawn log-uniformly
+    between `smallest` and `largest` of the range (by default from `CandidateRules`). A step in a listed
+    parameter goes at least to the next value. A category changes to each other one with equal probability.
     """
     if len(centres) == 0 or size == 0 or space.k == 0:
         return np.empty((0, space.k))
@@ -194,7 +193,7 @@ def around(
 
 
 def neighbours(space: Space, centres: Array) -> Array:
-    """Every point that differs from a centre in one category, or by one step of a grid: (n, k)."""
+    """Every point that differs from a centre in one category, or by one grid step: (n, k)."""
     rows, most = [], current().candidates.most_neighbours
     for j, column in enumerate(space.columns):
         if column.levels is None:
@@ -212,7 +211,7 @@ def neighbours(space: Space, centres: Array) -> Array:
 
 
 def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
-    """Up to `size` good points (m, k): half the very best, half good ones apart from each other."""
+    """Up to `size` good points (m, k): half the very best, half good ones that lie apart."""
     order = np.argsort(np.where(np.isfinite(y), y, np.inf), kind="stable")
     order = order[: int(np.isfinite(y).sum())]
     chosen = list(order[: (size + 1) // 2])
@@ -236,11 +235,11 @@ def _levels(column: Column) -> Array:
 
 
 def _shift(column: Column, value: Array, by: Array) -> Array:
-    """Values `by` places further in a column's list: around it for categories, else to its ends.
+    """Values `by` places further in a column's list: cyclic for categories, else up to its ends.
 
-    value: (n,) natural values; NaN, where inactive, stays.
+    value: (n,) natural values. NaN, where inactive, remains.
     """
-    if column.values is None:  # perhaps of so many levels that no list of them is to be made
+    if column.values is None:  # it may have too many levels for a list
         low, step = (0.0, 1.0) if column.choices is not None else (column.low, column.step or 1.0)
         last = float((column.levels or 1) - 1)
         index = np.clip(np.rint((np.nan_to_num(value, nan=low) - low) / step), 0, last)
@@ -255,7 +254,7 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
 
 def _sobol(k: int, rng: np.random.Generator) -> Any:
     """A scrambled Sobol sequence in k dimensions."""
-    # Half a second to import, which a report and the end of a run need not spend.
+    # The import takes half a second: a report and the end of a run do without it.
     from scipy.stats import qmc
 
     return qmc.Sobol(k, scramble=True, rng=rng)

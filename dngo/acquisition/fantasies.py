@@ -1,8 +1,8 @@
 """Monte Carlo acquisition over fantasies of everything pending (section 3.3, (11), (12)).
 
-Every hyperparameter sample of every component is Gaussian. A pending point is conditioned on by a
-rank-one update; the covariance does not depend on the fantasised outcome, so all fantasies share
-its update and differ in their means alone.
+Every hyperparameter sample of every component is Gaussian. A rank-one update conditions it on a pending
+point. The covariance does not depend on the fantasised outcome: all fantasies share its update, and differ
+only in their means.
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ from dngo.rules import current
 from dngo.surrogates.component import Component, Conditioned
 from dngo.types import Array
 
-# Points evaluated at once: what a block of them takes stays within a processor's cache. With points
-# pending each has the means of all fantasies.
+# Points evaluated at once: a block stays within a processor's cache. With points pending, each point has
+# the means of all fantasies.
 BLOCK, BLOCK_PENDING = 2048, 256
 
 
 class Fantasies:
     """The posterior given everything pending, over fantasies of the outcomes.
 
-    components: in any mixture, by their weights; those of one stack are conditioned together.
+    components: of any mixture, by their weights; those of one stack are conditioned together.
     best: lowest observed target, the incumbent that fantasies start from.
-    count: S, fantasies for each hyperparameter sample of each component; more of them where all
-    samples of a kind together would have too few.
-    measure: how improvement is measured; its expectation if not given.
-    noisy: whether improvement is measured on an observation, noise included, as in (5), or on
-    the function itself.
+    count: S, fantasies for each hyperparameter sample of each component; more if all samples of one kind
+    would have too few.
+    measure: of improvement; by default its expectation.
+    noisy: whether improvement is measured on an observation, noise included, as in (5), or on the function.
 
-    The incumbent of each fantasy includes its own fantasised outcomes. With a fixed one the tower
-    property turns the average over fantasies back into plain expected improvement, and a batch
-    piles up on one point.
+    The incumbent of each fantasy includes its own fantasised outcomes. With a fixed incumbent the average
+    over fantasies is plain expected improvement, by the tower property, and a batch piles up on one point.
     """
 
     def __init__(
@@ -62,14 +60,14 @@ class Fantasies:
 
     @property
     def incumbent(self) -> float:
-        """The incumbent on average over fantasies."""
+        """The incumbent, averaged over fantasies."""
         return float(sum(part.weight @ part.best.mean(axis=(1, 2)) for part in self.parts))
 
     def features(self, x: Array) -> Array:
-        """x: (n, d) -> z, what the other methods take: n points along its second axis.
+        """x: (n, d) -> z, for the other methods, with n points along its second axis.
 
-        (C, n, D) where all components are of one stack; else (1, n, .), the features of all
-        components side by side.
+        (C, n, D) if all components are of one stack. Else (1, n, .): the features of all components side by
+        side.
         """
         z = [part.features(x) for part in self.parts]
         for part, own in zip(self.parts, z, strict=True):
@@ -77,10 +75,9 @@ class Fantasies:
         return z[0] if len(z) == 1 else np.concatenate([_flat(part) for part in z], axis=2)
 
     def moments(self, z: Array) -> list[tuple[Array, Array]]:
-        """Of the function, without noise, for each stack of components.
+        """Of the function, without noise, for each stack: means (C, H, S, n), variances (C, H, 1, n).
 
-        Means (C, H, S, n) and variances (C, H, 1, n). The means' third axis has length 1 while nothing
-        is pending.
+        The means' third axis has length 1 while nothing is pending.
         """
         found = [part.moments(own) for part, own in self._split(z)]
         return [(m, np.maximum(v, 0.0)[:, :, None, :]) for m, v in found]
@@ -98,7 +95,7 @@ class Fantasies:
         return average
 
     def weighted(self, z: Array, weight: Array) -> Array:
-        """Acquisition times weights that are positive: z, (n,) -> (n,)."""
+        """Acquisition times positive weights: z, (n,) -> (n,)."""
         return weigh(self.improvement(z), weight)
 
     def at(self, x: Array, weight: Array) -> Array:
@@ -118,17 +115,16 @@ class Fantasies:
         """Make a point pending: draw its outcome in every fantasy and update.
 
         z: (C, D), the point's features: those of `features` without the second axis.
-        feasibility: the probability that the outcome holds all constraints. Only where it is drawn
-        to hold them does the point become the incumbent; as an infeasible outcome has no
-        objective, the means are updated either way with the value that it would have had. The
-        classifiers are not updated with the fantasised constraint outcomes.
+        feasibility: the probability that the outcome holds all constraints. The point becomes the incumbent
+        only where it is drawn to hold them. An infeasible outcome has no objective, so the means are always
+        updated, with the value that it would have had. The classifiers are not updated.
         """
         for part, own in self._split(z[:, None]):
             mean, latent, taken = part.at(own)
             latent, noise = np.maximum(latent, 0.0), part.noise_at(own)[..., 0]
             value = mean + np.sqrt(latent)[..., None] * self._normal(part)
             outcome = value + np.sqrt(noise)[..., None] * self._normal(part)
-            # In units of its predictive deviation, each outcome's surprise moves the means.
+            # Each outcome's surprise, in units of its predictive deviation, moves the means.
             deviation = np.sqrt(latent + noise)
             part.condition(own, taken, (outcome - mean) / deviation[..., None], deviation)
             found = outcome if self.noisy else value
@@ -160,9 +156,9 @@ def _flat(z: Array) -> Array:
 
 
 def weigh(value: Array, weight: Array) -> Array:
-    """Values times positive weights; divided by them where a value is negative.
+    """Values times positive weights; negative values are divided by them.
 
-    So that more weight is never worse, and equal weights change no order.
+    Then more weight is never worse, and equal weights change no order.
     """
     if (value >= 0).all():
         return value * weight

@@ -1,7 +1,7 @@
 """How likely to hold all constraints a pick must be.
 
-Weighting improvement by that probability is not enough: near an optimum on the edge of the feasible
-region the improvement promised beyond the edge outweighs any probability.
+It is not enough to weight improvement by this probability: near an optimum on the edge of the feasible
+region, the improvement promised beyond the edge outweighs any probability.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dngo.acquisition.state import BatchState, Shared
 from dngo.rules import current
 from dngo.types import Array
 
-# Penalty, in deviations of the targets, where feasibility is too low: above any function drawn.
+# Penalty where feasibility is too low, in deviations of the targets: above any drawn function.
 OUT_OF_BOUNDS = 1e6
 
 
 def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
-    """Those of `allowed` (n,) whose feasibility (n,) is at least `least`; never none of them.
+    """Those of `allowed` (n,) whose feasibility (n,) is at least `least`; never empty.
 
-    Where none reaches it, those that come close to the likeliest.
+    If none reaches it, those that come close to the likeliest.
     """
     if not allowed.any():
         return allowed
@@ -31,7 +31,7 @@ def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArra
 def likely_enough(
     state: BatchState, allowed: NDArray[np.bool_], feasibility: Array, least: float
 ) -> NDArray[np.bool_]:
-    """`heed` for the pick whose turn it is: one in every `boundary_every` needs less."""
+    """`heed` for the next pick: one in every `boundary_every` needs less."""
     if not state.model.heeds_constraints:
         return allowed
     every = state.shared.boundary_every
@@ -41,7 +41,7 @@ def likely_enough(
 
 
 def least_of_draws(state: BatchState, number: int) -> Array:
-    """What `of_draws` asks of each of the next picks, less of one in every `boundary_every`: (number,)."""
+    """The `of_draws` of each of the next picks, lower for one in every `boundary_every`: (number,)."""
     least = np.full(number, of_draws(state.shared))
     every = state.shared.boundary_every
     if every > 0:
@@ -53,18 +53,18 @@ def least_of_draws(state: BatchState, number: int) -> Array:
 
 
 def penalty(feasibility: Array, least: float | Array) -> Array:
-    """What is added to a function to be minimised, in units of its targets: arguments broadcast.
+    """Added to a function to be minimised, in units of its targets; arguments broadcast.
 
-    Above any function drawn where feasibility is less than asked, and the more the less it is.
+    Where feasibility is less than asked it lies above any drawn function, and grows with the shortfall.
     """
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
 def of_draws(shared: Shared) -> float:
-    """The least feasibility of a pick that minimises a function drawn.
+    """The least feasibility of a pick that minimises a drawn function.
 
-    More than of one by improvement, which is weighted by it: minima lie on the boundary wherever the
-    objective falls towards it, and half of them on its wrong side if any probability over a half
-    would do.
+    A pick by improvement needs less, as feasibility is a weight of improvement. Minima lie on the boundary
+    wherever the objective falls towards it: if any probability over a half would do, half of them would lie
+    on its wrong side.
     """
     return float(np.sqrt(shared.min_feasibility))

@@ -1,4 +1,4 @@
-"""Functions drawn of several objectives together, as those that picks aim at, and how they are searched."""
+"""Functions drawn of several objectives together, as the targets of picks, and how they are searched."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dngo.surrogates.draws import Draws, draw
 from dngo.surrogates.nearby import Nearby
 from dngo.types import Array, Rows
 
-Extra = Callable[[Array, Array], Array]  # of points (n, k), encoded (n, d): what is added, (n,)
+Extra = Callable[[Array, Array], Array]  # points (n, k), encoded (n, d) -> what is added, (n,)
 
 
 @dataclass(frozen=True)
 class Searched:
     """Functions, and the good points of each.
 
-    rows: (f,) which of the functions that were asked for. points: (f, n, k), the best of each first;
-    values: (f, n) of the functions; outcomes: (f, m) the objectives at the best one, as they were drawn.
+    rows: (f,) their places among the functions asked for. points: (f, n, k), the best of each first;
+    values: (f, n) of the functions; outcomes: (f, m) the objectives drawn at the best point.
     """
 
     rows: Rows
@@ -41,8 +41,8 @@ class Searched:
 
 @dataclass(frozen=True)
 class Believed:
-    """One objective: the components that are drawn from, what they see of encoded points, and the scale of
-    their targets. near: the processes, where they belong to the front."""
+    """One objective: the components to draw from, what they see of encoded points, and the scale of their
+    targets. near: the processes, if they belong to the front."""
 
     components: Sequence[Component]
     scale: TargetScale
@@ -53,9 +53,9 @@ class Believed:
 
 
 class Aimed:
-    """Functions drawn of all objectives, as those that picks aim at: low is good.
+    """Functions drawn of all objectives, as the targets of picks: low is good.
 
-    ray: (count, m).  extra: what is added to all of them.
+    ray: (count, m). extra: what is added to all functions.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Aimed:
         return self._values(self.space.encode(v), 1)[:, 0]
 
     def slopes(self, v: Array) -> Array:
-        """The gradients of `own`, but for what is added, at a point for each: (count, k) -> (count, d)."""
+        """Gradients of `own` without `extra`, each function at its own point: (count, k) -> (count, d)."""
         x = self.space.encode(v)
         values = self._values(x, 1)[:, 0]
         steepest = (self.corner.heights(values) / self.ray).argmax(axis=1)
@@ -118,7 +118,7 @@ class Aimed:
 
 
 class Boxes:
-    """Boxes around points of the front, and the processes of these points, which all of them share."""
+    """Boxes around points of the front. They share the processes of these points."""
 
     def __init__(self, state: BatchState, half: float, rng: np.random.Generator) -> None:
         self.state, self.half, self.rng = state, half, rng
@@ -128,9 +128,9 @@ class Boxes:
         ok = np.flatnonzero(np.isfinite(values).all(axis=1))
         self.u = space.unit(history.v)
         self.values = values
-        # The nearest to the front, any of those that are as near.
+        # The nearest to the front, at random among equals.
         order = ok[np.lexsort((rng.random(len(ok)), ranks(values[ok])))]
-        # What broke a constraint teaches as well, first where it is near those.
+        # Points that broke a constraint teach as well: first those near the others.
         broke = np.setdiff1d(np.flatnonzero(np.isfinite(history.reported).all(axis=1)), ok)
         x = space.encode(history.v)
         nearby = cdist(x[broke], x[order[: current().nearby.most]]).min(axis=1, initial=np.inf)
@@ -151,7 +151,7 @@ class Boxes:
             self.believed.append(Believed(near.models, near.scale, near))
 
     def search(self, corner: Corner, ray: Array, boldness: Array) -> Iterator[Searched]:
-        """Good points of functions, box by box: ray (count, m), from a corner; boldness (count,)."""
+        """Good points of functions, box by box. ray: (count, m), from a corner; boldness: (count,)."""
         count = min(self.rules.boxes, max(1, len(ray) // self.rules.picks_of_a_box))
         anchors = ray[:count]
         nearest = np.argmax(_directions(ray) @ _directions(anchors).T, axis=1)
@@ -179,7 +179,7 @@ class Boxes:
         shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
         least = of_draws(state.shared)
         if state.model.heeds_constraints:
-            # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
+            # The centre is known to be feasible. Where the model doubts it, it doubts its neighbours too.
             least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
         functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
 
@@ -195,7 +195,7 @@ class Boxes:
         return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
 
     def _slopes(self, functions: Aimed) -> Slopes | None:
-        # Known constraints turn a step aside: there differences see what a slope would not.
+        # Known constraints turn a step aside: differences see that, a slope does not.
         if self.state.space.conditions or not all(d.has_slopes for d in functions.draws):
             return None
         inputs = self.state.space.continuous_inputs
@@ -206,7 +206,7 @@ class Boxes:
 def everywhere(
     state: BatchState, corner: Corner, ray: Array, boldness: Array
 ) -> Iterator[Searched]:
-    """As `Boxes.search`, in the whole space, by the surrogates."""
+    """Like `Boxes.search`, in the whole space, by the surrogates."""
     space, pool, rng = state.space, state.candidates, state.streams["front"]
     rules = current().front
     rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
@@ -232,12 +232,11 @@ def everywhere(
 
 
 def added(state: BatchState, least: float) -> Extra:
-    """What is added to functions: what people believe, what a point costs, and a wall where feasibility is
-    less than `least`."""
+    """The terms added to functions: people's priors, a point's cost, and a wall where feasibility is less
+    than `least`."""
 
     def extra(v: Array, x: Array) -> Array:
-        # Of a cost the logarithm counts as well: an aimed function has no zero that a gain is measured
-        # from.
+        # The cost counts by its logarithm: an aimed function has no zero to measure a gain from.
         found: Array = -np.log(np.maximum(state.rate(v, x), 1e-300))
         if state.model.heeds_constraints:
             found = found + penalty(state.model.feasibility(x), least)

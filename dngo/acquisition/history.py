@@ -19,14 +19,14 @@ from dngo.types import Array, Repeats
 class History:
     """The points so far, in the order of the archive.
 
-    v: (n, k) natural values of finished points; y: (n,) their objective, minimised, NaN where they
-    have none. pending: (p, k) points whose outcome is not known yet. iteration: (n,) which batch each
-    was of, never falling; each of its own if not given. constraints: name -> (n,) 1, 0 or NaN unknown.
-    noise: (n,) standard deviation of each value of y as reported, NaN unknown; empty: of none.
-    objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not; y is then how
-    many fronts have to go before a point is on one. noises: name -> (n,) of each, as noise. reference: the
-    worst values of interest, minimised, in the order of the names, None where nobody said.
-    stage: (n,) names of the stages that picked them, empty text or an empty array: unknown.
+    v: (n, k) natural values of finished points; y: (n,) their objective, minimised, NaN without one.
+    pending: (p, k) points whose outcome is not known yet. iteration: (n,) the batch of each, never falling;
+    by default each has its own. constraints: name -> (n,) 1, 0 or NaN unknown. noise: (n,) standard
+    deviation of each value of y as reported, NaN unknown; empty: nothing reported.
+    objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not. y is then the
+    number of fronts that have to go before a point is on one. noises: name -> (n,) of each, like noise.
+    reference: the worst values of interest, minimised, in the order of the names; None where not given.
+    stage: (n,) names of the stages that picked the points; an empty text or array: unknown.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
     Raises ValueError where lengths differ.
     """
@@ -72,19 +72,19 @@ class History:
 
     @property
     def reported(self) -> Array:
-        """The same of all that ran, feasible or not."""
+        """Like `outcomes`, for all that ran, feasible or not."""
         return np.column_stack(list(self.objectives.values()))
 
     def keys(self, space: Space) -> set[bytes]:
-        """Of every point here, finished or pending: what a new one must not equal."""
+        """Keys of every point here, finished or pending: a new one must not equal any."""
         return {*space.keys(self.v), *space.keys(self.pending)}
 
     def repeatable(self, space: Space, which: Repeats) -> NDArray[np.bool_]:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
-        A point without an objective is not: a failure is not tried again. A noise of zero is no noise.
-        And no point is, whatever was reported, if all that were repeated had the same value each time: what
-        is not random is not paid for once more.
+        Not a point without an objective: a failure is not tried again. A noise of zero is no noise. If all
+        repeated points had the same value each time, there are none, whatever was reported: an objective
+        that is not random is not paid for once more.
         """
         noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
         rows = np.isfinite(self.y) & noisy
@@ -94,10 +94,10 @@ class History:
 
     @cached_property
     def least_gain(self) -> float:
-        """By how much a value can be lower than another at least; 0 where any difference is possible.
+        """The least difference between two unequal values; 0 if any difference is possible.
 
-        Where many outcomes share their values, as counts and rounded scores do, these are a lattice: on a
-        plateau nothing is gained by less than a step of it.
+        Where many outcomes share their values, as counts and rounded scores do, the values are a lattice.
+        On a plateau a gain is at least one step of it.
         """
         values, counts = np.unique(self.y[np.isfinite(self.y)], return_counts=True)
         shared = counts[counts > 1].sum()

@@ -1,7 +1,6 @@
-"""What a point is worth, by what is believed of it: one function a measure (Snoek et al. 2012, 2.2).
+"""The worth of a point by the model's prediction: one function for each measure (Snoek et al. 2012, 2.2).
 
-Each takes the incumbent and a normal's mean and deviation, which broadcast, and gives what is worth
-more the higher it is.
+Each takes the incumbent, and the mean and the deviation of a normal, which broadcast. Higher is better.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ def probability_of_improvement(best: Array, mean: Array, deviation: Array) -> Ar
 
 
 def lower_bound_improvement(kappa: float) -> Measure:
-    """By how much the lower confidence bound, (3) of Snoek et al. 2012, is under the incumbent.
+    """How far the lower confidence bound, (3) of Snoek et al. 2012, lies under the incumbent.
 
-    It ranks as the bound does, over fantasies too: the incumbent is the same number for every
-    candidate. Negative where even the bound promises nothing.
+    It ranks like the bound, over fantasies as well: the incumbent is the same for every candidate.
+    Negative where even the bound promises no gain.
     """
 
     def measure(best: Array, mean: Array, deviation: Array) -> Array:

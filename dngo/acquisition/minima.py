@@ -15,18 +15,18 @@ from dngo.types import Array
 
 
 def descent_of(space: Space) -> DescentRules:
-    """How functions are searched: without a step where all points of the space are shared ones."""
+    """How functions are searched: without steps if every point of the space is a shared one."""
     rules = current().descent
     return replace(rules, rounds=0) if is_listed(space) else rules
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """How functions fall, where that is written out.
+    """Analytic slopes of functions.
 
-    of: each function's gradient at a point of its own, (count, k) -> (count, d) by encoded inputs.
-    metric: (f, f) of the continuous parameters, whose product with a gradient is the steepest way down
-    where lengths are as the functions see them.
+    of: each function's gradient at its own point, (count, k) -> (count, d) by encoded inputs. metric: (f,
+    f) of the continuous parameters. Its product with a gradient is the steepest way down by the functions'
+    own lengths.
     """
 
     of: Callable[[Array], Array]
@@ -35,7 +35,7 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a box that lies in the space: low, high (k,) coordinates. is_whole: all of it."""
+    """The part of a box inside the space: low, high (k,) coordinates. is_whole: the whole space."""
 
     space: Space
     low: Array
@@ -49,8 +49,8 @@ class Box:
 
     @classmethod
     def around(cls, space: Space, centre: Array, half: float) -> Box:
-        """centre: (1, k) natural values; half: of its side, in units of a parameter's range. Of a category,
-        whose levels have no order, all are in it."""
+        """centre: (1, k) natural values; half: of the side, in units of a parameter's range. All levels of
+        a category are inside, as they have no order."""
         middle, reach = space.unit(centre)[0], np.where(space.is_ordered, half, 1.0)
         return cls(space, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0))
 
@@ -59,7 +59,7 @@ class Box:
         return self.space.from_unit(np.clip(self.space.unit(v), self.low, self.high))
 
     def moved(self, v: Array, largest: float, rng: np.random.Generator) -> Array:
-        """Points v (n, k) after a random step each, in the box: (n, k)."""
+        """Points v (n, k) after one random step each, inside the box: (n, k)."""
         found = around(self.space, v, len(v), rng, smallest=0.1 * largest, largest=largest)
         return found if self.is_whole else self.clip(found)
 
@@ -77,10 +77,10 @@ def minima(
 ) -> tuple[Array, Array]:
     """Good points of each of `count` functions, the best of each first.
 
-    shared: (n, k) points that all functions are known at; values: (count, n) there. own: each
-    function at points of its own, (count, m, k) -> (count, m). rng: of the random steps; largest: of
-    these, in units of a parameter's range. box: what nothing leads out of. rules: those of the tree if not
-    given. slopes: None: by differences. Returns v (count, m, k) and their values (count, m).
+    shared: (n, k) points at which all functions are known; values: (count, n) there. own: each function at
+    its own points, (count, m, k) -> (count, m). rng: of the random steps; largest: the largest step, in
+    units of a parameter's range. box: points stay inside. rules: by default the tree's. slopes: None: by
+    differences. Returns v (count, m, k) and their values (count, m).
     """
     rules = rules or current().descent
     children = rules.children_wide if box.is_whole else rules.children
@@ -112,11 +112,11 @@ def minima(
 
 
 class Valley:
-    """The way down of each function from a point of its own, along the parameters that are continuous.
+    """The way down of each function from its own point, along the continuous parameters.
 
-    v: (count, k) the points. own, box: as of `minima`. largest: step, in units of a parameter's
-    range. Every function has a BFGS of its own (Nocedal and Wright 2006, chapter 6), and all go in
-    step: one call evaluates what all of them ask for.
+    v: (count, k) the points. own, box: as in `minima`. largest: step, in units of a parameter's range.
+    Every function has its own BFGS (Nocedal and Wright 2006, chapter 6). All advance together: one call
+    evaluates what all of them ask for.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Valley:
         rules, f = self.rules, len(self.free)
         rounds = rules.along_gradient // ((2 * f if self.slopes is None else 1) + len(rules.trials))
         u = self.u[:, self.free]
-        active = ~np.isnan(u).any(axis=1)  # elsewhere a condition has switched something off
+        active = ~np.isnan(u).any(axis=1)  # others have parameters that a condition switched off
         if not rounds or not f or not active.any():
             return self.v, value
         v, each = self.v, np.arange(len(u))
@@ -163,7 +163,7 @@ class Valley:
                     inverse, nearer - u, steeper - slope, self.metric if round_ == 0 else None
                 )
                 u, slope = nearer, steeper
-                # A direction along which nothing is lower is given up, for shorter steps.
+                # A direction without anything lower is dropped, for shorter steps.
                 radius = np.where(better, radius, 0.1 * radius)
                 inverse[~better] = _steepest(self.metric, slope[~better], radius[~better])
         return v, value
@@ -179,7 +179,7 @@ class Valley:
         return self.space.round(v.reshape(-1, k)).reshape(count, m, k)
 
     def _slope(self, u: Array) -> Array:
-        """Each function's gradient at its free coordinates u (count, f)."""
+        """Each function's gradient at its own free coordinates u (count, f)."""
         if self.slopes is not None:
             return self.slopes.of(self._at(u[:, None])[:, 0])[:, self.space.continuous_inputs]
         step = self.rules.difference * self.largest * np.eye(u.shape[1])
@@ -198,7 +198,7 @@ class Valley:
 
 
 def _steepest(metric: Array, slope: Array, radius: Array) -> Array:
-    """Inverse Hessians (count, f, f) whose steps go down slopes (count, f) by radius (count,)."""
+    """Inverse Hessians (count, f, f): their steps go down slopes (count, f) by radius (count,)."""
     scale = radius / np.maximum(np.abs(slope @ metric).max(axis=1), 1e-300)
     return np.asarray(metric * scale[:, None, None])
 
@@ -206,8 +206,8 @@ def _steepest(metric: Array, slope: Array, radius: Array) -> Array:
 def _updated(inverse: Array, s: Array, y: Array, first: Array | None) -> Array:
     """Inverse Hessians (count, f, f) after steps s that changed gradients by y, (count, f) each.
 
-    first: the metric, at the first update, which scales it (Nocedal and Wright, equation 6.20). A step
-    of no curvature changes nothing.
+    first: the metric, which the first update scales (Nocedal and Wright, equation 6.20). A step without
+    curvature changes nothing.
     """
     curvature, eye = np.einsum("ci,ci->c", s, y), np.eye(s.shape[1])
     good = curvature > 1e-10 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)

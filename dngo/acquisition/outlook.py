@@ -1,7 +1,7 @@
-"""What is still to be gained: by functions drawn from the posterior, each as good as the truth.
+"""The gain still to be expected, by functions drawn from the posterior. Each may be the true one.
 
-Each function says how far its value at the best point known lies above its minimum, and what the points of
-a batch would gain by it. Nothing that the model cannot imagine is in these numbers.
+Each function gives the height of the best known point above its minimum, and the gain from the points of a
+batch. These numbers hold only what the model can imagine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
 from dngo.types import Array
 
-FURTHER = 5  # batches that are looked ahead to
-LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the distances that are noted
+FURTHER = 5  # batches to look ahead
+LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the recorded distances
 EXCLUDED = 1e6  # of targets, where a function must not be lowest: above any function
 
 
@@ -32,9 +32,9 @@ EXCLUDED = 1e6  # of targets, where a function must not be lowest: above any fun
 class Outlook:
     """In units of the objective.
 
-    batch: improvement expected of the batch; further: of FURTHER batches, this one included, the
-    points of the others being minima of functions drawn today. distances: quantiles, at LEVELS, of how
-    far the best point lies above the best that there is.
+    batch: expected improvement by the batch; further: by FURTHER batches, with this one. The points of the
+    others are minima of functions drawn now. distances: quantiles, at LEVELS, of the distance of the best
+    point above the true optimum.
     """
 
     batch: float
@@ -42,16 +42,16 @@ class Outlook:
     distances: tuple[float, ...]
 
     def within(self, distance: float) -> float:
-        """The probability that the best point is no farther from the best that there is."""
+        """The probability that the best point is no farther above the optimum."""
         return float(np.interp(distance, *_rising(self.distances), left=0.0, right=1.0))
 
     def distance(self, probability: float) -> float:
-        """What the best point is within with this probability."""
+        """The distance above the optimum that the best point keeps with this probability."""
         return float(np.interp(probability, LEVELS, self.distances))
 
 
 def _rising(distances: tuple[float, ...]) -> tuple[Array, Array]:
-    """Distances, each once, and the highest level of each."""
+    """Distances, each once, with the highest level of each."""
     values = np.array(distances)
     last = np.append(np.diff(values) > 0, True)
     return values[last], np.array(LEVELS)[last]
@@ -65,7 +65,7 @@ def look_ahead(
     *,
     rng: np.random.Generator,
 ) -> Outlook | None:
-    """What is expected of a batch `picks` (q, k), and after it; None before any outcome is ok."""
+    """The expected gain of a batch `picks` (q, k), and of later ones; None before any outcome is ok."""
     if not model.objective or not np.isfinite(history.y).any():
         return None
     rules = current().outlook
@@ -116,8 +116,8 @@ def look_ahead(
 
 
 def _gains(scale: TargetScale, here: Array, values: Array) -> Array:
-    """By how much values (functions,) are less than those at the best point, in units of the objective."""
-    # A transform is bent back to anything far below what was seen.
+    """How far values (functions,) are below those at the best point, in units of the objective."""
+    # A transform may map targets far below all outcomes back to any value.
     known, found = (np.maximum(scale.to_objective(t), scale.lowest) for t in (here, values))
     return np.maximum(known - found, 0.0)
 
@@ -140,9 +140,9 @@ def _of_others(
     picks: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """Each function's lowest value where others are lowest, lowest (functions, k): (functions,).
+    """Each function's lowest value at minima of others, lowest (functions, k): (functions,).
 
-    As many others as FURTHER - 1 batches have points.
+    There are as many others as FURTHER - 1 batches have points.
     """
     values = draws(space.encode(lowest))
     number = min((FURTHER - 1) * len(picks), len(values) - 1)

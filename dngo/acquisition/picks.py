@@ -1,4 +1,4 @@
-"""What a batch is made of: picks, each with the reason for it."""
+"""The parts of a batch: picks, each with the reason for it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dngo.types import Array
 class Pick:
     """One point, as a stage picks it.
 
-    v: (k,) natural values. value: the acquisition then, in units of the model's targets (of a first
-    feasible point: probability times distance; of a draw: what it gains). source: where the
-    candidate came from. runner_up: highest value among the other candidates, as far as known.
-    aim: of several objectives, how much it is for each, (m,) of sum 1.
+    v: (k,) natural values. value: the acquisition at that time, in units of the model's targets (a first
+    feasible point: probability times distance; a draw: its gain). source: of the candidate. runner_up: the
+    highest value among the other candidates, as far as known. aim: weight of each of several objectives,
+    (m,) of sum 1.
     """
 
     v: Array
@@ -31,10 +31,10 @@ class Pick:
 class Picks:
     """q picks in the order in which they were made; every column has length q.
 
-    v: (q, k) natural values. value, source: as of `Pick`. stage: which made it.
-    mean, std: what the model predicts of the objective, its own units, before any fantasy; NaN
-    without an objective model. feasibility: P(all constraints hold). num_pending: points pending
-    when picked, the batch's earlier ones included. runner_up: NaN if there was none.
+    v: (q, k) natural values. value, source: as in `Pick`. stage: which made it.
+    mean, std: the model's prediction of the objective, in its own units, before any fantasy; NaN without an
+    objective model. feasibility: P(all constraints hold). num_pending: points pending at the pick, with the
+    batch's earlier ones. runner_up: NaN without one.
     means, stds, aims: (q, m) of each of several objectives, in the order of their names.
     """
 

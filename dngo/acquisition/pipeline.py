@@ -1,4 +1,4 @@
-"""A batch, stage by stage: the settings of a kind make its stages, and each picks in turn."""
+"""A batch, stage by stage: a kind's settings make its stages, and each picks in turn."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ def propose_batch(
 ) -> Picks:
     """Up to `size` points to evaluate next, distinct from each other.
 
-    They are also distinct from all that is known, except for finished points that `replicates` of the
-    settings allows to be evaluated once more.
+    They are also distinct from all known points, except for finished ones that `replicates` of the settings
+    allows to be evaluated once more.
 
-    history: its objective is NaN unless a point is ok. rng: this batch's stream; root: the seed of
-    the study's first design, from which a sequence that goes on from batch to batch starts. Fewer
-    than `size` points come back only when a discrete space has no more. Raises ValueError if
-    `size` is negative.
+    history: its objective is NaN unless a point is ok. rng: this batch's stream; root: the seed of the
+    study's first design, where a sequence that continues from batch to batch starts. There are fewer than
+    `size` points only if a discrete space has no more. Raises ValueError if `size` is negative.
     """
     _check_size(size)
     plan = settings.stages_of_several() if history.objectives else settings.stages()
@@ -59,10 +58,10 @@ def propose_on_ladder(
     root: np.random.SeedSequence | None = None,
     progress: Progress | None = None,
 ) -> Picks:
-    """The same in a space with a fidelity: promotions of points, and new ones at the lowest level.
+    """Like `propose_batch`, in a space with a fidelity: promotions, and new points at the lowest level.
 
-    history, and what comes back, are of the whole space. New points are picked by what is expected of them
-    at the highest level; `mean` and `std` are of the level that each pick is evaluated at.
+    history and the result are of the whole space. New points are picked by what the model expects of them
+    at the highest level. `mean` and `std` are for the level at which each pick is evaluated.
     """
     _check_size(size)
     standing = Standing.of(ladder, history)

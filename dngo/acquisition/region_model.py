@@ -1,8 +1,8 @@
 """The model of a trust region, and how it is searched.
 
-A Gaussian process of its own is fitted to the points nearest to the region's centre (`Nearby`), functions
-are drawn from its posterior, and each is minimised by a search of its own (Thompson sampling). Which of
-the models that these points could have is right is decided by the points themselves, each left out.
+The region has its own Gaussian process, fitted to the points nearest to its centre (`Nearby`). Functions
+are drawn from its posterior, and each is minimised by its own search (Thompson sampling). These points may
+have several models: the points themselves, each left out in turn, decide which one is right.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
 
-UNKNOWN = 1e6  # deviations that a drawn function is lifted by where its model knows nothing
+UNKNOWN = 1e6  # deviations: drawn functions are lifted by it where their model knows nothing
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """What is added to drawn functions.
+    """Terms added to drawn functions.
 
-    doubt: at points (n, k), what people believe of them, smooth: (n,). wall: at points (n, k), in the
-    region around a point (1, k), 0 or above any function: (n,).
+    doubt: points (n, k) -> (n,), from people's priors, smooth. wall: points (n, k) in the region around a
+    point (1, k) -> (n,), 0 or above any function.
     """
 
     doubt: Callable[[Array], Array] | None = None
@@ -47,13 +47,13 @@ class Penalty:
     @classmethod
     def of(cls, state: BatchState) -> Penalty:
         def doubt(v: Array) -> Array:
-            # A function drawn is lowered, by deviations of its targets, as an acquisition is multiplied.
+            # A drawn function is lowered, by deviations of its targets; an acquisition is multiplied.
             return -state.belief(v)
 
         def wall(v: Array, centre: Array) -> Array:
             both = state.space.encode(np.concatenate([centre, v]))
             feasibility = state.model.feasibility(both)
-            # The centre is known to be feasible: where the model doubts it, it doubts what is near too.
+            # The centre is known to be feasible. Where the model doubts it, it doubts its neighbours too.
             least = min(of_draws(state.shared), float(feasibility[0]))
             return penalty(feasibility[1:], least)
 
@@ -72,9 +72,9 @@ class RegionModel:
     """The models of a region, ready to be searched.
 
     rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
-    v: (m, k) those in the region. centre: (1, k) natural values. lowest: that of the lowest points in the
-    same region, if it knows these better. floor: beside that, one that tells these apart where high ones
-    hide them. is_lowest: whether it is one of the lowest points.
+    v: (m, k) those in the region. centre: (1, k) natural values. lowest: the model of the region's lowest
+    points, if it predicts them better. floor: a further model, which distinguishes low points that high
+    ones hide. is_lowest: whether this is itself a model of the lowest points.
     """
 
     space: Space
@@ -98,7 +98,7 @@ class RegionModel:
         *,
         is_first: bool,
     ) -> RegionModel:
-        """is_first: whether it is the region of the best point. In others turned axes are not tried."""
+        """is_first: whether it is the region of the best point. Only there turned axes are tried."""
         u, y = space.place(history.v, apart=0.0), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
@@ -131,11 +131,11 @@ class RegionModel:
         return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near)
 
     def where_believed(self, history: History, block: int) -> RegionModel:
-        """In the region that there would be, had every outcome been what the models take it for.
+        """The region as it would be if every outcome had been what the models take it for.
 
-        Where noise multiplies outcomes or has heavy tails, the lowest is luck: nothing in its region is as
-        low again, the region shrinks, and the search stays where it is. A deviation is added to the mean,
-        as the lowest of many means is a lucky one too. Under even noise this gained nothing
+        Where noise multiplies outcomes or has heavy tails, the lowest outcome is luck: no other in its
+        region is as low, the region shrinks, and the search does not move. A deviation is added to the
+        mean, as the lowest of many means is lucky as well. Under even noise this gained nothing
         (benchmarks/rules.md).
         """
         if not self.near.by_logarithms and not len(self.near.outliers):
@@ -148,9 +148,9 @@ class RegionModel:
         return self.around(self.space, history, region, self.rows, self.near)
 
     def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
-        """The same, with a model of the lowest points where it predicts them better.
+        """The same, with a model of the lowest points if it predicts them better.
 
-        Under noise the lowest points are the luckiest, and have none.
+        Under noise there is no such model, as the lowest points are the luckiest.
         """
         rules, y, n = current().search, history.y, len(self.rows)
         least = (self.space.d + 1) * (self.space.d + 2) // 2
@@ -178,9 +178,9 @@ class RegionModel:
     def with_floor(
         self, history: History, rng: np.random.Generator, *, is_first: bool
     ) -> RegionModel:
-        """The same, with a model that tells low outcomes apart which high ones hide (`Nearby.resolved`).
+        """The same, with a model that distinguishes low outcomes that high ones hide (`Nearby.resolved`).
 
-        It takes the place of that of all points, unless there is one of the lowest points beside that.
+        It replaces the model of all points, unless there is also a model of the lowest points.
         """
         (rng,) = rng.spawn(1)
         near = self.near.resolved(
@@ -199,7 +199,7 @@ class RegionModel:
     def steps(
         self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
     ) -> list[Array]:
-        """Those of `size` picks that are steps around the best point, as the models are of no use."""
+        """Of `size` picks, those that are steps around the best point as the models are of no use."""
         seen = neighbours(self.u, y[self.rows])
         centre = self.space.place(self.centre, apart=0.0)
         if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
@@ -221,8 +221,8 @@ class RegionModel:
     ) -> list[Array]:
         """At most `number` points (k,), one of each drawn function that promises a gain of `least`.
 
-        Functions that promise nothing here are most of them better spent elsewhere; beside a point that is
-        taken a function may have nothing to offer, either. turn: points of the study before these.
+        Most picks of functions that promise nothing here are better spent elsewhere. A function may also
+        have nothing to offer beside a point that is taken. turn: points of the study before these.
         """
         picked: list[Array] = []
         if number == 0:
@@ -242,23 +242,23 @@ class RegionModel:
         return picked
 
     def depth(self, y: Array) -> float:
-        """How far the best outcome lies below most: what a promised gain is measured by.
+        """How far the best outcome lies below most others: the unit of promised gains.
 
-        By the spread of a whole study no later gain counts where outcomes span many orders of magnitude.
-        Other regions are judged by that spread: they get a batch's picks where they promise much.
+        Where outcomes span many orders of magnitude, no later gain counts by the spread of a whole study.
+        Other regions are judged by that spread: they get picks of a batch where they promise much.
         """
-        # Once each: where a quarter of the points share the best value every gain would be enough.
+        # Each value once: if a quarter of the points share the best value, every gain would be enough.
         known = np.unique(y[np.delete(self.rows, self.near.outliers)])
         return float(np.quantile(known, current().selection.low) - known.min())
 
     def search(
         self, count: int, rng: np.random.Generator, penalty: Penalty, *, turn: int = 0
     ) -> tuple[Array, Array]:
-        """Good points of `count` drawn functions, in the region or some in the whole space.
+        """Good points of `count` drawn functions, in the region or for some in the whole space.
 
-        Each of the models has as many of them. penalty: added to the functions. turn: points before these,
-        so that the models take turns where batches are single points too. Returns v (count, m, k), best
-        first for each, and their gains on the best point known, (count, m), in units of the objective.
+        Each model has as many functions. penalty: added to them. turn: points before these, so that the
+        models take turns even where batches are single points. Returns v (count, m, k), each function's
+        best first, and their gains on the best known point, (count, m), in units of the objective.
         """
         half = self.region.half
         each = Functions.of(
@@ -275,14 +275,14 @@ class RegionModel:
             if model is not None and number > 0
         ]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
-        # Where few promise enough to be followed, these are of all kinds.
+        # If few promise enough to be followed, these are of all kinds.
         order = rng.permutation(count)
         return points[order], gains[order]
 
     def _search_box(
         self, half: float, count: int, rng: np.random.Generator, penalty: Penalty
     ) -> tuple[Array, Array]:
-        """The same in the box of this half side around the centre."""
+        """Like `search`, in the box of this half side around the centre."""
         space, search = self.space, current().search
         rules = current().descent
         box = Box.around(space, self.centre, half)
@@ -309,8 +309,8 @@ class RegionModel:
                     slopes=self._slopes(draws, penalty),
                 )
                 points.append(found)
-                # What it adds to the best point known, both by the function drawn: an observed
-                # value may be lower by luck alone. Below the model's resolution it is nothing.
+                # The gain on the best known point, both by the drawn function, as an observed value
+                # may be lower by luck alone. Below the model's resolution the gain is 0.
                 known = values[:, -len(self.v) :].min(axis=1)[:, None]
                 told = known - value > min(float(np.sqrt(model.noise[0])), search.coarsest)
                 gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
@@ -318,15 +318,15 @@ class RegionModel:
         return np.concatenate(points), np.concatenate(gains)
 
     def _unknown(self, t: Array) -> Array:
-        """A wall around the lowest points, as their model knows nothing beyond: t (n, d) -> (n,)."""
+        """A wall around the lowest points: their model knows nothing beyond. t (n, d) -> (n,)."""
         if not self.is_lowest:
             return np.zeros(len(t))
         known = np.square(self.near.models[0].x).sum(axis=1).max()
         return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
 
     def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
-        # A wall has no slope. What people believe has one that is not written out, and known constraints
-        # turn a step aside: there differences see what a slope would not.
+        # A wall has no slope, people's priors have no analytic one, and known constraints turn a step
+        # aside: differences see what a slope would not.
         if penalty.doubt is not None or self.space.conditions or not draws.has_slopes:
             return None
 

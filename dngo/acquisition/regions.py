@@ -1,10 +1,9 @@
-"""Trust regions, read off the archive: boxes around good points, and what share of a batch is theirs.
+"""Trust regions, read off the archive: boxes around good points, and their share of a batch.
 
-The archive is replayed in order, batch by batch. A box shrinks after a block of evaluations in it
-that has not improved on its centre, but by little and seldom, and follows the steps of those that
-have. How much of a batch
-goes to regions is read off it too, from whether points in them or elsewhere have paid. Nothing is
-remembered from one batch to the next, so that a batch can be derived again from the archive alone.
+The archive is replayed in order, batch by batch. A box shrinks, by little and seldom, after a block of
+evaluations in it that has not improved on its centre. It follows the steps of a block that has. Whether
+points in regions or elsewhere have paid decides how much of a batch goes to regions. Nothing is remembered
+between batches, so that a batch can be derived again from the archive alone.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ class Region:
 
 
 def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, NDArray[np.bool_]]:
-    """The region around the best of points u (n, k), in the order in which they were evaluated.
+    """The region around the best of points u (n, k), in the order of their evaluation.
 
-    targets: (n,) NaN where there is none, in units of their deviation. batch: (n,) rising numbers.
-    block: evaluations in the region after which its size is reconsidered. Also which points lay in
-    the region as it was before their batch.
+    targets: (n,) NaN where unknown, in units of their deviation. batch: (n,) rising numbers. block:
+    evaluations in the region after which its size is reconsidered. Also returns which points lay in the
+    region as it was before their batch.
     """
     rules = current().regions
     inside = np.zeros(len(u), dtype=bool)
@@ -63,7 +62,7 @@ def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, N
 def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Region]:
     """Regions of points that have no better one near them, the best point first.
 
-    A point on the side of a funnel has a better one near it, which leads into the same funnel.
+    A point on the side of a funnel has a better one near it that leads into the same funnel.
     """
     rules = current().regions
     order = np.argsort(targets, kind="stable")[
@@ -78,7 +77,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     for i in range(len(alone)):
         rows = np.flatnonzero(nearest == i)
         found, _ = region(u[rows], targets[rows], batch[rows], block)
-        # Half way to a better region at most.
+        # At most half-way to a better region.
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])
         yield Region(int(rows[found.centre]), half)

@@ -1,7 +1,7 @@
-"""The `acquisition:` section of the configuration: one class a kind, which makes the stages of a batch.
+"""The `acquisition:` section of the configuration: one class for each kind. It makes a batch's stages.
 
-Reading a configuration imports nothing heavy: a kind imports its stages when it makes them. No stage knows
-this module.
+Reading a configuration imports nothing heavy: a kind imports its stages when it makes them. No stage
+imports this module.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class Acquisition(BaseModel):
     kind: str
 
     def shared(self) -> Shared:
-        """What all stages use; of a baseline nothing."""
+        """The keys that all stages use; for a baseline none."""
         from dngo.acquisition.state import Shared
 
         return Shared()
 
     def stages(self) -> Sequence[Stage]:
-        """New objects of the stages of a batch, in order."""
+        """The stages of a batch, as new objects, in order."""
         raise NotImplementedError
 
     def stages_of_several(self) -> Sequence[Stage]:
-        """Those of a batch with several objectives; all kinds with a surrogate have the same."""
+        """The stages of a batch with several objectives, the same for all kinds with a surrogate."""
         return self.stages()
 
     @property
     def missing_package(self) -> str:
-        """What is to be installed before this kind of batch can be chosen; empty if nothing is."""
+        """The package to install before this kind can choose a batch; empty if none is missing."""
         return ""
 
 
@@ -153,7 +153,7 @@ class Modelled(Acquisition):
         )
 
     def stages(self) -> Sequence[Stage]:
-        """What all kinds begin with, and draws for what is left."""
+        """The first stages of all kinds, the kind's own, and draws for the remaining picks."""
         from dngo.acquisition.stages.beyond import Beyond
         from dngo.acquisition.stages.draws import ThompsonDraws
         from dngo.acquisition.stages.first_feasible import FirstFeasible
@@ -163,7 +163,7 @@ class Modelled(Acquisition):
         return [*first, *self.own_stages(), ThompsonDraws()]
 
     def own_stages(self) -> Sequence[Stage]:
-        """What comes between these."""
+        """The stages between these."""
         return ()
 
     def stages_of_several(self) -> Sequence[Stage]:
@@ -173,7 +173,7 @@ class Modelled(Acquisition):
         return [FirstFeasible(), AlongFront()]
 
     def measure(self) -> Measure:
-        """What a point is worth, and what the picks of every stage are noted with."""
+        """The worth of a point. It is recorded with the picks of every stage."""
         from dngo.acquisition.measures import expected_improvement
 
         return expected_improvement
@@ -209,7 +209,7 @@ class Greedy(Modelled):
 
     @property
     def explores(self) -> bool:
-        """Whether what follows takes over even if nothing is pending yet."""
+        """Whether the next stage takes over even if nothing is pending yet."""
         return False
 
     def own_stages(self) -> Sequence[Stage]:
@@ -221,7 +221,7 @@ class Greedy(Modelled):
         return [improvement, *([Exploration()] if self.explores else [])]
 
     def vanished_below(self, deviation: float) -> float:
-        """The value under which there is nothing left to gain. deviation: the largest predictive."""
+        """The value under which nothing is left to gain. deviation: the largest predictive deviation."""
         return -math.inf
 
 
@@ -299,7 +299,7 @@ class Thompson(Modelled, json_schema_extra=NAMED):
 
 
 def uniform_points() -> Stage:
-    """The stage of a baseline that is random, or has nothing better left."""
+    """The stage of a random baseline, or of one that has nothing better left."""
     from dngo.acquisition.stages.baselines import Random
 
     return Random()
@@ -343,10 +343,10 @@ AcquisitionSettings = Kinds(group="dngo.acquisition", default="mcei")
 
 
 def upgrade(document: dict[str, Any]) -> dict[str, Any]:
-    """The section of an archive in which every kind had every key, as it is today.
+    """Today's form of a section from an archive in which every kind had every key.
 
-    What had no effect under its kind is dropped, and some keys have other names. A section of today
-    comes back as it is.
+    Keys without an effect under their kind are dropped, and some keys get other names. A section in today's
+    form does not change.
     """
     chosen = AcquisitionSettings.find(document.get("kind", AcquisitionSettings.default))
     named = {RENAMED.get(key, key): value for key, value in document.items()}

@@ -1,9 +1,9 @@
 """The shortlist of a batch, brought up to date only where it matters.
 
-Only candidates that could still be the best are evaluated again after each pick: an old value
-serves as an upper bound, which holds nearly always (an expected improvement over a *fantasised*
-incumbent is not monotone), so a few candidates are evaluated again at every pick, in turn, and no
-value is ever older than (length of the shortlist) / `refresh` picks.
+After each pick only candidates that could still be the best are evaluated again. An old value serves as an
+upper bound. This holds nearly always: an expected improvement over a *fantasised* incumbent is not
+monotone. So a few candidates are evaluated again at every pick, in turn, and no value is older than (length
+of the shortlist) / `refresh` picks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dngo.types import Array, Rows
 class Shortlist:
     """The candidates that the picks of a batch choose among, with their scores.
 
-    candidates, rows: (n,) which of them. scores: (n,) the acquisition before any pick. open: which
+    candidates, rows: (n,) which of them. scores: (n,) the acquisition before any pick. open: which of them
     may still be picked.
     """
 
@@ -37,7 +37,7 @@ class Shortlist:
         self.next, self.refreshed = 0, fantasies.pending
 
     def highest(self, allowed: NDArray[np.bool_]) -> float:
-        """The value of the best allowed candidate, up to date, whatever it costs."""
+        """The value of the best allowed candidate, up to date at any cost."""
         best = self._top(allowed)
         return float(self.scores[best] / self.rate[best])
 
@@ -46,7 +46,7 @@ class Shortlist:
         return self._take(self._top(allowed), allowed, self.scores, "candidate")
 
     def explore(self, allowed: NDArray[np.bool_]) -> Pick:
-        """The allowed candidate whose value is least certain, by its deviation; makes it pending."""
+        """The allowed candidate with the largest deviation; makes it pending."""
         deviation = self.fantasies.deviation(self.features)
         best = int(np.argmax(np.where(allowed, deviation, -np.inf)))
         return self._take(best, allowed, deviation, "explore")
@@ -61,14 +61,14 @@ class Shortlist:
         return Pick(self.candidates.v[row], float(scores[best]), source, float(others.max()))
 
     def _top(self, allowed: NDArray[np.bool_]) -> int:
-        """The best allowed candidate, up to date, and with it those whose turn it is."""
+        """The best allowed candidate, up to date. Those whose turn it is are evaluated as well."""
         fresh, turn = self.fantasies.pending, self._turn()
         while True:
             masked = np.where(allowed, self.scores, -np.inf)
             best = int(np.argmax(masked))
             if self.at[best] == fresh and len(turn) == 0:
                 return best
-            # Of equal scores the block may hold others than the first: that one too.
+            # Among equal scores the block may lack the first, so that one is added.
             rows = np.unique(
                 np.concatenate([best_of(masked, current().shortlist.block), [best], turn])
             )
@@ -76,7 +76,7 @@ class Shortlist:
             turn = turn[:0]
 
     def _turn(self) -> Rows:
-        """Those to be evaluated because their value is old: none twice for the same pending."""
+        """Candidates whose value is old, each at most once for the same pending points."""
         if self.refreshed == self.fantasies.pending:
             return np.empty(0, dtype=np.intp)
         self.refreshed = self.fantasies.pending

@@ -1,4 +1,4 @@
-"""Which points are taken, and which lie too close to one that is: asked and answered here alone."""
+"""Which points are taken, and which are too close to a taken one: only decided here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def distances(a: Array, b: Array) -> Array:
 
 
 def gaps(a: Array, b: Array) -> Array:
-    """The distance of each of a (n, k) to the nearest of b (m, k), infinite without any: (n,)."""
+    """The distance of each of a (n, k) to the nearest of b (m, k), infinite if b is empty: (n,)."""
     if a.shape[1] == 0 or len(b) == 0:
         return np.full(len(a), 0.0 if len(b) else np.inf)
     nearest, _ = cKDTree(b).query(a)
@@ -35,10 +35,10 @@ def gaps(a: Array, b: Array) -> Array:
 class Spacing:
     """The points of a history, and the picks since.
 
-    No point is picked that is pending or picked, nor one that is finished unless it is `repeatable`
-    (n,); without that mask none is. Picks keep `least` from those pending and from each other, root
-    mean square over the parameters, each scaled to [0, 1]; not from finished ones, near the best of
-    which is much to be gained.
+    No point is picked that is pending or picked. A finished point is picked only if it is `repeatable`
+    (n,); without that mask none is. Picks keep the distance `least` from pending points and from each
+    other: root mean square over the parameters, each scaled to [0, 1]. They need not keep it from finished
+    points: near the best of these there is much to gain.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Spacing:
             self._near.append(space.place(history.pending, apart=1.0))
 
     def copy(self) -> Spacing:
-        """One to which points may be added without consequences."""
+        """A copy: points added to it change nothing here."""
         other = object.__new__(Spacing)
         other.space, other.least, other.finished = self.space, self.least, self.finished
         other.taken, other._near = set(self.taken), list(self._near)
@@ -78,7 +78,7 @@ class Spacing:
 
     @contextmanager
     def closer(self, share: float) -> Iterator[None]:
-        """Picks may lie closer for a while, at such a share of the distance."""
+        """For a while picks may lie closer: at this share of the distance."""
         least = self.least
         self.least = share * least
         try:
@@ -91,8 +91,8 @@ class Spacing:
         return np.array([key not in self.taken for key in self.space.keys(v)], dtype=bool)
 
     def first(self, v: Array) -> int | None:
-        """The first row of v (n, k) that is free and far enough, if there is one."""
-        for start in range(0, len(v), FEW):  # most often it is among the very first
+        """The first row of v (n, k) that is free and far enough, or None."""
+        for start in range(0, len(v), FEW):  # it is usually among the very first
             some = v[start : start + FEW]
             allowed = self.free(some)
             if self.least > 0 and len(self.near):
@@ -103,33 +103,33 @@ class Spacing:
         return None
 
     def among(self, v: Array) -> Open:
-        """The same of fixed candidates v (n, k), to be kept up to date from pick to pick."""
+        """Like `free`, for fixed candidates v (n, k), to be updated at each pick."""
         return Open(self, v)
 
 
 class Open:
     """Which of some candidates may be picked.
 
-    u: (n, k) their places, categories apart. free: (n,) those that are not taken; far: (n,) those far
-    enough from what is pending or picked.
+    u: (n, k) their places, categories apart. free: (n,) not taken; far: (n,) far enough from pending and
+    picked points.
     """
 
     def __init__(self, spacing: Spacing, v: Array) -> None:
         self.u = spacing.space.place(v, apart=1.0)
         self.free = spacing.free(v)
         self.far = np.ones(len(v), dtype=bool)
-        # A point at just that distance is far enough, whatever the rounding.
+        # A point at exactly that distance is far enough, whatever the rounding.
         self._radius = spacing.least * np.sqrt(max(spacing.space.k, 1)) * (1 - 1e-9)
         self._tree = cKDTree(self.u) if spacing.least > 0 and len(v) else None
         self._exclude(spacing.near)
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        """Those that are both."""
+        """Candidates that are free and far."""
         return self.free & self.far
 
     def take(self, i: int) -> None:
-        """Candidate i is picked."""
+        """Pick candidate i."""
         self.free[i] = False
         self._exclude(self.u[[i]])
 

@@ -1,7 +1,7 @@
 """How far each point has come on the ladder of a fidelity, and which points deserve the next level.
 
-A point is what its other parameters are. What a surrogate, a region or a stage sees of it is one row: its
-outcome at the highest level where it has one, and else what the model expects of it there.
+A point is the values of its other parameters. A surrogate, a region or a stage sees one row of it: its
+outcome at the highest level, or, without one, what the model expects there.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dngo.space.ladder import Ladder
 from dngo.surrogates.model import Model
 from dngo.types import Array, Mask, Rows
 
-LOCAL = "local:"  # how the sources of points near the best ones begin
-PROMOTED = "promoted"  # the source of a promotion, with the number of its level behind a colon
+LOCAL = "local:"  # prefix of the sources of points near the best ones
+PROMOTED = "promoted"  # the source of a promotion; the number of its level follows a colon
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """A point, by its row in `Standing.v`, that is to be evaluated at a level."""
+    """A point, by its row in `Standing.v`, to be evaluated at a level."""
 
     point: int
     level: int
@@ -35,8 +35,8 @@ class Standing:
     """The points of a history, in the order of their last rows.
 
     history: all rows, of the whole space. v: (p, k - 1) the points. last: (p,) the row of each one's
-    highest level. y: (p, levels) the best outcome at each level, minimised, NaN without; finished: where
-    there is an outcome of any kind; highest: (p,) the highest level that is finished or under way.
+    highest level. y: (p, levels) the best outcome at each level, minimised, NaN without; finished: whether
+    there is any outcome; highest: (p,) the highest level that is finished or under way.
     """
 
     ladder: Ladder
@@ -59,7 +59,7 @@ class Standing:
         for row, (i, at) in enumerate(zip(point, level, strict=True)):
             finished[i, at] = True
             y[i, at] = np.fmin(y[i, at], history.y[row])
-            # The row that says most of a point: with an outcome, then of the highest level.
+            # The most telling row of a point: first one with an outcome, then one of the highest level.
             rank = at + len(ladder.levels) * bool(np.isfinite(history.y[row]))
             if rank >= best[i]:
                 last[i], best[i] = row, rank
@@ -74,7 +74,7 @@ class Standing:
         return cls(ladder, history, v, last[order], y[order], finished[order], highest[order])
 
     def expected(self, model: Model) -> Array:
-        """The objective at the highest level: as it was, or as the model expects it; NaN unknown: (p,)."""
+        """The objective at the highest level, as observed or as the model expects; NaN unknown: (p,)."""
         found: Array = self.y[:, -1].copy()
         rows = np.isnan(found) & np.isfinite(self.y).any(axis=1)
         if rows.any() and model.knows_objective:
@@ -82,7 +82,7 @@ class Standing:
         return found
 
     def at_top(self, model: Model) -> History:
-        """The points as a history of their own, in the space of points: each with what is expected."""
+        """The points as a history of their own, in the space of points, with their `expected` values."""
         old, last = self.history, self.last
         return History(
             v=self.v,
@@ -96,15 +96,15 @@ class Standing:
 
     @cached_property
     def pending(self) -> Array:
-        """The points under way, at whatever level: (m, k - 1)."""
+        """The points under way, at any level: (m, k - 1)."""
         points, v = self.ladder.points, self.history.pending
         return points.of_full(v) if len(v) else np.empty((0, points.k))
 
     def levels_of(self, sources: Sequence[str]) -> Rows:
-        """The level that each pick is evaluated at, by its source: (q,).
+        """The level at which each pick is evaluated, by its source: (q,).
 
-        A new point is at the lowest level, or, near the best points, at the second: what the lowest one
-        says of these is mostly the same.
+        A new point starts at the lowest level. Near the best points it starts at the second one: the lowest
+        level usually says the same of all of these.
         """
         promoted, near = f"{PROMOTED}:", min(current().fidelity.near, self.ladder.top)
         found = [
@@ -114,9 +114,10 @@ class Standing:
         return np.array(found, dtype=int)
 
     def worth(self, model: Model) -> Array:
-        """By what points at a level are compared, low ones first: what is expected of them at the highest.
+        """The values by which points at a level are compared, low ones first: (p, levels).
 
-        Without a model, by their outcomes at the level. NaN where there is none: (p, levels).
+        They are expectations for the highest level, or, without a model, the outcomes at the level. NaN
+        without either.
         """
         if not model.knows_objective or not len(self.v):
             return self.y
@@ -127,9 +128,9 @@ class Standing:
     def halved(self, worth: Array, number: int) -> list[Promotion]:
         """At most `number` promotions by asynchronous successive halving, those to the highest level first.
 
-        worth: (p, levels) by what points at a level are compared, low ones first; NaN: never. Of all
-        that are finished at a level the best ones go on, one in so many as the ladder's factor says,
-        unless they have been or are being evaluated further up.
+        worth: (p, levels) values by which points at a level are compared, low ones first; NaN: never.
+        Of all points finished at a level the best are promoted: one in so many, by the ladder's factor.
+        Points that are finished or under way further up are left out.
         """
         found: list[Promotion] = []
         for level in reversed(range(self.ladder.top)):

@@ -1,4 +1,4 @@
-"""What the stages of a batch work on: what is known, what has been picked, and what they share."""
+"""The common state of a batch's stages: what is known, what has been picked, and what they share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dngo.space import Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array, Progress, Repeats
 
-# Random streams of what the stages share; each stage has one of its own name besides.
+# Names of the random streams that stages share. Each stage also has one of its own name.
 STREAMS = ("fantasies", "candidates", "refinements")
 TOLD_EVERY = 16  # picks between two reports of progress
 
@@ -39,7 +39,7 @@ TOLD_EVERY = 16  # picks between two reports of progress
 class Stage(Protocol):
     """One way to pick points. Its picks are recorded under its name.
 
-    A stage has a random stream of its own, but for one with `draws_numbers = False`.
+    A stage has its own random stream, unless `draws_numbers = False`.
     """
 
     name: str
@@ -47,16 +47,16 @@ class Stage(Protocol):
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         """Up to `number` further points, as they are found.
 
-        Each is taken (`BatchState.take`) before the next is asked for. Fewer mean that the stages
-        after this one are to pick the others.
+        Each is taken (`BatchState.take`) before the next is asked for. If there are fewer, later stages
+        pick the rest.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What all stages of a batch use: keys of a kind's settings (`Modelled`), and its measure. Without
-    any, a baseline's, which asks no model."""
+    """Keys of a kind's settings that all stages use (`Modelled`), and its measure. The defaults are a
+    baseline's, which asks no model."""
 
     is_baseline: bool = True
     measure: Measure = expected_improvement
@@ -75,8 +75,8 @@ class Shared:
 class BatchState:
     """A batch while it is being picked.
 
-    plan: the stages that pick, in their order. rng: the batch's stream; root: the seed of the study's first
-    design. picks: so far; stages: which made each.
+    plan: the stages that pick, in order. rng: the batch's stream; root: the seed of the study's first
+    design. picks: so far; stages: the stage of each.
     """
 
     model: Model
@@ -90,18 +90,18 @@ class BatchState:
     progress: Progress | None = None
     picks: list[Pick] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
-    shortlist: Shortlist | None = None  # of the stage of improvement, for those after it
+    shortlist: Shortlist | None = None  # of the improvement stage, for later stages
     standing: Standing | None = None  # of a study with a fidelity
 
     @property
     def has_outcome(self) -> bool:
-        """Whether some outcome is ok: else there is nothing to improve on."""
+        """Whether some outcome is ok: without one there is nothing to improve on."""
         return self.model.knows_objective and bool(np.isfinite(self.history.y).any())
 
     @property
     def turn(self) -> int:
-        """Points finished, pending or picked: counted over the study, so that what is done at
-        every nth of them is so where batches are single points too."""
+        """Points finished, pending or picked. It counts over the study: whatever is done at every nth
+        point is also done where batches are single points."""
         return len(self.history.y) + self.history.num_pending + len(self.picks)
 
     @property
@@ -111,15 +111,15 @@ class BatchState:
 
     @cached_property
     def streams(self) -> dict[str, np.random.Generator]:
-        """Independent random streams: of `STREAMS`, and of each stage by its name, unless it says that
-        it draws no numbers: others then draw the same with it and without."""
+        """Independent random streams: of `STREAMS`, and of each stage by its name. A stage that draws no
+        numbers has none, so that the others draw the same with it and without."""
         own = [stage.name for stage in self.plan if getattr(stage, "draws_numbers", True)]
         names = dict.fromkeys([*STREAMS, *own])
         return dict(zip(names, self.rng.spawn(len(names)), strict=True))
 
     @cached_property
     def spacing(self) -> Spacing:
-        """Which points are taken, or too close to one that is."""
+        """Which points are taken, or too close to a taken one."""
         return Spacing(self.space, self.history, self.shared.spacing, self.repeatable)
 
     @cached_property
@@ -129,7 +129,7 @@ class BatchState:
 
     @cached_property
     def fantasies(self) -> Fantasies:
-        """The posterior given everything pending; the picks so far once they are made pending."""
+        """The posterior given everything pending, and the picks so far once these are made pending."""
         y, shared = self.history.y, self.shared
         fantasies = Fantasies(
             self.model.objective,
@@ -144,14 +144,14 @@ class BatchState:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """New points over the whole space and near the best ones, for what is left to pick."""
+        """New points over the whole space and near the best ones, for the remaining picks."""
         space, shared, rng = self.space, self.shared, self.streams["candidates"]
         found = Candidates(space, self.spacing.taken, self.model, self.rate)
         centres = incumbents(space, self.history.v, self.history.y, shared.incumbents)
         many = max(shared.uniform_candidates, 2 * self.left)
         again = np.flatnonzero(self.repeatable)
         best = again[np.argsort(self.history.y[again], kind="stable")]
-        # As many as there are candidates near the best: in a long study not all of its points.
+        # As many as there are candidates near the best: a long study has too many points.
         found.add(self.history.v[best[: shared.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):
@@ -164,21 +164,21 @@ class BatchState:
         return found
 
     def rate(self, v: Array, x: Array) -> Array:
-        """What acquisitions are multiplied by beside feasibility: the expected inverse cost, and what
-        people believe. v: (n, k) and the same encoded, x: (n, d) -> (n,)."""
+        """Factors on acquisitions beside feasibility: the expected inverse cost, and people's priors. v:
+        (n, k), x: (n, d) the same encoded -> (n,)."""
         return self.model.inverse_cost(x) * np.exp(self.belief(v))
 
     def belief(self, v: Array) -> Array:
-        """The logarithm of what people believe of points v (n, k), as far as it counts by now: (n,)."""
+        """The logarithm of people's priors at points v (n, k), as far as it counts by now: (n,)."""
         return log_weight(self.space, v, len(self.history.y))
 
     def make_pending(self, v: Array) -> list[float]:
-        """Make picks v (n, k) pending one after another; each one's acquisition just before."""
+        """Make picks v (n, k) pending one after another; the acquisition of each just before."""
         return self._condition(self.fantasies, v)
 
     def take(self, stage: str, pick: Pick) -> None:
         """Add a stage's pick to the batch; raises ValueError if it breaks a known constraint."""
-        # Whatever gives points from the space keeps them; this is for stages that make their own.
+        # Points from the space keep them; this is for stages that make their own points.
         if not self.space.holds(pick.v)[0]:
             raise ValueError(
                 f"stage {stage} picked a point that breaks a known constraint: {pick.v}"
@@ -193,7 +193,7 @@ class BatchState:
             self.progress(done / self.size, f"picked {done} of {self.size} points")
 
     def result(self) -> Picks:
-        """The picks, with what the model says of each; a baseline asks no model."""
+        """The picks, with the model's predictions; a baseline asks no model."""
         q = len(self.picks)
         v = np.array([pick.v for pick in self.picks]).reshape(q, self.space.k)
         mean, std, feasibility = np.full((3, q), np.nan)
@@ -216,7 +216,7 @@ class BatchState:
         )
 
     def _of_several(self, v: Array) -> dict[str, Array]:
-        """What the model says of each of several objectives at picks v (q, k), and what they are for."""
+        """The model's predictions of each of several objectives at picks v (q, k), and the picks' aims."""
         names = list(self.history.objectives)
         if not names:
             return {}

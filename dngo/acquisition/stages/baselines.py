@@ -1,4 +1,4 @@
-"""Baselines: points chosen without a surrogate, under the same archive, resume and replay."""
+"""Baselines: points chosen without a surrogate, with the same archive, resume and replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dngo.acquisition.state import BatchState
 from dngo.rules import current
 from dngo.types import Array
 
-ROUNDS = 7  # of draws, each of twice as many as the one before, until enough of them are new
+ROUNDS = 7  # of draws, each of twice as many, until enough points are new
 
 
 class Random:
@@ -27,10 +27,10 @@ class Random:
 
 
 class Sobol:
-    """One scrambled sequence, that of the design, continued.
+    """One scrambled sequence, the design's own, continued.
 
-    Points that a grid made double were drawn and left out before: the rows in the archive are no
-    more than the points drawn for them, and those drawn again are known.
+    Earlier batches drew points that a grid made double, and left them out. The archive therefore has no
+    more rows than points were drawn, and points drawn again are known.
     """
 
     name = "sobol"
@@ -46,7 +46,7 @@ class Sobol:
 def drawn(
     state: BatchState, number: int, draw: Callable[[int], Array], source: str
 ) -> Iterator[Pick]:
-    """New ones of drawn points, (n) -> (n, k); of a small discrete space, at last all of them."""
+    """Drawn points that are new; at last all points of a small discrete space. draw: n -> (n, k)."""
     pool = Candidates(state.space, state.spacing.taken)
     count = 1 << max(number - 1, 0).bit_length()
     for _ in range(ROUNDS):

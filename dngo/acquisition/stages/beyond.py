@@ -1,8 +1,8 @@
 """Beyond the edge of what is known to be feasible, once little more is to be gained inside it.
 
-A pick that has to be likely to hold all constraints never crosses to another feasible part. Where the
-last evaluations have gained little, the likely points promise little, and others promise far more in
-spite of their odds, a part of the batch looks for a feasible part that holds something better.
+A pick that must be likely to hold all constraints never crosses to another feasible part. A part of the
+batch looks for one with something better if the last evaluations have gained little, the likely points
+promise little, and others promise far more in spite of their odds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dngo.rules import current
 class Beyond:
     """The likeliest feasible improvement that is far from all that has been tried.
 
-    As of a first feasible point (`FirstFeasible`), the volume around a candidate that nobody has looked
-    at counts, and not by how much it may be better: else picks return to the corner where most is
-    promised, beside others that failed there.
+    Like a first feasible point (`FirstFeasible`), a candidate counts by the unexplored volume around it.
+    By how much it may be better does not count: picks would return to the corner that promises most,
+    beside others that failed there.
     """
 
     name = "beyond"
@@ -45,7 +45,7 @@ class Beyond:
             state.model.objective,
             least,
             1,
-            state.streams["fantasies"],  # from which nothing is drawn while nothing is pending
+            state.streams["fantasies"],  # nothing is drawn from it while nothing is pending
             noisy=False,
             measure=probability_of_improvement,
         )
@@ -61,12 +61,12 @@ class Beyond:
                 return
             open_.take(best)
             gap = np.minimum(gap, distances(open_.u, open_.u[[best]])[:, 0])
-            # Its acquisition is noted, though it was not picked by it.
+            # Its acquisition is recorded, although it was not picked by it.
             (value,) = state.make_pending(pool.v[[best]])
             yield Pick(pool.v[best], value, f"beyond:{pool.source[best]}")
 
     def _promises_more(self, state: BatchState) -> bool:
-        """Whether there is far more beyond the edge than inside."""
+        """Whether the points beyond the edge promise far more than those inside."""
         shared = state.shared
         if not (state.has_outcome and state.model.heeds_constraints and shared.boundary_every):
             return False
@@ -81,13 +81,13 @@ class Beyond:
         return highest > current().beyond.worth and max(inside, self._gained(state)) < little
 
     def _gained(self, state: BatchState) -> float:
-        """What the last evaluations have gained on those before, in units of the targets."""
+        """The gain of the last evaluations on earlier ones, in units of the targets."""
         history = state.history
         batch = int(np.sum(history.iteration == history.iteration[-1]))
         last = max(batch, current().beyond.last_for_each * state.space.k)
         targets = state.model.scale.to_model(history.y)
         before, after = targets[:-last], targets[-last:]
-        # A design is not to gain anything.
+        # A design need not gain anything.
         since = int(np.sum(history.iteration > history.iteration[0]))
         if since < last or not np.isfinite(before).any():
             return np.inf

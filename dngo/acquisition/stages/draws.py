@@ -18,7 +18,7 @@ from dngo.types import Array
 
 
 class ThompsonDraws:
-    """The picks that are left: of a kind by itself, or where improvement has vanished."""
+    """The remaining picks: all of a kind's own, or those after improvement has vanished."""
 
     name = "draws"
 
@@ -57,7 +57,7 @@ class ThompsonDraws:
 def _candidates(state: BatchState, v: Array, values: Array) -> Iterator[Pick]:
     """For functions with nothing left near their minima: the best of the candidates v (n, k).
 
-    values: (count, n). Where all of these are too close to others the distance is given up.
+    values: (count, n). If all of these are too close to others, the distance is ignored.
     """
     if not len(values):
         return
@@ -72,9 +72,9 @@ def _candidates(state: BatchState, v: Array, values: Array) -> Iterator[Pick]:
 
 
 class _Functions:
-    """Functions drawn, less the incumbent: what they gain, negative, times rates.
+    """Drawn functions minus the incumbent: their gains, negative, times rates.
 
-    Where feasibility is too low for a function's turn, far above all others.
+    Where feasibility is too low for a function's turn they lie far above all others.
     """
 
     def __init__(self, state: BatchState, boldness: Array, rng: np.random.Generator) -> None:
@@ -89,7 +89,7 @@ class _Functions:
         return penalty(feasibility, self.least[:, None]) - gain
 
     def own(self, v: Array) -> Array:
-        """Each function at points of its own: v (count, m, k) -> (count, m)."""
+        """Each function at its own points: v (count, m, k) -> (count, m)."""
         shape = v.shape[:2]
         x = self.state.space.encode(v.reshape(-1, v.shape[2]))
         values = self.draws.own(x.reshape(*shape, -1))

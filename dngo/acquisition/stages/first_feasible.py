@@ -1,4 +1,4 @@
-"""The first stage, before any outcome is ok: looking for a first feasible point."""
+"""The first stage, before any outcome is ok: it looks for a first feasible point."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dngo.rules import current
 
 
 class FirstFeasible:
-    """Likely feasible, and far from all that has been tried: their product is the value.
+    """Likely feasible, and far from all that has been tried: the value is the product.
 
-    With classifiers that know nothing yet that is a space-filling design. A number that is far from its
-    bound is to be nearer to it than the least infeasible point's: the odds of the bound itself would
-    drown what all other constraints have taught.
+    With classifiers that know nothing yet this is a space-filling design. If a number is far from its
+    bound, what counts is to be nearer than the least infeasible point: the odds of the bound itself
+    would outweigh all that the other constraints have taught.
     """
 
     name = "first_feasible"
@@ -31,7 +31,7 @@ class FirstFeasible:
         if not len(pool):
             return
         space, history = state.space, state.history
-        # Its logarithm: a threshold that nothing comes near has probabilities that vanish.
+        # The logarithm, as probabilities vanish for a threshold that nothing comes near.
         log_weight = state.model.log_progress(pool.x) + np.log(pool.rate)
         open_ = state.spacing.among(pool.v)
         tried = space.place(np.concatenate([history.v, history.pending]), apart=1.0)

@@ -1,12 +1,12 @@
-"""Several objectives: each pick aims at a part of the front of its own.
+"""Several objectives: each pick aims at its own part of the front.
 
-One function of every objective is drawn for a pick, its aim (`dngo.acquisition.aims`) makes one of them,
-and that is searched (`dngo.acquisition.front`): most of them in boxes along the front, by processes of the
-points there, the others in the whole space, by the surrogates.
+For a pick one function of every objective is drawn. The pick's aim (`dngo.acquisition.aims`) makes one
+function of them, which is searched (`dngo.acquisition.front`): mostly in boxes along the front, by
+processes of the points there, otherwise in the whole space, by the surrogates.
 
-Rays do not know what is on the front already, and two of them may lead to one point. In a small batch more
-functions are searched than there are picks, and those are followed that add most to the hypervolume of the
-front and of the picks before (as qPOTS chooses among the points of a draw's front).
+Rays ignore what is on the front already, and two may lead to one point. In a small batch more functions are
+searched than there are picks. Those are followed that add most to the hypervolume of the front and of the
+earlier picks (like qPOTS, which chooses among the points of a draw's front).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Search = Callable[[Corner, Array, Array], Iterator[Searched]]
 
 
 class AlongFront:
-    """All picks of a batch with several objectives, once something is ok."""
+    """All picks of a batch with several objectives, once an outcome is ok."""
 
     name = "front"
 
@@ -75,7 +75,7 @@ class AlongFront:
                 rows = np.flatnonzero(local & (which == c))
                 if len(rows):
                     yield from picked(rows, c, boxes.search, "box")
-        # And what the boxes had no room for.
+        # And the picks that the boxes had no room for.
         for c in range(len(corners)):
             rows = np.array([i for i in sorted(left) if which[i] == c], dtype=np.intp)
             yield from picked(rows, c, partial(everywhere, state), "space")
@@ -91,15 +91,15 @@ def _corners(state: BatchState, values: Array) -> list[Corner]:
 
 
 def _which(turns: Rows, objectives: int) -> Rows:
-    """Which corner each pick's ray begins at: the ends take turns at one in every `ends_every`."""
+    """The corner of each pick's ray: one pick in every `ends_every` is for an end, each end in turn."""
     number = turns // current().front.ends_every
     return np.where(turns % current().front.ends_every == 0, 1 + number % objectives, 0)
 
 
 class Hoped:
-    """The front as it will be if the picks of a batch turn out as they were drawn, by a corner's heights.
+    """The front if the picks of a batch turn out as they were drawn, by a corner's heights.
 
-    each: functions that are searched for each pick: those that add most to this front are followed.
+    each: functions searched for each pick. Those that add most to this front are followed.
     """
 
     def __init__(self, state: BatchState, corner: Corner, number: int) -> None:
@@ -110,18 +110,18 @@ class Hoped:
         self.front = np.empty((0, values.shape[1]))
         if (
             self.each > 1
-        ):  # of six objectives a hypervolume may take seconds, and nothing would ask for it
+        ):  # with six objectives a hypervolume may take seconds, and nobody would ask for it
             self.add(values[np.isfinite(values).all(axis=1)])
 
     def gain(self, outcome: Array) -> float:
-        """By how many millionths an outcome (m,) enlarges the hypervolume: less is no difference."""
+        """How many millionths an outcome (m,) adds to the hypervolume: less is no difference."""
         heights = np.vstack([self.front, self.corner.heights(outcome)])
         gain = hypervolume(heights, self.reference) - self.volume
-        # Of the front's extent where all of it is beyond the reference: then there is no volume yet.
+        # A front that is all beyond the reference has no volume yet: its extent is then the unit.
         return float(np.round(1e6 * gain / max(self.volume, 1e-6)))
 
     def add(self, outcomes: Array) -> None:
-        """Hope for outcomes (m,), or (n, m) of them, as well."""
+        """Count outcomes (m,), or (n, m) of them, as part of the front."""
         front = np.vstack([self.front, self.corner.heights(outcomes)])
         self.front = front[on_front(front)]
         self.volume = hypervolume(self.front, self.reference)
@@ -129,7 +129,7 @@ class Hoped:
 
 @dataclass(frozen=True)
 class Asked:
-    """The functions that are searched for picks `rows`: first one for each, then others, as many for each.
+    """The functions searched for picks `rows`: first one for each pick, then as many others for each.
 
     ray: (f, m); boldness: (f,).
     """
@@ -139,7 +139,7 @@ class Asked:
     boldness: Array
 
     def with_others(self, each: int, rng: np.random.Generator) -> Asked:
-        """With so many functions for each pick in all."""
+        """With others, so that each pick has so many functions in all."""
         more = rays((each - 1) * len(self.ray), self.ray.shape[1], 0, rng)
         return Asked(self.rows, np.concatenate([self.ray, more]), np.tile(self.boldness, each))
 
@@ -151,7 +151,7 @@ def _served(
     where: str,
     left: set[int],
 ) -> Iterator[Pick]:
-    """The best free point of each function, for a pick of its own; those that have one leave `left`."""
+    """The best free point of each function, for its own pick. Picks that get one leave `left`."""
     for some in found:
         for i, points, values in zip(some.rows, some.points, some.values, strict=True):
             j = state.spacing.first(points)
@@ -168,14 +168,14 @@ def _chosen(
     left: set[int],
     hoped: Hoped,
 ) -> Iterator[Pick]:
-    """For each pick the best free point of the function that adds most to the front that is hoped for."""
+    """For each pick the best free point of the function that adds most to the hoped-for front."""
     parts = [(some, f) for some in found for f in range(len(some.rows))]
     gains = np.array([hoped.gain(some.outcomes[f]) for some, f in parts])
     for row in asked.rows.tolist():
         while np.isfinite(gains).any():
             best = int(np.argmax(gains))
             some, f = parts[best]
-            # The more has been picked, the less there is to gain: what was counted before is the most.
+            # Gains only fall as more is picked: the earlier count is an upper bound.
             gains[best] = hoped.gain(some.outcomes[f])
             if gains[best] < gains.max():
                 continue
@@ -195,7 +195,7 @@ def _pick(v: Array, value: float, where: str, ray: Array) -> Pick:
 def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
     """For functions with nothing left near their minima: candidates, the likeliest feasible ones first.
 
-    Where all of these are too close to others the distance is given up.
+    If all of these are too close to others, the distance is ignored.
     """
     if not len(ray) or not len(state.candidates):
         return
@@ -211,7 +211,7 @@ def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
 
 
 def _rays(state: BatchState, number: int, objectives: int) -> Array:
-    """Those of the study's one sequence, after those of the points before."""
+    """Rays of the study's one sequence, after those of earlier points."""
     if state.root is None:
         return rays(number, objectives, 0, state.streams["front"].spawn(1)[0])
     root = np.random.SeedSequence(

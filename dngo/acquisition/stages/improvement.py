@@ -1,8 +1,8 @@
 """Greedy picks: each has the highest Monte Carlo acquisition, given everything pending.
 
-What that is, expected improvement or another measure, the settings say (`Modelled.measure`); it is
-weighted by the probability of holding all constraints, (11) and (12), and by the expected inverse
-cost (Snoek et al. 2012, section 3.2). Each pick is pending for those after it.
+The settings name the measure: expected improvement or another (`Modelled.measure`). It is weighted by the
+probability of holding all constraints, (11) and (12), and by the expected inverse cost (Snoek et al. 2012,
+section 3.2). Each pick is pending for later ones.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LAST = -1e300  # a score below all others
 class Improvement:
     """Picks of the highest acquisition, until it has vanished.
 
-    refinements, ascents, shortlist: as the settings have them (`Greedy`). vanished_below: from the largest
-    predictive deviation to the value under which there is nothing left to gain. explores: whether what
-    follows takes over even if nothing is pending yet.
+    refinements, ascents, shortlist: as in the settings (`Greedy`). vanished_below: largest predictive
+    deviation -> the value under which nothing is left to gain. explores: whether the next stage takes over
+    even if nothing is pending yet.
     """
 
     refinements: int
@@ -63,7 +63,7 @@ class Improvement:
             yield shortlist.pick(allowed)
 
     def _scores(self, state: BatchState) -> Array:
-        """The acquisition at every candidate, those included that are added near the best: (n,)."""
+        """The acquisition at every candidate, with those added near the best: (n,)."""
         search, least = current().improvement, state.shared.min_feasibility
         space, pool = state.space, state.candidates
 
@@ -88,8 +88,8 @@ class Improvement:
 
 
 class Exploration:
-    """What may follow: picks of the largest deviation (Brofos, Shu and Jin 2015, section 3.1), each pending
-    then."""
+    """What may follow: picks of the largest deviation (Brofos, Shu and Jin 2015, section 3.1). Each is then
+    pending."""
 
     name = "exploration"
 
@@ -112,11 +112,11 @@ def _gate(scores: Array, feasibility: Array, least: float) -> Array:
 
 
 def _best(pool: Candidates, scores: Array, size: int, least: float) -> Rows:
-    """The candidates that the picks of a batch choose among, at most `size`.
+    """The candidates for the picks of a batch, at most `size`.
 
-    A half are the best of all that `min_feasibility` allows. A quarter are the best of the uniform
-    ones of those: without them a batch that has used up one hill finds nothing else on its list.
-    The last quarter are the best of all, for the picks on the boundary.
+    Half are the best that `min_feasibility` allows. A quarter are the best uniform ones that it allows:
+    without them a batch that has used up one hill finds nothing else on its list. The last quarter are the
+    best of all, for picks on the boundary.
     """
     gated = _gate(scores, pool.feasibility, least)
     everywhere = np.array([source == "uniform" for source in pool.source])

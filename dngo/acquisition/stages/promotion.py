@@ -1,4 +1,4 @@
-"""Points that have been evaluated with little of the fidelity, and deserve more of it."""
+"""Points that were evaluated with little of the fidelity, and deserve more of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dngo.acquisition.state import BatchState
 
 
 class Promotions:
-    """The promotions of a batch; what is left of it are new points."""
+    """The promotions of a batch; the remaining picks are new points."""
 
     name = "promotion"
     draws_numbers = False

@@ -1,9 +1,9 @@
 """Trust regions: the share of a batch that goes to where the best points are.
 
-Each pick in a region (`dngo.acquisition.regions`) is where a function drawn from the region's own model
-(`dngo.acquisition.region_model`) is lowest. A region in which the drawn functions promise nothing
-any more has converged: it keeps a few picks, and the others go to the best points that do not lie on
-the way to it, and what these cannot use to the stages that search the whole space.
+Each pick in a region (`dngo.acquisition.regions`) is the minimum of a function drawn from the region's own
+model (`dngo.acquisition.region_model`). A region has converged if the drawn functions promise nothing more.
+It then keeps a few picks. The others go to the best points that are not on the way to it. Picks that these
+cannot use go to the stages that search the whole space.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dngo.types import Array
 
 @dataclass(frozen=True)
 class TrustRegions:
-    """The picks that a batch's share of trust regions comes to. share: where a study begins."""
+    """The picks of a batch that trust regions get. share: theirs at the start of a study."""
 
     share: float = 1.0
     name = "trust_regions"
@@ -46,7 +46,7 @@ class TrustRegions:
             spacing=state.spacing.copy(),
             penalty=Penalty.of(state),
         )
-        # Their acquisition is noted, though they were not picked by it.
+        # Their acquisition is recorded, although they were not picked by it.
         for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
             yield Pick(point, value, f"{LOCAL}{source}")
 
@@ -59,7 +59,7 @@ class TrustRegions:
         spacing: Spacing,
         penalty: Penalty,
     ) -> tuple[Array, list[str]]:
-        """At most `size` points (m, k), fewer where the regions promise nothing; where each comes from.
+        """At most `size` points (m, k), fewer if the regions promise nothing, and each point's source.
 
         The points are added to `spacing`.
         """
@@ -84,16 +84,14 @@ class TrustRegions:
                 if not picked:
                     picked += local.steps(y, size, rng, spacing, penalty)
                     sources += ["step"] * len(picked)
-                if penalty.wall is None:  # under constraints it costs more than it gains
+                if penalty.wall is None:  # with constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
             local = local.with_floor(history, rng, is_first=is_first)
-            # Other regions have to be worth it beside all of the space.
+            # Other regions have to be worth it compared with the whole space.
             spread = scale.spread * scale.scale
             depth = min(local.depth(y), spread) if is_first else spread
             least = max(current().regions.improved * depth, search.finest * spread)
-            least = max(
-                least, 0.5 * history.least_gain
-            )  # half a step is nearer to one than to none
+            least = max(least, 0.5 * history.least_gain)  # half a step rounds to one
             followed = local.followed(size - len(picked), least, rng, spacing, penalty, turn=len(y))
             picked += followed
             sources += ["thompson"] * len(followed)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dngo.surrogates.model import Model
     from dngo.surrogates.problem import Past
 
-# Raised when the same data, settings and random stream give another surrogate, or one stored otherwise.
+# Raised if the same data, settings and random stream give another surrogate, or one stored otherwise.
 FIT_VERSION = 3
 
 _HOMES = {

@@ -11,14 +11,14 @@ from dngo.types import Array, Rows
 def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = None) -> Rows:
     """Rows of x (n, d), unit cube, no two of which are close together: at most `most`, sorted.
 
-    groups: (d,) as of `Problem`.
+    groups: (d,) as in `Problem`.
 
     A search piles its points up where the objective is low. There it is smooth and flat. A stationary
-    process fitted to all points takes the whole space to be smooth and flat. It is then too
-    sure of unexplored parts, and sends no points there.
+    process fitted to all points takes the whole space to be smooth and flat. It is then too sure of
+    unexplored parts, and sends no points there.
     """
     if groups is not None:
-        # Two levels of a category differ in two inputs, and count as far apart as the two ends of a range.
+        # Two levels of a category differ in two inputs, and are as far apart as the ends of a range.
         widths = np.bincount(groups)
         x = x / np.sqrt(np.where(widths > 1, 2.0, 1.0))[groups]
     n, d = len(x), x.shape[1] if groups is None else len(widths)

@@ -1,10 +1,10 @@
 """Constraint classifiers: adaptive basis with Bayesian classification as the last layer.
 
-Section 3.2, equation (10): the weights have a Gaussian approximation to their posterior, and the
-probability that a constraint holds is integrated over it. With the logistic likelihood, for noisy
-constraints, it is Laplace's. The step function that the paper names for noiseless ones has no
-curvature anywhere, so that Laplace's is not defined: there it is expectation propagation's, which
-matches the moments of each truncated Gaussian exactly.
+Section 3.2, equation (10): the posterior of the weights is approximated by a Gaussian, and the probability
+that a constraint holds is integrated over it. With the logistic likelihood, for noisy constraints, this is
+Laplace's approximation. The paper names the step function for noiseless constraints. It has no curvature
+anywhere, so Laplace's approximation is not defined. Expectation propagation takes its place: it matches the
+moments of each truncated Gaussian exactly.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Gaussian:
 
 @stored_as("logistic")
 class Laplace(Gaussian):
-    """Of logistic regression's: the mode, and the inverse Hessian there."""
+    """For logistic regression: the mode, and the inverse Hessian there."""
 
     @classmethod
     def fit(
@@ -77,7 +77,7 @@ class Laplace(Gaussian):
                     break
                 size *= 0.5
             else:
-                break  # no descent left that floating point can see
+                break  # floating point sees no descent
             w, value = moved, new
         hessian = _hessian(phi, expit(phi @ w), precision)
         covariance = cho_solve(cho_factor(hessian), np.eye(len(w)))
@@ -91,23 +91,22 @@ class Laplace(Gaussian):
 
 @stored_as("step")
 class Step(Gaussian):
-    """Of weights whose sign alone decides."""
+    """For weights of which only the sign of the margin decides."""
 
     @classmethod
     def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Step:
         """Expectation propagation (Minka 2001), all sites at once, damped.
 
-        phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. The
-        likelihood of a label is `flipped` (ClassifierRules) on the other side of zero than its own,
-        where it is the rest. A sweep costs n D^2. start is not used: the sites' fixed point does not
-        depend on it.
+        phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. The likelihood of
+        a label is `flipped` (ClassifierRules) on the wrong side of zero, and the rest on its own side. A
+        sweep costs n D^2. start is not used: the sites' fixed point does not depend on it.
         """
         signed = phi * (2.0 * labels - 1.0)[:, None]
         tau, nu = np.zeros(len(phi)), np.zeros(len(phi))  # natural parameters of the sites
         for _ in range(current().classifier.most_sweeps):
             mean, covariance = _gaussian(signed, tau, nu, precision)
             variance = np.einsum("nd,nd->n", signed @ covariance, signed)
-            # Each margin without its own site, and the moments of that times the likelihood.
+            # Each margin without its own site, and its moments after multiplication by the likelihood.
             cavity = 1.0 / np.maximum(1.0 / variance - tau, 1e-12)
             middle = cavity * (signed @ mean / variance - nu)
             z = middle / np.sqrt(cavity)
@@ -116,7 +115,7 @@ class Step(Gaussian):
             )
             density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
             slope = (1.0 - 2.0 * current().classifier.flipped) * density / (mass * np.sqrt(cavity))
-            # Where a label is taken for flipped the site would have a negative precision.
+            # The site of a label that is taken for flipped would have a negative precision.
             curve = np.clip(slope * (slope + z / np.sqrt(cavity)), 0.0, 0.999 / cavity)
             new = curve / (1.0 - curve * cavity)
             moved = float(np.max(np.abs(new - tau) * variance))
@@ -129,7 +128,7 @@ class Step(Gaussian):
         return cls(*_gaussian(signed, tau, nu, precision))
 
     def probability(self, phi: Array) -> Array:
-        """Equation (10), exactly for the Gaussian: phi (n, D) -> (n,)."""
+        """Equation (10), exact for the Gaussian: phi (n, D) -> (n,)."""
         variance = np.einsum("nd,nd->n", phi @ self.covariance, phi)
         on_its_side: Array = ndtr(phi @ self.mean / np.sqrt(variance))
         return (
@@ -153,9 +152,9 @@ HEADS: dict[str, type[Laplace] | type[Step]] = {"logistic": Laplace, "step": Ste
 class Classifier:
     """P(constraint holds | x): the average over an ensemble, or a constant.
 
-    constant: what is returned everywhere when `members` is empty, because only one class (or
-    nothing) has been seen: the mean (satisfied + 1) / (seen + 2) under a uniform prior.
-    log_density: mean out-of-fold log probability of the labels, NaN where there is none.
+    constant: the value everywhere if `members` is empty, because only one class (or nothing) has been seen:
+    the mean (satisfied + 1) / (seen + 2) under a uniform prior.
+    log_density: mean out-of-fold log probability of the labels, NaN without any.
     """
 
     members: tuple[tuple[Network, Head], ...]
@@ -194,7 +193,7 @@ class Classifier:
         return np.log(np.maximum(self.probability(x), 1e-300))
 
     def log_progress(self, x: Array) -> Array:
-        """The same: a flag knows of no half-way."""
+        """The same as `log_probability`: a flag has no half-way."""
         return self.log_probability(x)
 
 

@@ -1,8 +1,8 @@
-"""A component of the posterior over functions: the interface through which models are asked.
+"""A component of the posterior over functions: the interface for all questions to models.
 
 Predictions, fantasies of pending points, and functions drawn from the posterior ask every component the
-same questions. A new kind of surrogate answers the first two (`latent`, `save`), inherits answers to the
-others, and overrides those that it knows better.
+same questions. A new kind of surrogate answers the first two (`latent`, `save`), inherits the other
+answers, and overrides those that it knows better.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Component(ABC):
     """One component of a posterior over functions: Gaussian, for each of H hyperparameter samples.
 
-    noise: (H,) variance of an observation, in units of the targets; its mean, where it depends on the
-    point (`noise_at`). weight: of the component in the
-    mixture that is the posterior. A subclass has a name in files (`dngo.surrogates.storage.stored_as`, or
-    an entry point of the group `dngo.components`) and a class method `load(group)`.
+    noise: (H,) variance of an observation, in units of the targets; its mean, if it depends on the point
+    (`noise_at`). weight: of the component in the mixture that is the posterior. A subclass has a name in
+    files (`dngo.surrogates.storage.stored_as`, or an entry point of the group `dngo.components`) and a
+    class method `load(group)`.
     """
 
     noise: Array
@@ -34,7 +34,7 @@ class Component(ABC):
     stored_as: ClassVar[str]
 
     def features(self, x: Array) -> Array:
-        """The features z (n, .) of points x (n, d) in the unit cube, which other methods take."""
+        """Features z (n, .) of points x (n, d) in the unit cube, for the other methods."""
         return x
 
     @abstractmethod
@@ -46,14 +46,14 @@ class Component(ABC):
         """Write everything as datasets and attributes of a group; `load` then gives the same bits."""
 
     def noise_at(self, z: Array) -> Array:
-        """Variance of an observation: z (n, .) -> (H, n), or (H, 1) where it is the same everywhere."""
+        """Variance of an observation: z (n, .) -> (H, n), or (H, 1) if it is the same everywhere."""
         return self.noise[:, None]
 
     def posterior_covariance(self, a: Array, b: Array) -> Array:
         """Of the function, between features a (n, .) and b (m, .): (H, n, m).
 
-        By default deviations at two points are correlated by how near the features are, as
-        `exp(-distance^2 / 2)` in units of `LENGTH` times the root of their number.
+        By default the correlation of two points follows the distance of their features:
+        `exp(-distance^2 / 2)`, in units of `LENGTH` times the root of the features' number.
         """
         squares = np.square(a[:, None] - b[None]).sum(axis=2) / (LENGTH**2 * max(a.shape[1], 1))
         left, right = (np.sqrt(self.latent(z)[1]) for z in (a, b))
@@ -66,23 +66,23 @@ class Component(ABC):
 
     @property
     def stack(self) -> Hashable:
-        """Components of the same stack are conditioned together (`conditioned`), which is faster."""
+        """Components of the same stack are conditioned together (`conditioned`), which saves time."""
         return id(self)
 
     def conditioned(self, components: Sequence[Component]) -> Conditioned:
-        """All components of this one's stack, ready to take in pending points."""
+        """All components of this one's stack, ready for pending points."""
         return Process(self)
 
     def draw(self, h: int, boldness: Array, rng: np.random.Generator) -> Functions:
-        """Functions of sample h, one for each of boldness (count,), whose deviation from the mean is
-        multiplied by it.
+        """Functions of sample h, one for each of boldness (count,), which multiplies its deviation from the
+        mean.
 
         By default the mean plus the deviation times a smooth function of zero mean and unit variance.
         """
         return Modulated.draw(self, h, boldness, rng)
 
 
-LENGTH = 0.3  # of the default correlation, for each input; a fallback, of no kind of this package
+LENGTH = 0.3  # of the default correlation, for each input; no kind of this package uses it
 WAVES = 128  # of the default draw
 
 
@@ -93,15 +93,15 @@ class Functions(Protocol):
         """Every function at every point: x (n, d) -> (count, n)."""
 
     def own(self, x: Array) -> Array:
-        """Each function at points of its own: x (count, n, d) -> (count, n)."""
+        """Each function at its own points: x (count, n, d) -> (count, n)."""
 
 
 @dataclass(frozen=True)
 class Modulated:
     """Functions m(x) + boldness s(x) g(x), g a sum of random waves: the default draw.
 
-    seed: of the waves' frequencies, as many as points have inputs. amplitudes: (count, 2 WAVES) of their
-    cosines and sines.
+    seed: of the waves' frequencies, which need as many numbers as points have inputs. amplitudes: (count, 2
+    WAVES) of their cosines and sines.
     """
 
     component: Component
@@ -143,15 +143,15 @@ class Modulated:
 class Conditioned(ABC):
     """C components of one stack given what is pending, and the incumbents of their fantasies.
 
-    noise: (C, H); weight: (C,), a share of one; best: (C, H, 1 or S) and count, S: of the fantasies,
-    which `dngo.acquisition.fantasies` sets. Features z of n points are (C, n, .).
+    noise: (C, H); weight: (C,), shares of one. `dngo.acquisition.fantasies` sets best: (C, H, 1 or S), and
+    count: S, of the fantasies. Features z of n points are (C, n, .).
     """
 
     noise: Array
     weight: Array
     best: Array
     count: int
-    shape: tuple[int, int]  # C and the width of the features, known after the first call
+    shape: tuple[int, int]  # C and the number of features, known after the first call
 
     @abstractmethod
     def features(self, x: Array) -> Array:
@@ -163,8 +163,8 @@ class Conditioned(ABC):
 
     @abstractmethod
     def at(self, z: Array) -> tuple[Array, Array, Array]:
-        """One point, z: (C, 1, .) -> means (C, H, 1 or S), variances (C, H), and what `condition` is to
-        be given as `taken`."""
+        """One point, z: (C, 1, .) -> means (C, H, 1 or S), variances (C, H), and the argument `taken` of
+        `condition`."""
 
     @abstractmethod
     def noise_at(self, z: Array) -> Array:
@@ -176,11 +176,11 @@ class Conditioned(ABC):
 
 
 class Process(Conditioned):
-    """A component given what is pending, by the Cholesky factor of that, bordered at each pick.
+    """A component given what is pending. Each pick borders the Cholesky factor of the pending points.
 
-    A candidate needs its earlier mean and variance, and its covariances with the pending points.
-    The factor turns these into what each pending point takes from its variance. The cost of a
-    candidate grows with the square of what is pending.
+    A candidate needs its earlier mean and variance, and its covariances with the pending points. From these
+    the factor gives how much of its variance each pending point takes. The cost of a candidate grows with
+    the square of the number of pending points.
     """
 
     def __init__(self, component: Component) -> None:

@@ -24,9 +24,9 @@ def fit_classifier(
 ) -> Classifier:
     """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown; groups as of `Problem`.
 
-    As in the regression, network k leaves out a fold, and the prior precision of the weights is
-    the one that predicts best what was left out: on the points it was trained on a network
-    separates the classes perfectly, and would be certain everywhere.
+    As in the regression, network k leaves out a fold. The prior precision of the weights is the one that
+    predicts left-out labels best: a network separates the classes perfectly on its training points, and
+    would be certain everywhere.
     """
     known = ~np.isnan(labels)
     x, labels = x[known], labels[known]
@@ -67,7 +67,7 @@ def fit_classifier(
 
 
 def _some(rng: np.random.Generator, most: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same random rows, in order, of each of some arrays (n, ...): all of them if they are not more."""
+    """The same random rows, in order, of each array (n, ...): all rows if there are no more than `most`."""
     n = len(arrays[0])
     if n <= most:
         return arrays
@@ -78,7 +78,7 @@ def _some(rng: np.random.Generator, most: int, *arrays: np.ndarray) -> tuple[np.
 def _left_out(
     features: list[Array], labels: Array, fold: Rows, heads: type[Laplace] | type[Step]
 ) -> Array:
-    """Sum of the log probabilities of the labels (n,) that networks have left out, for each precision."""
+    """Sum of the log probabilities of left-out labels (n,), for each precision."""
     precisions = current().classifier.precisions
     scores = np.zeros(len(precisions))
     for k, phi in enumerate(features):
@@ -100,7 +100,7 @@ def _prior(precision: float, size: int) -> Array:
 
 
 def _stratified_folds(labels: Array, number: int, rng: np.random.Generator) -> Rows:
-    """Folds that share out the rows of each class evenly: (n,)."""
+    """Folds with an even share of each class: (n,)."""
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     fold = np.empty(len(labels), dtype=np.intp)

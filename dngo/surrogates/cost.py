@@ -21,7 +21,7 @@ PROCESS = Covariance(), 10  # samples of the hyperparameters
 def fit_cost(
     x: Array, log_cost: Array, *, rng: np.random.Generator, groups: Rows | None = None
 ) -> Cost:
-    """x: (n, d) encoded, log_cost: (n,) finite, n >= 1; more than enough rows are thinned.
+    """x: (n, d) encoded, log_cost: (n,) finite, n >= 1; rows beyond a limit are thinned.
 
     groups: (d,) as of `Problem`.
     """

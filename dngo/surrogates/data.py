@@ -1,4 +1,4 @@
-"""What a surrogate is fitted to, and the scale on which it sees the objective."""
+"""The data of a surrogate's fit, and the scale on which the surrogate sees the objective."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EarlierTask:
-    """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite; or
-    the number of a constraint, in its own units. Beyond `numerics.LARGEST` it counts as that."""
+    """Outcomes of a related study: x (n, d) encoded inputs, y (n,) objective, minimised, finite; or a
+    constraint's number, in its own units. A value beyond `numerics.LARGEST` counts as that."""
 
     x: Array
     y: Array
@@ -35,19 +35,19 @@ class TrainingData:
     """Every outcome that a fit may learn from, one row each.
 
     x: (n, d) encoded inputs in the unit cube.
-    y: (n,) objective, minimised; NaN where there is none.
+    y: (n,) objective, minimised; NaN without one.
     feasible: (n,) bool, which outcomes are ok; None: those with an objective.
     constraints: name -> (n,) 1 satisfied, 0 violated, NaN unknown. "completed" is always one.
-    noise: (n,) standard deviation of each value of y, as reported; NaN unknown. None: of none.
-    log_cost: (n,) ln of what each evaluation cost, NaN unknown; None: costs are not modelled.
-    batch: (n,) the iteration that each row belongs to, whole numbers, or None where unknown.
-    groups: (d,) which inputs belong to one categorical parameter, as `Space.groups` has it; None: none.
+    noise: (n,) standard deviation of each value of y, as reported; NaN unknown. None: none reported.
+    log_cost: (n,) ln of the cost of each evaluation, NaN unknown; None: costs are not modelled.
+    batch: (n,) the iteration of each row, whole numbers, or None if unknown.
+    groups: (d,) which inputs belong to one categorical parameter, as in `Space.groups`; None: none.
     earlier: related studies, each a task of its own that the objective may resemble.
     numbers: name -> (n,) of the constraints that have one, NaN unknown; thresholds: name -> its bound;
-    earlier_numbers: name -> what related studies know of it.
-    objectives: name -> (n,) each of several, minimised, NaN where there is none; y is then NaN.
-    noises: name -> (n,) standard deviation of each of its values, as noise; earlier_objectives: name ->
-    what related studies know of it.
+    earlier_numbers: name -> its values in related studies.
+    objectives: name -> (n,) each of several, minimised, NaN without one; y is then NaN.
+    noises: name -> (n,) standard deviation of each of its values, like noise; earlier_objectives: name ->
+    its values in related studies.
     Values of y, noise and numbers beyond `numerics.LARGEST` count as that.
     """
 
@@ -115,18 +115,17 @@ class TrainingData:
         return np.isfinite(next(iter(self.objectives.values()), self.y))
 
     def where_ok(self) -> TrainingData:
-        """The same, with the objectives of ok outcomes alone."""
+        """The same, with objectives only for ok outcomes."""
         ok, several = self.ok, self.objectives.items()
         objectives = {name: np.where(ok, y, np.nan) for name, y in several}
         return replace(self, y=np.where(ok, self.y, np.nan), objectives=objectives)
 
     def levels(self) -> dict[str, float]:
-        """The level that counts as progress in each number with a threshold, while no outcome is ok.
+        """While no outcome is ok: the level of each number with a threshold that counts as progress.
 
-        That is the bound, or the number of the outcome that breaks its bounds by least, if that is worse.
-
-        The excess is counted in units of each number's own spread, so that no number drowns the others.
-        Empty once an outcome is ok, or where none has all numbers.
+        It is the bound, or, if that is worse, the number of the outcome that breaks its bounds by least.
+        The excess is counted in units of each number's own spread, so that no number outweighs the others.
+        Empty once an outcome is ok, or if no outcome has all numbers.
         """
         bounds = {n: t for n, t in self.thresholds.items() if n in self.numbers}
         if not bounds or self.ok.any():
@@ -148,10 +147,10 @@ class TrainingData:
         }
 
     def of_number(self, name: str) -> TrainingData | None:
-        """The number of a constraint in the objective's place; None if none is known.
+        """A constraint's number as the objective; None if no value is known.
 
-        None also if it is the same everywhere: without a spread the bound would be kept or broken with
-        certainty. Then its flag is modelled.
+        Also None if all values are the same: without a spread the bound would be kept or broken with
+        certainty. The flag is then modelled.
         """
         numbers, threshold = self.numbers.get(name), self.thresholds.get(name)
         if threshold is None or numbers is None or np.isnan(numbers).all():
@@ -169,18 +168,17 @@ class TrainingData:
 class TargetScale:
     """A strictly increasing map (up to the cut-off) from the objective to the model's targets.
 
-    First the height above the least value, logarithmic beyond `depth`, for objectives whose walls are
-    thousands of times as high as what is to be found on the floor between them: infinite, it changes
-    nothing. Then the distance from the median in robust standard deviations, logarithmic beyond a few of
-    them: one value of 1e12 must not flatten all the others. Then a power transform (Yeo and
-    Johnson 2000), for objectives that are skewed: under 1 `power` spreads the low values and draws
-    the high ones together. Last, standardisation. With a power of 1 and no depth all of that is plain
-    standardisation for everything that lies within a few robust standard deviations.
+    First comes the height above the least value, logarithmic beyond `depth`. It is for objectives with
+    walls thousands of times as high as the differences on the floor between them. An infinite depth changes
+    nothing. Next is the distance from the median in robust standard deviations, logarithmic beyond a few of
+    them: one value of 1e12 must not flatten all the others. Then comes a power transform (Yeo and Johnson
+    2000), for skewed objectives: under 1 `power` spreads the low values and draws the high ones together.
+    The last is standardisation. With a power of 1 and no depth the map only standardises values within a
+    few robust standard deviations.
 
-    tails: whether values far from the median count by their logarithm; else it is standardisation and
-    nothing more.
-    lowest, highest: no expectation needs to look beyond these objective values: the highest seen,
-    and as far below the lowest seen as that is, on the scale of the heights, below the median.
+    tails: whether values far from the median count by their logarithm; otherwise the map only standardises.
+    lowest, highest: no expectation needs to look beyond these objective values: the highest seen, and one
+    as far below the lowest seen as that lies below the median, on the scale of the heights.
     """
 
     centre: float
@@ -196,7 +194,7 @@ class TargetScale:
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
-            # A file says nothing if tails are compressed, as in files from before there was a choice.
+            # Files from before there was a choice do not say that tails are compressed.
             if one.name != "tails" or not self.tails:
                 group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 
@@ -212,8 +210,8 @@ class TargetScale:
     ) -> TargetScale:
         """From the finite objective values y: (n,), n >= 1.
 
-        floor: the share of the values that are no farther above the least than the depth. None, a share of
-        equal values, or heights beyond what a number can hold: no depth.
+        floor: the share of the values that are no farther above the least than the depth. There is no depth
+        if it is None, if such a share of the values is equal, or if heights exceed what a number can hold.
         """
         least, highest = float(np.min(y)), float(np.max(y))
         depth = np.inf
@@ -225,7 +223,7 @@ class TargetScale:
         lower, upper = np.quantile(y, [0.25, 0.75])
         spread = float(upper / 1.349 - lower / 1.349)
         resolution = 1e-12 * max(abs(centre), float(np.finfo(float).tiny) * 1e12)
-        if spread <= resolution:  # over half the values agree: fall back on the mean deviation
+        if spread <= resolution:  # over half the values agree: the mean deviation serves
             spread = float(np.mean(np.abs(y - centre)))
         if not np.isfinite(spread) or spread <= resolution:
             spread = 1.0
@@ -240,7 +238,7 @@ class TargetScale:
 
     @property
     def is_bent(self) -> bool:
-        """Whether it is more than standardisation, outliers aside."""
+        """Whether it is more than standardisation, apart from outliers."""
         return self.power != 1.0 or bool(np.isfinite(self.depth))
 
     def to_model(self, y: Array) -> Array:
@@ -258,8 +256,8 @@ class TargetScale:
         return _steepen(z * self.spread + self.centre, self.least, self.depth)
 
     def log_slope(self, y: Array) -> Array:
-        """Log derivative of `to_model`, elementwise: it turns a density of targets into one of
-        objectives. Past the cut-off, where the map is flat, the derivative at the cut-off."""
+        """Log derivative of `to_model`, elementwise: it turns a density of targets into one of objectives.
+        Past the cut-off the map is flat; there it is the derivative at the cut-off."""
         if not (self.tails or self.is_bent):
             return np.full_like(y, -np.log(self.spread) - np.log(self.scale))
         height = _height(y, self.least, self.depth)
@@ -277,17 +275,17 @@ class TargetScale:
 
 @dataclass(frozen=True)
 class LogScale(TargetScale):
-    """The same of the logarithm of the objective's height above a floor: of outcomes that noise
-    multiplies, as a spread in proportion to the height is the same everywhere then.
+    """The same for the logarithm of the objective's height above a floor. It is for outcomes that noise
+    multiplies: a spread in proportion to the height is then the same everywhere.
 
-    floor: below the lowest value, by a share of what the median lies above that. unit: the latter.
+    floor: below the lowest value, by a share of `unit`. unit: the median's height above the lowest value.
     """
 
     floor: float = 0.0
     unit: float = 1.0
 
-    # The distance of the floor below the lowest value. Nearby processes rank points as well with a tenth,
-    # and less well with the whole (benchmarks/rules.md, noise).
+    # The distance of the floor below the lowest value. Nearby processes rank points as well with 0.1, and
+    # less well with 1 (benchmarks/rules.md, noise).
     BELOW: ClassVar[float] = 0.3
 
     @classmethod
@@ -305,7 +303,7 @@ class LogScale(TargetScale):
         return super().to_model(np.log(self._height(y)))
 
     def to_objective(self, t: Array) -> Array:
-        # No height that is observed comes near the bound, which keeps exp from overflowing.
+        # The bound keeps exp from overflowing; no observed height comes near it.
         return self.floor + self.unit * np.exp(np.minimum(super().to_objective(t), 600.0))
 
     def log_slope(self, y: Array) -> Array:
@@ -317,8 +315,8 @@ class LogScale(TargetScale):
 
 
 def _height(y: Array, least: float, depth: float) -> Array:
-    """The height above the least value, in depths, cut off at the upper limit of its logarithm; 0 without
-    a depth."""
+    """The height above the least value, in depths, cut off where its logarithm reaches the upper limit; 0
+    without a depth."""
     if np.isinf(depth):
         return np.zeros_like(y)
     with np.errstate(over="ignore"):
@@ -335,7 +333,7 @@ def _steepen(y: Array, least: float, depth: float) -> Array:
     """The inverse of `_flatten`."""
     if np.isinf(depth):
         return y
-    # No height that is observed comes near the bound, which keeps exp from overflowing.
+    # The bound keeps exp from overflowing; no observed height comes near it.
     height = np.expm1(np.clip((y - least) / depth, 0.0, 600.0))
     return np.where(y > least, least + depth * height, y)
 
@@ -354,7 +352,7 @@ def _unbend(b: Array, power: float) -> Array:
 
 
 def _inverse_box_cox(b: Array, power: float) -> Array:
-    # Upper bounds, which nothing observed reaches: of overflow, and of what a negative power can give.
+    # Nothing observed reaches these bounds: of overflow, and of the values of a negative power.
     most = 300.0 if power == 0.0 else (1e-6 - 1.0) / power if power < 0.0 else np.inf
     return np.asarray(inv_boxcox1p(np.minimum(b, most), power))
 

@@ -1,4 +1,4 @@
-"""Functions drawn from the posterior: each can be evaluated anywhere, at the cost of a mean."""
+"""Functions drawn from the posterior: evaluating one anywhere costs as much as a mean."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dngo.types import Array
 class Draws:
     """`count` functions drawn from a mixture, in groups that share their features.
 
-    groups: functions of one hyperparameter sample of one component; rows[g]: which functions these
-    are, of 0 to count - 1.
+    groups: functions of one hyperparameter sample of one component; rows[g]: their numbers, of 0 to
+    count - 1.
     """
 
     groups: tuple[Functions, ...]
@@ -32,7 +32,7 @@ class Draws:
         return values
 
     def own(self, x: Array) -> Array:
-        """Each function at points of its own: x (count, n, d) encoded -> (count, n)."""
+        """Each function at its own points: x (count, n, d) encoded -> (count, n)."""
         values = np.empty(x.shape[:2])
         for group, rows in zip(self.groups, self.rows, strict=True):
             values[rows] = group.own(x[rows])
@@ -40,11 +40,11 @@ class Draws:
 
     @property
     def has_slopes(self) -> bool:
-        """Whether analytic gradients exist for all functions, as for functions of processes."""
+        """Whether all functions have analytic gradients, as functions of processes do."""
         return all(hasattr(group, "slopes") for group in self.groups)
 
     def slopes(self, x: Array) -> Array:
-        """Each function's gradient at a point of its own: x (count, d) encoded -> (count, d).
+        """Each function's gradient at its own point: x (count, d) encoded -> (count, d).
 
         Raises TypeError unless `has_slopes`.
         """
@@ -59,8 +59,8 @@ class Draws:
 def draw(components: Sequence[Component], boldness: Array, rng: np.random.Generator) -> Draws:
     """One function for each of `boldness` (count,), from the mixture of the components.
 
-    A function's deviation from the posterior's mean is multiplied by its boldness: 1 is a draw, 0
-    the mean of the component's hyperparameter sample that it is drawn from.
+    A function's deviation from the posterior's mean is multiplied by its boldness. With 1 it is a draw,
+    with 0 the mean of its component's hyperparameter sample.
     """
     weight = np.array([c.weight for c in components])
     which = rng.choice(len(components), len(boldness), p=weight / weight.sum())

@@ -18,9 +18,9 @@ from dngo.types import Array
 class Evidence:
     """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
 
-    Coordinates: log lengthscales (one for each parameter, or 1 if they are shared), log of the noise's
-    share of the signal, log signal. Given the others, the signal scales the whole covariance, so its
-    density costs nothing. If noise is reported, the prior is on its level and not on its share.
+    Coordinates: log lengthscales (one for each parameter, or 1 shared), log of the noise's share of the
+    signal, log signal. With the others fixed the signal scales the whole covariance, so its density costs
+    nothing. If noise is reported, its prior is on the level, not on the share.
     """
 
     def __init__(self, problem: Problem, covariance: Covariance) -> None:
@@ -52,7 +52,7 @@ class Evidence:
         return -0.5 * float(np.sum((self._away(log) / self.prior_deviation) ** 2))
 
     def _away(self, log: Array) -> Array:
-        """From the priors' medians."""
+        """Deviations from the priors' medians."""
         away: Array = log - self.prior_mean
         if self.noise is not None:
             away[-2] += log[-1]
@@ -96,8 +96,8 @@ class Evidence:
     def mode(
         self, start: Array | None = None, iterations: int | None = None
     ) -> tuple[Array, float]:
-        """The highest mode that quasi-Newton finds from `start`, or from two: a smooth function
-        with little noise, and a rough one."""
+        """The highest mode that quasi-Newton finds from `start`. Without one it starts twice: from a smooth
+        function with little noise, and from a rough one."""
         rules, lengths = current().process, self.size - 2
         rougher = np.repeat([rules.rougher_lengthscale, rules.rougher_noise, 0.0], [lengths, 1, 1])
         starts = [self.prior_mean, self.prior_mean - rougher] if start is None else [start]
@@ -125,7 +125,7 @@ class Evidence:
         return best, highest
 
     def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
-        """Covariance over signal, the kernel's slope, both (n, n), and the scaled inputs."""
+        """Covariance divided by the signal, the kernel's slope, both (n, n), and the scaled inputs."""
         scaled = self.x * np.exp(-log[:-2])[self.groups]
         squares = squared_distances(scaled, scaled)
         matrix, slope = with_slope(self.kernel, squares)
@@ -148,12 +148,12 @@ class Solved:
 
     @classmethod
     def of(cls, matrix: Array, targets: Array) -> Solved | None:
-        """None where the matrix, which is overwritten, is not positive definite."""
+        """None unless the matrix is positive definite. It is overwritten."""
         factor, info = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
         if info != 0:
             return None
         log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
-        # A third of the operations of solving for an identity; half of the matrix is filled.
+        # It takes a third of the operations of solving for an identity; half of the matrix is filled.
         half, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         inverse = half + half.T
         inverse[np.diag_indices(len(half))] *= 0.5

@@ -1,5 +1,5 @@
-"""Fitting a model to all that is known: the objective and the numbers that have thresholds by the kind
-that the settings name, a classifier to each flag, and the cost."""
+"""Fitting a model to all that is known. The kind in the settings models the objective and the numbers that
+have thresholds. Each flag has a classifier, and the cost a process."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def fit_model(
 ) -> Model:
     """Fit the objective to the rows that have one, and each constraint: its number if it has one, or flag.
 
-    classifier: how; by default, as the configuration does. past: what earlier iterations were
-    fitted to, for kinds that build on it. The result depends on these and the state of `rng` alone:
-    neither the order of the constraints nor the number of threads changes a bit.
+    classifier: by default the configuration's. past: the data of earlier iterations' fits, for kinds that
+    build on it. The result depends only on these and the state of `rng`: neither the order of the
+    constraints nor the number of threads changes a bit.
     """
     classifier = classifier or ClassifierSettings()
     names = sorted(data.constraints)
@@ -88,7 +88,7 @@ def _several(
     progress: Progress | None,
     past: Past | None,
 ) -> Model:
-    """A model of each of several objectives, in the order of their names; the bits do not depend on it."""
+    """A model of each of several objectives, by name; their order changes no bit."""
     names = sorted(data.objectives)
     found = {
         name: _regression(
@@ -112,7 +112,7 @@ def _regression(
     progress: Progress | None,
     past: Past | None = None,
 ) -> Model:
-    """A model of the objective in the data; without any value, an empty one."""
+    """A model of the objective in the data, empty without any value."""
     ok = np.isfinite(data.y)
     if not ok.any():
         return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
@@ -127,11 +127,11 @@ def _regression(
 def _problem(
     data: TrainingData, ok: np.ndarray, settings: SurrogateKind, rng: np.random.Generator
 ) -> tuple[Problem, TargetScale, dict[str, float]]:
-    """What the surrogate is fitted to, the scale of this study's objective, and diagnostics."""
+    """The input of the surrogate, the scale of this study's objective, and diagnostics."""
     own = EarlierTask(data.x[ok], data.y[ok])
     batch = None if data.batch is None else data.batch[ok]
     tasks = [own, *data.earlier]
-    # One power, and one share on the floor, for all tasks, chosen where most is known.
+    # All tasks share a power and a share on the floor, chosen where most is known.
     most = max(tasks, key=lambda task: len(task.y))
     chosen, found = choose_scale(most.x, most.y, settings, rng=rng, groups=data.groups)
     power, floor = chosen.power, found.get("floor")

@@ -1,12 +1,11 @@
 """Exact Gaussian process regression, hyperparameters integrated by slice sampling.
 
-The model of Snoek, Larochelle and Adams (2012, section 3): a stationary kernel with automatic
-relevance determination, a constant mean, Gaussian noise. It is the better surrogate while
-observations are few, and its cost is cubic in their number.
+The model of Snoek, Larochelle and Adams (2012, section 3): a stationary kernel with automatic relevance
+determination, a constant mean, Gaussian noise. It is the better surrogate while observations are few, and
+its cost is cubic in their number.
 
-Written out here rather than taken from GPyTorch: one kernel matrix and its Cholesky factor is all
-that a few hundred observations need, torch's start-up costs more than the fit, and the sampler's
-random stream stays ours.
+It is not taken from GPyTorch: a few hundred observations need only a kernel matrix and its Cholesky factor,
+torch takes longer to start than the fit, and the sampler's random stream stays ours.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ class GaussianProcess(Component):
 
     x: (n, d) unit cube, targets: (n,): what it is conditioned on; no targets if sparse.
     log_lengthscales: (H, d); signal: (H,) variance; noise: (H,) variance of an observation.
-    relative_noise: (n,) what each observation's is multiplied by; empty: all are alike.
+    relative_noise: (n,) factor on each observation's noise; empty: all are alike.
     weight: of the component in the mixture that is the posterior.
-    reduction: (H, n, n) and readout: (H, n), such that with v = reduction k(X, x) the posterior
-    mean is readout^T v and the variance is short of the prior's by v^T v. Computed from the above
-    if not given: the inverse Cholesky factor, and that times the targets. A sparse process is one
-    whose x are inducing inputs and whose reduction and readout come from more observations.
+    reduction: (H, n, n) and readout: (H, n). With v = reduction k(X, x) the posterior mean is readout^T v,
+    and the variance is v^T v less than the prior's. By default they are computed: the inverse Cholesky
+    factor, and that times the targets. In a sparse process x are inducing inputs, and reduction and readout
+    come from more observations.
 
-    The constant mean is integrated out: it is a constant in the kernel (`ProcessRules.constant`).
+    The constant mean is integrated out, as a constant in the kernel (`ProcessRules.constant`).
     """
 
     x: Array
@@ -81,7 +80,7 @@ class GaussianProcess(Component):
         object.__setattr__(self, "readout", factors @ self.targets)
 
     def save(self, group: h5py.Group) -> None:
-        """An exact process's factors are computed again on loading: the same bits, a smaller file."""
+        """An exact process's factors are computed again on loading: same bits, smaller file."""
         group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
         reported = (REPORTED,) if len(self.relative_noise) else ()
         for name in (*GIVEN, *reported, *(FACTORS if self.is_sparse else ())):
@@ -95,7 +94,7 @@ class GaussianProcess(Component):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether it is sparse: it holds fewer points than it was fitted to."""
+        """Whether it holds fewer points than it was fitted to."""
         return len(self.targets) < len(self.x)
 
     def noise_of_rows(self, h: int) -> Array:
@@ -109,9 +108,9 @@ class GaussianProcess(Component):
         return self.stationary(a, b) + constant[:, None, None]
 
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
-        """The part of the covariance that falls with distance, of all samples or of sample h: (n, m)."""
+        """The part of the covariance that falls with distance, for all samples or sample h: (n, m)."""
         scales = np.exp(-self.log_lengthscales[h])[..., None, :]
-        # Of a thousand levels most are never seen: a column of zeros takes no part in any product.
+        # Most of a thousand levels are never seen: a column of zeros takes no part in any product.
         kept = b.any(axis=0)
         further: Array | float = 0.0
         if not kept.all():
@@ -122,13 +121,12 @@ class GaussianProcess(Component):
         return found
 
     def basis(self, x: Array, h: int) -> Array:
-        """Features whose products are the rest of the covariance, of sample h: x (n, d) -> (n, 1)."""
+        """Features for the rest of the covariance, by their products, for sample h: x (n, d) -> (n, 1)."""
         return np.full((len(x), 1), np.sqrt(current().process.constant * self.signal[h]))
 
     def stationary_slopes(self, x: Array, weights: Array, h: int) -> Array:
-        """Gradients at x (n, d) of weighted sums of sample h's stationary part with the process's
-        inputs, weights (n, N) of each row's own sum: (n, d).
-        """
+        """Gradients at x (n, d) of each row's own weighted sum of sample h's stationary part with the
+        process's inputs: (n, d). weights: (n, N)."""
         scales = np.exp(-self.log_lengthscales[h])
         a, b = x * scales, self.x * scales
         _, slope = with_slope(self.kernel, squared_distances(a, b))
@@ -170,10 +168,10 @@ class GaussianProcess(Component):
         return Paths.draw(self, h, boldness, rng)
 
     def left_out(self, fold: Rows) -> tuple[Array, Array]:
-        """The prediction of each fold's rows from the other folds: two (n, H).
+        """The prediction of each fold's rows from the other folds, noise included: two (n, H).
 
-        Exact and without refitting, from blocks of the inverse covariance; the hyperparameters
-        have seen everything. fold: (n,) labels. Noise included.
+        It is exact without refitting, from blocks of the inverse covariance. Only the hyperparameters have
+        seen everything. fold: (n,) labels.
         """
         mean = np.empty((len(self.x), len(self.noise)))
         variance = np.empty_like(mean)
@@ -190,15 +188,14 @@ class GaussianProcess(Component):
 
 @dataclass(frozen=True)
 class Paths:
-    """Functions of one sample of a process, drawn path-wise: each at the cost of a mean, anywhere.
+    """Functions of one sample of a process, drawn path-wise: evaluating one costs as much as a mean.
 
-    A function of the prior, by random Fourier features, and the kernel's correction for where that function
+    Each is a function of the prior, by random Fourier features, plus the kernel's correction for where it
     missed the data (Wilson and others 2020, "Efficiently sampling functions from Gaussian process
-    posteriors"). The correction is exact, so that only the prior is approximate, where there are no data.
+    posteriors"). The correction is exact. Only the prior is approximate, where there are no data.
 
-    frequencies: (F, d), of inputs as they are; waves: (2 F, count) weights of
-    their cosines and sines; weights: (p, count) of the process's basis; correction: (N, count) of
-    its stationary kernel.
+    frequencies: (F, d), of unscaled inputs; waves: (2 F, count) weights of their cosines and sines;
+    weights: (p, count) of the process's basis; correction: (N, count) of its stationary kernel.
     """
 
     process: GaussianProcess
@@ -220,9 +217,9 @@ class Paths:
             current().paths.frequencies, process.signal[h] / current().paths.frequencies
         )
         if process.kernel in DEGREES:
-            # The spectrum is a Student t: a normal over the root of a gamma variable. That is drawn
-            # in strata from an exponential, and weighted: what the data leave open of a function is
-            # mostly in its few highest waves, which are the variable's smallest values.
+            # The spectrum is a Student t: a normal over the root of a gamma variable. The variable is drawn
+            # in strata of an exponential, and weighted. Its smallest values give the few highest waves,
+            # which hold most of what the data leave open.
             shape = 0.5 * DEGREES[process.kernel]
             strata = (
                 np.arange(current().paths.frequencies) + rng.random(current().paths.frequencies)
@@ -236,13 +233,13 @@ class Paths:
         weights = rng.standard_normal((basis.shape[1], count))
         prior = _waves(process.x, frequencies) @ waves + basis @ weights
         reduction = process.reduction[h]
-        # With v = reduction k(X, x), what the prior's function has of v is white but for a rest: the
-        # observations' noise, or, of a sparse process, all that its inducing inputs leave open.
+        # With v = reduction k(X, x), the prior's function has a white v except for a rest: the
+        # observations' noise, or in a sparse process all that the inducing inputs leave open.
         missed = reduction @ prior + _rest(process, h) @ rng.standard_normal(
             (len(reduction), count)
         )
         correction = reduction.T @ (process.readout[h][:, None] - boldness * missed)
-        # The basis has finitely many weights, so its correction is one of weights.
+        # The basis has finitely many weights, so the correction changes these.
         weights = boldness * weights + basis.T @ correction
         waves = (boldness * waves).astype(np.float32)
         return cls(process, h, frequencies, waves, weights, correction)
@@ -278,9 +275,9 @@ class Paths:
 
 
 def _waves(x: Array, frequencies: Array) -> Single:
-    """Cosines and sines: (n, 2 F), in single precision.
+    """Cosines and sines in single precision: (n, 2 F).
 
-    NumPy takes 1 ns for a cosine of that, and 20 to 40 in double; a prior needs no more digits.
+    A prior needs no more digits, and a cosine takes NumPy 1 ns, but 20 to 40 ns in double precision.
     """
     angles = x.astype(np.float32) @ frequencies.T.astype(np.float32)
     found = np.empty((len(x), 2 * len(frequencies)), dtype=np.float32)
@@ -307,7 +304,7 @@ def fit_process(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
-    """One component, a process, of so many samples of its hyperparameters."""
+    """One component: a process with so many samples of its hyperparameters."""
     x = problem.x
     rows = apart(x, len(x), rng, problem.groups)
     evidence = Evidence(problem.at(rows), covariance)
@@ -353,7 +350,7 @@ def fit_process(
 
 
 def of_logarithms(problem: Problem, chain: Array, evidence: Evidence) -> GaussianProcess:
-    """The process of hyperparameters whose logarithms (H, p) are as an evidence has them."""
+    """The process with hyperparameters whose logarithms (H, p) are ordered as in `Evidence`."""
     signal = np.exp(chain[:, -1])
     return GaussianProcess(
         problem.x,
@@ -368,8 +365,8 @@ def of_logarithms(problem: Problem, chain: Array, evidence: Evidence) -> Gaussia
 
 @dataclass(frozen=True)
 class _Directions:
-    """What the hyperparameters are sampled along: each by itself, or of very many lengthscales a few
-    directions of all together, through the mode. axes: (p, c), None: each by itself."""
+    """Directions in which the hyperparameters are sampled: each by itself, or, with very many lengthscales,
+    a few directions of all together, through the mode. axes: (p, c), None: each by itself."""
 
     evidence: Evidence
     mode: Array
@@ -382,7 +379,7 @@ class _Directions:
             return cls(evidence, mode, None)
         axes = np.zeros((len(mode), rules.directions + 2))
         axes[:lengths, : rules.directions] = rng.standard_normal((lengths, rules.directions))
-        # A step moves all of them together as far as it would move one alone.
+        # A step moves all of them together as far as it would move a single one.
         axes[:lengths, : rules.directions] /= np.sqrt(rules.directions)
         axes[lengths:, rules.directions :] = np.eye(2)
         return cls(evidence, mode, axes)
@@ -403,7 +400,7 @@ class _Directions:
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:
-    """Draw the noise of a sample again, in place, from all observations, since replicates show it best."""
+    """Redraw the noise of a sample, in place, from all observations, as replicates show it best."""
 
     def density(noise: Array) -> float:
         return evidence(np.r_[log[:-2], noise, log[-1]])
@@ -415,7 +412,7 @@ def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) ->
 
 
 def inverse_cholesky(covariance: Array) -> Array:
-    """L^-1 where covariance = L L^T; a little is added to the diagonal where rounding asks for it."""
+    """L^-1 where covariance = L L^T; if rounding requires it, a little is added to the diagonal."""
     n = len(covariance)
     if n == 0:
         return covariance
@@ -427,6 +424,6 @@ def inverse_cholesky(covariance: Array) -> Array:
         more = max(10 * jitter, 1e-12 * float(np.trace(covariance)) / n)
         covariance = covariance + (more - jitter) * np.eye(n)
         jitter = more
-    # Above the diagonal LAPACK leaves the zeros that it wrote there.
+    # Above the diagonal the zeros of LAPACK remain.
     inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
     return inverse

@@ -42,8 +42,8 @@ class Regression:
     def fit(cls, phi: Array, y: Array, relative_noise: Array | None = None) -> Regression:
         """phi: (n, D) features, y: (n,) targets; n may be smaller than D, or zero.
 
-        relative_noise: (n,) what the variance 1 / beta of each row's noise is multiplied by; the
-        evidence is then short of a constant.
+        relative_noise: (n,) factors on the variance 1 / beta of each row's noise; the evidence then lacks a
+        constant.
         """
         if relative_noise is not None:
             phi, y = equally_precise(phi, y, relative_noise)
@@ -59,9 +59,8 @@ class Regression:
     def log_evidence(self, alpha: float, beta: float) -> float:
         """log p(y | X, alpha, beta), equation (8).
 
-        beta ||y - Phi m||^2 + alpha m^T m is written as the unreachable residual plus a sum of
-        positive terms: the textbook y^T y - m^T Phi^T y cancels to nothing for a network that
-        interpolates its data.
+        beta ||y - Phi m||^2 + alpha m^T m is written as the unreachable residual plus positive terms: the
+        textbook y^T y - m^T Phi^T y cancels to nothing for a network that interpolates its data.
         """
         precision = beta * self.eigenvalues + alpha
         reachable = self.projection**2 / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
@@ -83,7 +82,7 @@ class Regression:
 
 
 def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array, Array]:
-    """Rows divided by their noise's relative deviations, so that plain least squares weigh them."""
+    """Rows divided by the relative deviations of their noise: plain least squares then weigh them."""
     if np.all(relative_noise == 1.0):
         return phi, y
     deviation = np.sqrt(relative_noise)
@@ -109,8 +108,8 @@ class Basis(Protocol):
 class FiniteBasis(Component):
     """One component of a posterior over functions: f(x) = w^T z(x), w Gaussian, H times over.
 
-    network, rotation: the feature map z(x) = U^T phi(x); with `quadratic`, 1, x and x^2 after it,
-    whose weights, known in each sample, are the prior mean (9).
+    network, rotation: the feature map z(x) = U^T phi(x). `quadratic` appends 1, x and x^2: their weights,
+    known in each sample, are the prior mean (9).
     mean, variance: (H, D) of the weights, uncorrelated, for each hyperparameter sample.
     noise: (H,) variance of an observation of f, on the model's scale.
     weight: of the component in the mixture that is the posterior.
@@ -175,7 +174,7 @@ class FiniteBasis(Component):
 
 @dataclass(frozen=True)
 class Weights:
-    """Functions drawn of one sample of a finite basis. weights: (count, D)."""
+    """Functions drawn from one sample of a finite basis. weights: (count, D)."""
 
     basis: FiniteBasis
     weights: Array
@@ -191,7 +190,7 @@ class Weights:
 class Bases(Conditioned):
     """Finite bases of one shape given what is pending: means (S x D) and a covariance (D x D) of weights.
 
-    The cost of a candidate does not grow with what is pending.
+    The cost of a candidate does not grow with the number of pending points.
     """
 
     def __init__(self, components: Sequence[FiniteBasis]) -> None:
@@ -202,7 +201,7 @@ class Bases(Conditioned):
         self.features_each = variance.shape[2]
         self.diagonal: Array | None = variance  # until the first pending point
         self.covariance = np.empty(0)  # (C, H, D, D)
-        # One mean serves all fantasies until the first pending point tells them apart.
+        # All fantasies share one mean until the first pending point distinguishes them.
         self.means = np.stack([c.mean for c in components])[:, :, None, :]  # (C, H, 1 or S, D)
 
     def features(self, x: Array) -> Array:
@@ -234,7 +233,7 @@ class Bases(Conditioned):
             self.diagonal = None
         pushed = taken / deviation[..., None]
         self.means = self.means + surprise[..., None] * pushed[:, :, None, :]
-        # One by one and in place, as all at once ask for as much memory again: twice as fast.
+        # One by one and in place: all at once need as much memory again, and take twice as long.
         for c, h in np.ndindex(self.noise.shape):
             one, covariance = pushed[c, h], self.covariance[c, h].T
             dger(-1.0, one, one, a=covariance, overwrite_a=1)

@@ -1,13 +1,15 @@
 """A Gaussian process for a small region: few hundred points, resolved as finely as they allow.
 
-The surrogate of the whole space spends its capacity on the whole space. Near an optimum a kernel
-method on the nearest points is sharper, and on a few hundred of them it is cheap. Its kernel is a
-sum of three: a Matern 5/2 with a length for each input, for anything smooth; a Fourier series in each
-input alone, for objectives that are mostly sums over their parameters, which many are and which are
-then learnt from far fewer points; and all quadratics, as objectives are near their minima, however
-long and turned their valleys. What lies high need only be known in proportion to its height: an
-objective over many orders of magnitude would else be noise near its minimum. The marginal likelihood
-decides how much of each there is.
+The surrogate of the whole space spends its capacity on the whole space. Near an optimum a kernel method on
+the nearest points is sharper, and cheap on a few hundred of them. Its kernel is a sum of three parts:
+
+- a Matern 5/2 with a length for each input, for anything smooth
+- a Fourier series in each input alone: many objectives are mostly sums over their parameters, and far fewer
+  points teach such a sum
+- all quadratics: objectives are quadratic near their minima, in valleys of any length and direction
+
+A high outcome need only be known in proportion to its height. Otherwise an objective over many orders of
+magnitude would be noise near its minimum. The marginal likelihood decides how much of each there is.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from dngo.types import Array
 class LocalProcess(GaussianProcess):
     """A process of one sample, on inputs in about [-1, 1]^d. It is never stored.
 
-    signal: (1,) variance of the Matern part. additive: (harmonics,) variances of the series' parts,
-    over all inputs. quadratic: variance of the quadratics, 0 without any. reported: (n,) what the noise
-    alone is multiplied by. error: variance beside the noise's, relative to the height. logarithms: of
-    all hyperparameters, from which a fit goes on.
+    signal: (1,) variance of the Matern part. additive: (harmonics,) variances of the series' parts, over
+    all inputs. quadratic: variance of the quadratics, 0 without any. reported: (n,) factors on the noise
+    alone. error: variance beside the noise's, relative to the height. logarithms: of all hyperparameters,
+    from which a fit continues.
     """
 
     additive: Array = field(default_factory=lambda: np.empty(0))
@@ -51,13 +53,13 @@ class LocalProcess(GaussianProcess):
         share: float = 0.5,
         relative_noise: Array | None = None,
     ) -> LocalProcess:
-        """The first stage of a fit, to few points: a fifth of the cost. `refined` has the others.
+        """The first stage of a fit, on few points: a fifth of the cost. `refined` does the others.
 
         t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
-        relative_noise: (n,) what each row's is multiplied by; None: all are alike.
-        share: of the variance that the additive part starts with. The posterior of the
-        hyperparameters has several modes; fits from different starts to different rows, side by
-        side, stand in for an average over it.
+        relative_noise: (n,) factor on each row's noise; None: all are alike.
+        share: of the variance that the additive part starts with. The posterior of the hyperparameters has
+        several modes. Fits from different starts to different rows, side by side, replace an average over
+        it.
         """
         d = t.shape[1]
         relative = np.ones(len(t)) if relative_noise is None else relative_noise
@@ -75,14 +77,14 @@ class LocalProcess(GaussianProcess):
         return self.of(t, targets, relative, theta)
 
     def with_noise(self, noise: float, relative: Array) -> LocalProcess:
-        """The same with another variance of the noise, and others (n,) that each row's is multiplied by."""
+        """The same with another variance of the noise, and other factors (n,) on each row's noise."""
         theta = self.logarithms.copy()
         theta[-2] = np.clip(np.log(max(noise, 1e-300)), *current().local.bounds[-2])
         return self.of(self.x, self.targets, relative, theta)
 
     @classmethod
     def of(cls, t: Array, targets: Array, relative: Array, theta: Array) -> LocalProcess:
-        """That of hyperparameters whose logarithms are theta, as `LocalLikelihood` has them."""
+        """The process with hyperparameters of logarithms theta, ordered as in `LocalLikelihood`."""
         d = t.shape[1]
         smooth, additive, quadratic, length, noise, error = np.exp(theta[d:])
         return cls(
@@ -101,15 +103,15 @@ class LocalProcess(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """Log density of the targets given the hyperparameters, but for a constant."""
+        """Log density of the targets given the hyperparameters, up to a constant."""
         (reduction,), (readout,) = self.reduction, self.readout
         return float(np.log(np.diag(reduction)).sum() - 0.5 * readout @ readout)
 
     def evidence_by_mean(self) -> float:
-        """The same, with the error in proportion to the heights of the mean.
+        """Like `log_evidence`, with the error in proportion to the heights of the mean.
 
-        An error by an outcome's own height makes every high outcome likely: it is good for finding a
-        minimum, and says nothing of whether the noise is in proportion.
+        An error in proportion to an outcome's own height makes every high outcome likely. That is good for
+        finding a minimum, but does not show whether the noise is in proportion.
         """
         mean, _ = self.at_rows()
         height = np.maximum(mean - np.quantile(self.targets, current().selection.low), 0.0)
@@ -119,7 +121,7 @@ class LocalProcess(GaussianProcess):
     def at_rows(self) -> tuple[Array, Array]:
         """Mean and variance of the function at the rows that it is conditioned on: two (n,).
 
-        Without a new covariance: with noise N they are y - N K^-1 y and N - N K^-1 N.
+        No new covariance is needed: with noise N they are y - N K^-1 y and N - N K^-1 N.
         """
         (reduction,), (readout,) = self.reduction, self.readout
         noise = self.noise_of_rows(0)
@@ -128,7 +130,7 @@ class LocalProcess(GaussianProcess):
         return mean, np.maximum(variance, 0.0)
 
     def left_out_density(self) -> Array:
-        """Log density of each target given all others, noise included, but for a constant: (n,).
+        """Log density of each target given all others, noise included, up to a constant: (n,).
 
         Rasmussen and Williams (2006), equations (5.10) to (5.12).
         """
@@ -136,17 +138,17 @@ class LocalProcess(GaussianProcess):
         return -0.5 * (np.log(variance) + missed**2 / variance)
 
     def left_out_mean(self) -> Array:
-        """What each target is predicted to be by all others: (n,)."""
+        """The prediction of each target by all others: (n,)."""
         return self.targets - self.left_out_errors()[0]
 
     def left_out_errors(self) -> tuple[Array, Array]:
-        """By how much each target is above what all others predict, and the variance of that: two (n,)."""
+        """How far each target lies above what all others predict, and the variance of that: two (n,)."""
         (reduction,), (readout,) = self.reduction, self.readout
         variance = 1.0 / np.einsum("ij,ij->j", reduction, reduction)
         return variance * (reduction.T @ readout), variance
 
     def axes(self) -> Array | None:
-        """Those along which the mean's quadratic part is a sum: columns of a rotation (d, d).
+        """Axes along which the mean's quadratic part is a sum: columns of a rotation (d, d).
 
         None without such a part, or with one input.
         """
@@ -194,12 +196,12 @@ def _stage(
     steps: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Logarithms of the hyperparameters after so many steps from theta, seeing so many of the points."""
+    """Logarithms of the hyperparameters after so many steps from theta, on so many of the points."""
     d = t.shape[1]
     bounds = [current().local.bounds[0]] * d + list(current().local.bounds[1:])
     if d > current().local.most_quadratic:
         bounds[d + 2] = (theta[d + 2], theta[d + 2])
-    # Half of the points the best: there the function must be resolved.
+    # Half of the points are the best: the function must be resolved there.
     best, others = np.split(np.argsort(targets, kind="stable"), [points // 2])
     rows = np.sort(np.concatenate([best, rng.permutation(others)[: points - len(best)]]))
     found: Array = minimize(
@@ -216,8 +218,8 @@ def _stage(
 class LocalLikelihood:
     """Negative log posterior of the hyperparameters and its gradient, divided by n.
 
-    Their logarithms: d lengths, the variances of the Matern part, of the series and of the
-    quadratics, the length in the series, the variances of the noise and of the relative error.
+    The logarithms are: d lengths, the variances of the Matern part, of the series and of the quadratics,
+    the length in the series, the variances of the noise and of the relative error.
     """
 
     def __init__(
@@ -290,11 +292,11 @@ class Quadratic:
 def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     """The likeliest one for points t (n, d) and targets (n,), or None with one input or too many.
 
-    Its errors are noise and in proportion to the heights of the targets, in the mixture that is
-    likeliest. It is fitted to the points as they are when whitened: low ones lie in a slab that is the
-    thinner the steeper the function, and its axes are hardly told apart in the inputs. Nothing here is
-    random: axes from the quadratic part of a process that was fitted to a few of the points were missed
-    in one fit of six, by chance (benchmarks/rules.md, the likeliest quadratic).
+    Its errors are noise and in proportion to the heights of the targets, in the likeliest mixture. It is
+    fitted to whitened points: low ones lie in a slab that is thin where the function is steep, and the axes
+    of the inputs hardly show its direction. Nothing here is random: axes from the quadratic part of a
+    process that was fitted to a few of the points were missed by chance in one fit of six
+    (benchmarks/rules.md, the likeliest quadratic).
     """
     n, d = t.shape
     if not 1 < d <= current().local.most_turned:
@@ -321,7 +323,7 @@ def _weights(z: Array, targets: Array, variance: Array) -> tuple[float, Array]:
     """
     scaled = z / variance[:, None]
     form = z.T @ scaled
-    # Beside the prior's, what rounding takes from the smallest eigenvalue.
+    # Added to the prior's: what rounding takes from the smallest eigenvalue.
     form[np.diag_indices(len(form))] += 1.0 + 1e-13 * np.trace(form)
     precision = cho_factor(form)
     weights: Array = cho_solve(precision, scaled.T @ targets)
@@ -347,13 +349,13 @@ def series(t: Array) -> Array:
 
 
 def harmonics(d: int) -> int:
-    """Of each of d inputs: fewer where there are hundreds."""
+    """The number for each of d inputs: lower with hundreds."""
     rules = current().local
     return max(2, min(rules.harmonics, rules.most_harmonics // max(d, 1)))
 
 
 def spectrum(length: float, d: int) -> Array:
-    """Shares of the harmonics for a function of one of d inputs that varies over this length."""
+    """Shares of the harmonics, for a function of one of d inputs that varies over this length."""
     frequency = 0.5 * np.pi * np.arange(1, harmonics(d) + 1)
     density = (1.0 + (frequency * length) ** 2 / 3.0) ** -2.0  # a Matern 3/2
     shares: Array = density / density.sum()

@@ -29,21 +29,20 @@ def fit_mixture(
 ) -> Fit[FiniteBasis | GaussianProcess]:
     """A Gaussian process and adaptive bases, weighted.
 
-    Both leave out the same folds and are weighted by how well they predict what was left out. With
-    too few observations for folds, or with categories alone, there is the process alone. Beyond
-    `most_exact` observations it is a sparse one on `inducing` inputs; with too many even for that, or too
-    few folds, or no such inputs, the bases stand alone.
+    Both leave out the same folds and are weighted by how well they predict the left-out rows. The process
+    stands alone with too few observations for folds, or with categories alone. Beyond `most_exact`
+    observations it is sparse, on `inducing` inputs. The bases stand alone with too many observations even
+    for that, with too few folds, or without such inputs.
 
-    Where the process stood alone in the fit before, and there is little new, it does again.
-    Where the iterations are known, the diagnostics say how well each surrogate predicts the newest
-    batch, where the search has moved to.
+    A process that stood alone in the previous fit does so again if there is little new. If the iterations
+    are known, the diagnostics say how well each surrogate predicts the newest batch, where the search is.
     """
     streams = rng.spawn(4)
     n, networks = len(problem.x), ensemble.networks.ensemble
-    # Between levels a network has nothing to be smooth in, and it is half of the cost.
+    # Between levels a network has nothing to smooth, and it is half of the cost.
     listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
     parameters = problem.x.shape[1] if problem.groups is None else int(problem.groups.max()) + 1
-    # A network of fewer observations than inputs is a guess that costs more than the process.
+    # With fewer observations than inputs a network is a guess, and costs more than the process.
     judged = n >= max(2 * number_of_folds(networks), parameters)
     few = n <= most_exact
     if few:
@@ -79,7 +78,7 @@ def fit_mixture(
 
 
 def _still_alone(problem: Problem) -> dict[str, float]:
-    """Diagnostics of the verdict that still holds that the process is better by itself; or none."""
+    """Diagnostics of an earlier verdict for the process alone, if it still holds; else empty."""
     rules, summary = current().mixture, problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
     if share <= 1.0 - rules.negligible or len(problem.x) >= (1.0 + rules.judged_again) * at:
@@ -88,7 +87,7 @@ def _still_alone(problem: Problem) -> dict[str, float]:
 
 
 def _judged(density: Array, trial: Trial, batch: Array | None) -> dict[str, float]:
-    """How well the process, `density` (m,), and the bases predict what they had not seen."""
+    """How well the process, `density` (m,), and the bases predict outcomes that they had not seen."""
     found = {
         "gp_out_of_fold_log_density": float(np.mean(density)),
         "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
@@ -110,11 +109,11 @@ def left_out_density(process: GaussianProcess, fold: Rows) -> Array:
 def shares(log_density: Array, rng: np.random.Generator) -> Array:
     """Posterior probabilities (k,) of k surrogates by their trials: log_density (k, m).
 
-    A surrogate's evidence is the product of the densities that it gave to what it had not seen, a
-    Bayesian bootstrap over the rows keeping a difference that rests on a few of them from deciding
-    (pseudo-BMA+, Yao, Vehtari, Simpson and Gelman 2018). Stacking the densities predicts a little
-    better, but keeps a share of every surrogate, and expected improvement near the optimum then
-    comes all from the one with the widest intervals: searches stopped converging.
+    A surrogate's evidence is the product of its densities of rows that it had not seen. A Bayesian
+    bootstrap over the rows prevents a few of them from deciding (pseudo-BMA+, Yao, Vehtari, Simpson and
+    Gelman 2018). Stacking the densities predicts a little better, but keeps a share of every surrogate.
+    Expected improvement near the optimum then comes only from the one with the widest intervals: searches
+    stopped converging.
     """
     k, m = log_density.shape
     if m == 0:

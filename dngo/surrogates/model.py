@@ -32,14 +32,12 @@ NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 class Model:
     """What is believed about the objective and the constraints.
 
-    objective: components whose mixture, by their weights, is the posterior; empty when no row was
-    ok.
+    objective: components whose mixture, by their weights, is the posterior; empty if no row was ok.
     scale: the map between the objective and the components' targets.
-    classifiers: one for each constraint, by name, of its flag or of its number; constraints are taken
-    to be independent.
+    classifiers: one for each constraint, by name, of its flag or of its number; constraints are taken to be
+    independent.
     diagnostics: numbers that describe the fit.
-    cost: of the cost of an evaluation, taken to be independent of the objective; None if it is not
-    modelled.
+    cost: of an evaluation, taken to be independent of the objective; None if it is not modelled.
     objectives: of several objectives, a model of each by name; `objective` is then empty.
     """
 
@@ -52,22 +50,22 @@ class Model:
 
     @property
     def knows_objective(self) -> bool:
-        """Whether there is a model of the objective, or of each of several."""
+        """Whether there is a model of the objective, or of each of several objectives."""
         return bool(self.objective) or (
             bool(self.objectives) and all(m.objective for m in self.objectives.values())
         )
 
     def of_objective(self, name: str) -> Model:
-        """One of several objectives as the only one, with the constraints and the cost of all."""
+        """One of several objectives as the only one, with all constraints and the cost."""
         one = self.objectives[name]
         return replace(one, classifiers=self.classifiers, cost=self.cost)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of an outcome, in units of the objective: two (n,).
 
-        x: (n, d) encoded. The mixture's moments on the model's scale, noise included, taken to the
-        objective's; exact wherever the scale is linear, by quadrature where it is bent. NaN
-        without an objective model.
+        x: (n, d) encoded. The mixture's moments on the model's scale, noise included, are mapped to the
+        objective's: exactly where the scale is linear, by quadrature where it is bent. NaN without an
+        objective model.
         """
         if not self.objective:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
@@ -78,8 +76,8 @@ class Model:
     def function(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function where it was evaluated, without noise: two (n,).
 
-        x: (n, d) encoded. y: (n,) outcomes that the model has not learnt from, in units of the
-        objective, each of which is heeded at its own point; NaN at points of outcomes that it has.
+        x: (n, d) encoded. y: (n,) outcomes that the model has not learnt from, in units of the objective;
+        each counts at its own point. NaN at points whose outcomes the model has learnt from.
         """
         if not self.objective:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
@@ -104,7 +102,7 @@ class Model:
         if not self.scale.is_bent:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
-        # The mixture as one normal. A tail far beyond the data may be mapped back to any value.
+        # The mixture counts as one normal. A tail far beyond the data may map back to any value.
         targets = mean[:, None] + deviation[:, None] * NODES
         values = np.clip(self.scale.to_objective(targets), self.scale.lowest, self.scale.highest)
         first = values @ NODE_WEIGHTS
@@ -117,10 +115,9 @@ class Model:
         return mean, np.sqrt((variances + (means - mean[:, None]) ** 2) @ weight)
 
     def try_out(self, width: int) -> None:
-        """Ask everything at one point of `width` encoded inputs, which a file may forbid.
+        """Ask everything at one point of `width` encoded inputs: arrays in a file may not fit each other.
 
-        Raises TypeError, ValueError, LookupError, AttributeError or ArithmeticError where arrays that
-        were read do not fit each other.
+        Raises TypeError, ValueError, LookupError, AttributeError or ArithmeticError if they do not.
         """
         x = np.full((1, width), 0.5)
         if self.objective:
@@ -135,9 +132,9 @@ class Model:
     def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
         """How the model judged outcomes before they were known: two (n,).
 
-        x: (n, d) encoded, y: (n,) objective. Its log predictive density in units of the objective,
-        and the probability that was given to a lower value: uniform if the model is calibrated,
-        and beyond 0.025 and 0.975 as often as the 95 % interval misses.
+        x: (n, d) encoded, y: (n,) objective. Returns the log predictive density in units of the objective,
+        and the probability that the model gave to a lower value. This is uniform if the model is
+        calibrated, and beyond 0.025 and 0.975 as often as the 95 % interval misses.
         """
         with one_thread():
             means, variances, weight = self._mixture(x)
@@ -147,7 +144,7 @@ class Model:
         return density + self.scale.log_slope(y), ndtr((t - means) / np.sqrt(variances)) @ weight
 
     def _mixture(self, x: Array) -> tuple[Array, Array, Array]:
-        """Means and variances of the normals that the posterior mixes, (n, m); weights (m,)."""
+        """Means and variances of the posterior's normals, (n, m); weights (m,)."""
         parts = [c.predict(c.features(x)) for c in self.objective]
         weight = np.concatenate(
             [np.full(len(c.noise), c.weight / len(c.noise)) for c in self.objective]
@@ -159,7 +156,7 @@ class Model:
         )
 
     def _noise(self, x: Array) -> Array:
-        """The noise in these variances: (n, m)."""
+        """The part of these variances that is noise: (n, m)."""
         each = [(c.noise_at(c.features(x)).T, len(c.noise)) for c in self.objective]
         return np.concatenate([np.broadcast_to(v, (len(x), h)) for v, h in each], axis=1)
 
@@ -172,20 +169,20 @@ class Model:
         return p
 
     def log_feasibility(self, x: Array) -> Array:
-        """The logarithm of `feasibility`, where that may be too small for a number."""
+        """The logarithm of `feasibility`, even where that is too small for a number."""
         with one_thread():
             each = [self.classifiers[n].log_probability(x) for n in sorted(self.classifiers)]
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def log_progress(self, x: Array) -> Array:
-        """As `log_feasibility`, while no point is known to be feasible. For a number far from its bound,
-        it is the probability to be nearer to it than the least infeasible point."""
+        """Like `log_feasibility`, while no point is known to be feasible. A number far from its bound
+        counts by the probability to be nearer to it than the least infeasible point."""
         with one_thread():
             each = [self.classifiers[n].log_progress(x) for n in sorted(self.classifiers)]
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def inverse_cost(self, x: Array) -> Array:
-        """The expected cost: x (n, d) encoded -> (n,); ones if no cost is modelled."""
+        """The expected inverse cost: x (n, d) encoded -> (n,); ones if no cost is modelled."""
         return np.ones(len(x)) if self.cost is None else self.cost.expected(x)[1]
 
     @property
@@ -249,7 +246,7 @@ class Model:
 
 
 def _type_in_format_2(part: h5py.Group) -> str:
-    """The type of a component as formats up to 2 stored it: by what it holds."""
+    """The type of a component from formats up to 2, recognised by its contents."""
     if "kernel" in part.attrs:
         return "gaussian_process"
     return "finite_basis" if "rotation" in part else "sampled_basis"
@@ -257,13 +254,13 @@ def _type_in_format_2(part: h5py.Group) -> str:
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is believed of a number, and so of the constraint that it keeps its threshold.
+    """The prediction of a number, and with it of the constraint that it keeps its threshold.
 
-    number: a model whose objective is the number, or its negative where large ones are good.
-    observations: that it was fitted to. Of n of them a variance is known with n - 1 degrees of freedom, so
-    that a bound far beyond all that was seen has Student's odds, and not a normal's.
+    number: a model whose objective is the number, or its negative if large ones are good.
+    observations: how many it was fitted to. With n of them a variance has n - 1 degrees of freedom: a bound
+    far beyond all that was seen has the odds of Student's t, not of a normal.
     level: in units of the number, what counts as progress while no point is known to be feasible: the
-    bound, or what the least infeasible point has.
+    bound, or the number of the least infeasible point.
     """
 
     number: Model
@@ -278,11 +275,11 @@ class Bounded:
         return np.exp(self.log_probability(x))
 
     def log_probability(self, x: Array) -> Array:
-        """Its logarithm: the average over the hyperparameters of what each has in bounds."""
+        """Its logarithm. Each sample of the hyperparameters has a probability; these are averaged."""
         return self._log_within(x, self.threshold.bound)
 
     def log_progress(self, x: Array) -> Array:
-        """The same for the level that counts as progress."""
+        """Like `log_probability`, for the level that counts as progress."""
         return self._log_within(x, self.threshold.bound if self.level is None else self.level)
 
     def _log_within(self, x: Array, bound: float) -> Array:
@@ -322,8 +319,8 @@ class Bounded:
 def normal_quantile(t: Array, degrees: float) -> Array:
     """The quantile of a normal that is as likely to be undercut as t is by Student's, elementwise.
 
-    Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions": of
-    three digits, and of the right logarithm where both odds are beyond numbers.
+    Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions". It has
+    three correct digits, and the right logarithm where both odds are too small for numbers.
     """
     if not math.isfinite(degrees):
         return t
@@ -334,10 +331,10 @@ def normal_quantile(t: Array, degrees: float) -> Array:
 
 @dataclass(frozen=True)
 class Cost:
-    """What is believed about the cost of an evaluation: `log`, a model whose objective is ln cost.
+    """The prediction of an evaluation's cost. log: a model whose objective is ln cost.
 
-    A Gaussian process beside every kind of surrogate, sparse beyond a few hundred observations: it
-    takes a second or two, where a second ensemble of networks would double the cost of the fit.
+    It is a Gaussian process beside every kind of surrogate, sparse beyond a few hundred observations. It
+    takes a second or two; a second ensemble of networks would double the cost of the fit.
     """
 
     log: Model
@@ -345,8 +342,7 @@ class Cost:
     def expected(self, x: Array) -> tuple[Array, Array]:
         """Expected cost and expected inverse cost (Snoek et al. 2012, section 3.2): two (n,).
 
-        x: (n, d) encoded. Values are counted up to the seen range, widened by its own spread on either
-        side.
+        x: (n, d) encoded. Values count up to the seen range, widened by its own spread on either side.
         """
         scale = self.log.scale
         parts = [self.log.normal(x[rows]) for rows in chunks(len(x), CHUNK)]

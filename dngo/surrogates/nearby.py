@@ -1,19 +1,18 @@
-"""What a few hundred points that lie together teach, where the surrogate of the whole space sees less.
+"""A model of a few hundred points that lie together, where the surrogate of the whole space sees less.
 
-A trust region is searched by it, and a study's best point is chosen by it: among points that differ
-little, a model of the whole space smooths away what tells them apart, and a lucky outcome is no better
-guide (`benchmarks/recommended.py`; benchmarks/rules.md, noise).
+It searches trust regions, and chooses a study's best point. Among points that differ little, a model of the
+whole space smooths away the differences, and a lucky outcome is no better guide
+(`benchmarks/recommended.py`; benchmarks/rules.md, noise).
 
-What varies along directions of its own is seen along these: the likeliest quadratic of the points has
-axes, and they take the place of the inputs where the outcomes are likelier so. A turned sum becomes a
-plain one, a turned valley has a length along it and one across, and a slab of low points, which a steep
-function leaves, is as thick as it is long.
+The likeliest quadratic of the points has axes. They replace the inputs if the outcomes are then likelier: a
+turned sum becomes a plain one, a turned valley has one length along it and one across, and a thin slab of
+low points, which a steep function leaves, becomes as thick as it is long.
 
-A few outcomes may be far off for no reason that the inputs tell: a run that did not converge, noise of
-heavy tails. Where there is noise, each of them has one of its own, if the others are likelier so by far.
+A few outcomes may be far off for a reason that the inputs do not show: a run that did not converge, noise
+of heavy tails. Where there is noise, each of them has its own, if that makes the others much likelier.
 
-Outcomes that noise multiplies are seen by their logarithms, where they are likelier so and much of them
-is noise. Seen as they are, what is low by luck looks certain, and what is high tells nothing.
+Outcomes that noise multiplies are seen by their logarithms, if they are then likelier and much of them is
+noise. Seen directly, values that are low by luck look certain, and high ones show nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from dngo.surrogates.selection import is_likelier, is_of_no_use, predicts_better
 from dngo.types import Array, Rows
 
 NORMAL = 2.198  # variance of a normal, by the square of its median deviation
-EDGE = 1.5  # of what a process sees: beyond it nothing changes
+EDGE = 1.5  # bound of a process's inputs: beyond it nothing changes
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class Frame:
 
     @classmethod
     def along(cls, axes: Array, t: Array) -> Frame:
-        """That in which points t (n, d) are in [-1, 1] along each axis."""
+        """The frame in which points t (n, d) are in [-1, 1] along each axis."""
         seen = t @ axes
         reach = 0.5 * np.ptp(seen, axis=0)
-        reach = np.where(reach > 1e-9, reach, 1.0)  # none where points share an input's value
+        reach = np.where(reach > 1e-9, reach, 1.0)  # 0 where points share an input's value
         return cls(axes / reach, 0.5 * (seen.max(axis=0) + seen.min(axis=0)) / reach)
 
     def of(self, t: Array) -> Array:
-        """Points t (n, d) as they are seen: (n, d)."""
+        """Points t (n, d) in this frame: (n, d)."""
         return t @ self.axes - self.middle
 
 
@@ -65,9 +64,9 @@ class Frame:
 class Nearby:
     """Processes fitted to points that lie together.
 
-    middle, reach: (d,) of the encoded inputs, in [-1, 1] by them. frame: of these, what the processes
-    see. scale: of the objective. models: one for each start of the fit. outliers: rows whose outcomes are
-    not believed.
+    middle, reach: (d,) of the encoded inputs, which they map to [-1, 1]. frame: from these to the inputs of
+    the processes. scale: of the objective. models: one for each start of the fit. outliers: rows whose
+    outcomes are not believed.
     """
 
     middle: Array
@@ -91,9 +90,9 @@ class Nearby:
     ) -> Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
-        shares: of the additive part at the start of the fits, one for each model. turn: whether axes
-        are looked for, at the cost of one more fit and two sketches. floor: of the scale, whose depth has
-        such a share of the outcomes (`TargetScale.fit`); noise is then taken for what it seems.
+        shares: of the additive part at the start of the fits, one for each model. turn: whether axes are
+        looked for, which costs one more fit and two sketches. floor: share of the outcomes within the depth
+        of the scale (`TargetScale.fit`); the apparent noise is then taken for real.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
@@ -123,10 +122,10 @@ class Nearby:
         turn: bool,
         rng: np.random.Generator,
     ) -> Nearby:
-        """The same on a scale on which the lowest outcomes differ, where that predicts them better.
+        """The same on a scale on which the lowest outcomes differ, if that predicts them better.
 
-        Where walls are a thousand times as high as what lies on the floor between them, a function that is
-        drawn dives hundreds below the floor. x, y, noise, share, turn: as for `fit`.
+        If walls are a thousand times as high as the differences on the floor between them, drawn functions
+        dive hundreds below the floor. x, y, noise, share, turn: as in `fit`.
         """
         least, low = np.quantile(y, [0.0, current().selection.low])
         if self.by_logarithms or len(self.outliers):
@@ -143,8 +142,8 @@ class Nearby:
     def log_scores(self, y: Array, level: float) -> Array:
         """Log scores (n,) of the outcomes y (n,) that the processes were fitted to, each given the others.
 
-        For one up to `level` its density, in units of the objective; for a higher one the probability that
-        it is higher (Diks, Panchenko and van Dijk 2011, the censored likelihood).
+        An outcome up to `level` has its density, in units of the objective. A higher one has the
+        probability of being higher (Diks, Panchenko and van Dijk 2011, the censored likelihood).
         """
         model = self.models[0]
         missed, variance = model.left_out_errors()
@@ -154,26 +153,26 @@ class Nearby:
 
     @property
     def by_logarithms(self) -> bool:
-        """Whether outcomes are seen by their logarithms, as noise multiplies them."""
+        """Whether outcomes are seen by their logarithms, because noise multiplies them."""
         return isinstance(self.scale, LogScale)
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise is a part of the targets' variance that has to be heeded."""
+        """Whether the share of noise in the targets' variance has to be heeded."""
         return bool(self.models[0].noise[0] > current().nearby.noisy)
 
     def inputs(self, x: Array) -> Array:
-        """What the processes see of encoded points x (n, d)."""
+        """The inputs of the processes for encoded points x (n, d)."""
         return np.clip(self.frame.of((x - self.middle) / self.reach), -EDGE, EDGE)
 
     def slopes(self, x: Array, by_input: Array) -> Array:
-        """Gradients at x (n, d), of those by what the processes see of it, (n, d): (n, d)."""
+        """Gradients by x (n, d) from gradients by the inputs of the processes, (n, d): (n, d)."""
         free = np.abs(self.inputs(x)) < EDGE
         return (by_input * free) @ self.frame.axes.T / self.reach
 
     def metric(self, inputs: list[int]) -> Array:
-        """(f, f) of these encoded inputs, whose product with a gradient by them is the steepest way down
-        where lengths are those that the processes see."""
+        """A matrix (f, f) for these encoded inputs. Its product with a gradient by them is the steepest way
+        down, by the lengths of the processes."""
         by_input = (self.frame.axes / self.reach[:, None])[inputs]
         form = by_input @ by_input.T
         least = 1e-12 * np.trace(form) * np.eye(len(form))
@@ -181,7 +180,7 @@ class Nearby:
         return found / np.trace(found)
 
     def targets(self, x: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the function at x (n, d), as the processes see it: two (n,)."""
+        """Mean and deviation of the function at x (n, d), on the processes' scale: two (n,)."""
         t = self.inputs(x)
         means, variances = zip(
             *(model.latent(model.features(t)) for model in self.models), strict=True
@@ -189,14 +188,14 @@ class Nearby:
         return _mixed(np.concatenate(means), np.concatenate(variances))
 
     def at_rows(self) -> tuple[Array, Array]:
-        """The same at the points that the processes were fitted to, at less cost."""
+        """Like `targets`, at the points that the processes were fitted to, at less cost."""
         means, variances = zip(*(model.at_rows() for model in self.models), strict=True)
         return _mixed(np.array(means), np.array(variances))
 
     def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
-        """Whether so many points as a quadratic has weights have taught nothing, and noise is no reason.
+        """Whether as many points as a quadratic has weights have taught nothing, and not because of noise.
 
-        u: (n, k) the points in the unit cube, centre: (1, k) the best one. alike: as of `is_of_no_use`.
+        u: (n, k) the points in the unit cube, centre: (1, k) the best one. alike: as in `is_of_no_use`.
         """
         d = len(self.middle)
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
@@ -205,7 +204,7 @@ class Nearby:
         return is_of_no_use(first.left_out_mean(), first.targets, distance, alike=alike)
 
     def function(self, x: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the function at x (n, d), without noise, objective units: two (n,)."""
+        """Mean and deviation of the function at x (n, d), without noise, in objective units: two (n,)."""
         mean, deviation = self.targets(x)
         high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
         return self.scale.to_objective(mean), 0.5 * (high - low)
@@ -213,9 +212,9 @@ class Nearby:
 
 @dataclass(frozen=True)
 class _Points:
-    """What processes see: inputs t (n, d) in [-1, 1]; y and noise (n,) as `Nearby.fit` has them.
+    """The data of processes: inputs t (n, d) in [-1, 1]; y and noise (n,) as in `Nearby.fit`.
 
-    own_noise: (n,) what each one's is multiplied by, 1 unless it is an outlier.
+    own_noise: (n,) factor on each one's noise, 1 unless it is an outlier.
     """
 
     t: Array
@@ -247,23 +246,21 @@ class _Points:
     def as_noise_is(
         self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
     ) -> tuple[_Points, TargetScale, LocalProcess]:
-        """The points, their scale and their process as noise of heavy tails or one that multiplies has
-        them, or as they were.
-        """
+        """The points, their scale and their process, changed if noise has heavy tails or multiplies."""
         points, found = self, first
         if first.noise[0] > current().nearby.noisy:
             points, found = self.with_outliers(first, *rng.spawn(1))
-        # An outlier where noise multiplies is no outlier by the logarithms.
+        # Where noise multiplies outcomes, an outlier may be none by their logarithms.
         other_scale, other = self.by_logarithms(scale, found, share, rng)
         return (points, scale, found) if other is found else (self, other_scale, other)
 
     def with_outliers(
         self, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[_Points, LocalProcess]:
-        """The points and their process with a noise of its own for each outlier, or as they were.
+        """The points and their process with a noise of its own for each outlier, or unchanged.
 
-        What a few outliers miss is noise of all points else, and what lies low among them is believed.
-        One hides behind another: they are looked for in rounds, by the noise of the middle one of all.
+        Without that the noise of all points covers the outliers, and a low outlier is believed. Outliers
+        hide each other: they are looked for in rounds, by the median noise of all points.
         """
         points, found = self, first
         for round_ in range(1, current().nearby.rounds + 1):
@@ -280,7 +277,7 @@ class _Points:
         if not len(points.outliers):
             return self, first
         found = found.refined(rng)
-        # Each one's noise is a number, and which of n points it is counts as two.
+        # Each outlier's noise is a number, and its row among n counts as two.
         numbers = 3 * len(points.outliers)
         evidence = found.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=numbers, n=len(self.y))
@@ -289,12 +286,12 @@ class _Points:
     def by_logarithms(
         self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
     ) -> tuple[TargetScale, LocalProcess]:
-        """The scale and the process of the outcomes' logarithms, or those given, whichever is likelier."""
+        """The scale and the process of the outcomes' logarithms or the given ones: the likelier."""
         log_scale, (rng,) = LogScale.of(self.y), rng.spawn(1)
         slopes = np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         least = first.evidence_by_mean() - slopes
         other = self.sketch(log_scale, share, rng)
-        # Where noise multiplies, a sketch gains thousands of nats, and elsewhere it loses some.
+        # Where noise multiplies, a sketch gains thousands of nats; elsewhere it loses some.
         if other.evidence_by_mean() < least:
             return scale, first
         other = other.refined(rng)
@@ -310,10 +307,10 @@ class _Points:
         share: float,
         rng: np.random.Generator,
     ) -> tuple[Frame, LocalProcess]:
-        """The process along a quadratic's axes, or the inputs and the one given.
+        """The process along a quadratic's axes, or the inputs and the given process.
 
-        The axes are the quadratic's or those of the process's own quadratic part, which knows what else
-        there is: whichever a sketch finds likelier.
+        The axes are the quadratic's or those of the process's own quadratic part, which accounts for the
+        other parts: a sketch decides which are likelier.
         """
         d = self.t.shape[1]
         frames = [
@@ -328,7 +325,7 @@ class _Points:
 
 
 def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:
-    """Mean and deviation of what is each of the models' with the same probability: (m, n) -> two (n,)."""
+    """Mean and deviation of a mixture of the models with equal shares: (m, n) -> two (n,)."""
     mean = means.mean(axis=0)
     return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
 
@@ -336,9 +333,9 @@ def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:
 def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:
     """The points near the best one, and the function's mean and deviation there: rows and two (m,).
 
-    u: (n, k) in the unit cube, by which points are near, and x: (n, d) the same encoded. y: (n,)
-    finite; noise: (n,). First the points near the lowest value, then those near the lowest mean among
-    them. No rows where there are too few. The same points always give the same bits.
+    u: (n, k) in the unit cube, which says what is near, and x: (n, d) the same encoded. y: (n,) finite;
+    noise: (n,). First come the points near the lowest value, then, of these, the ones near the lowest mean.
+    No rows if there are too few. The same points always give the same bits.
     """
     rules = current().nearby
     if len(y) < rules.least or u.shape[1] == 0:

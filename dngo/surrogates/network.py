@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import h5py
 
 
-CHUNK = 4096  # rows whose hidden layers are held at once: 20 MB for a layer of 600 units
+CHUNK = 4096  # rows whose hidden layers are in memory at once: 20 MB for a layer of 600 units
 
 
 @stored_as("network")
@@ -33,11 +33,11 @@ class Network:
 
     @property
     def inputs(self) -> int:
-        """Of the first layer, tasks included."""
+        """Inputs of the first layer, tasks included."""
         return self.weights[0].shape[-2]
 
     def save(self, group: h5py.Group) -> None:
-        """The weights, biases and activation, layer by layer, in any form."""
+        """The weights, biases and activation, layer by layer."""
         group.attrs["activation"] = self.activation
         group.attrs["layers"] = len(self.weights)
         for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -71,17 +71,17 @@ class Network:
 
 
 def inputs_of(x: Array) -> Array:
-    """The unit cube to [-1, 1]^d."""
+    """From the unit cube to [-1, 1]^d."""
     return 2.0 * x - 1.0
 
 
 @dataclass(frozen=True)
 class ByParameter:
-    """Inputs as networks are trained on them: a parameter counts the same with one column as with many.
+    """Inputs for training networks: a parameter counts the same with one column as with many.
 
-    Two levels of a category are as far apart as two ends of a range, and the first layer's weights start as
-    with an input for each parameter. Levels that nobody has seen are left out. Without categories nothing
-    changes. factor, shift: (d,); known: (d,) bool, inputs that are not left out.
+    Two levels of a category are as far apart as the ends of a range, and the first layer's weights start as
+    if each parameter had one input. Unseen levels are left out. Without categories nothing changes.
+    factor, shift: (d,); known: (d,) bool, inputs that are not left out.
     """
 
     factor: Array
@@ -90,7 +90,7 @@ class ByParameter:
 
     @classmethod
     def of(cls, groups: Rows | None, x: Array) -> ByParameter:
-        """groups: (d,) as of `Problem`; x: (n, d) what the network is to learn from."""
+        """groups: (d,) as in `Problem`; x: (n, d) training inputs of the network."""
         widths = np.ones(x.shape[1]) if groups is None else np.bincount(groups)[groups]
         levels = widths > 1
         known = ~levels | x.any(axis=0)
@@ -103,14 +103,14 @@ class ByParameter:
         return bool(np.any(self.factor != 1.0))
 
     def seen(self, x: Array) -> Array:
-        """x (n, d) in the unit cube, shifted so that `inputs_of` turns it into the network's inputs."""
+        """x (n, d) in the unit cube, shifted: `inputs_of` turns it into the network's inputs."""
         if not self.changes:
             return x
         seen: Array = 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift)[:, self.known]
         return seen
 
     def undone(self, network: Network) -> Network:
-        """A network trained on such inputs, as a network of points in the unit cube."""
+        """A network trained on such inputs, changed to take points in the unit cube."""
         if not self.changes:
             return network
         bias, first = network.biases[0], np.zeros((len(self.known), network.weights[0].shape[1]))
@@ -128,5 +128,5 @@ def is_relu(activation: str, layer: int, depth: int) -> bool:
 
 
 def chunks(n: int, size: int = CHUNK) -> list[slice]:
-    """Slices of at most `size` rows that cover n of them."""
+    """Slices of at most `size` rows that cover n rows."""
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]

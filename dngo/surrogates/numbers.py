@@ -1,7 +1,7 @@
-"""Fitting the numbers that have thresholds, of which a study may have a dozen: each at a tenth of the cost.
+"""Fitting the numbers that have thresholds: a study may have a dozen, each at a tenth of the cost.
 
-A bound needs less than an optimum does: on which side of it a point is, and how sure that is. A process
-at the mode of its hyperparameters is enough for that, and Student's odds (`Bounded`) cover its uncertainty.
+A bound needs less than an optimum: the side on which a point lies, and how sure that is. A process at the
+mode of its hyperparameters is enough, and Student's odds (`Bounded`) cover their uncertainty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fit_number(
     *,
     rng: np.random.Generator,
 ) -> Fit[GaussianProcess]:
-    """One component, a process: of a few samples with few observations, at its mode, or sparse."""
+    """One component, a process: with a few samples for few observations, at its mode, or sparse."""
     rules, n = current().numbers, len(problem.x)
     if n <= rules.sampled_up_to:
         return fit_process(problem, covariance, min(samples, rules.samples), rng=rng)

@@ -21,10 +21,9 @@ C = TypeVar("C")  # the class of the components
 class Past:
     """Earlier fits to prefixes of the same data, for a kind that builds on them.
 
-    iterations: whose rows this fit learns from. model: by iteration, the model that it was proposed
-    with and the settings that was fitted with, as plain data; None where none is recorded.
-    stream: by iteration, a random stream that is the same whenever it is asked for. summary: diagnostics
-    of the newest one.
+    iterations: this fit learns from their rows. model: iteration -> the model that proposed it, and the
+    settings of that model's fit as plain data; None if none is recorded. stream: iteration -> a random
+    stream, the same at each call. summary: diagnostics of the newest model.
     """
 
     iterations: int
@@ -33,7 +32,7 @@ class Past:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     def of_objective(self, name: str) -> Past:
-        """What was fitted to one of several objectives."""
+        """The past of one of several objectives."""
 
         def model(s: int) -> tuple[Model | None, dict[str, Any]]:
             found, settings = self.model(s)
@@ -48,8 +47,8 @@ class Past:
 class ReportedNoise:
     """How precise each observation is, as reported.
 
-    level: variance on the targets' scale, the geometric mean of those reported. relative: (n,) each
-    one's over that, 1 where nothing is reported. The model learns one factor for all of them.
+    level: variance on the targets' scale, the geometric mean of the reported ones. relative: (n,) each one
+    divided by that, 1 where nothing is reported. The model learns one factor for all of them.
     """
 
     level: float
@@ -57,7 +56,7 @@ class ReportedNoise:
 
     @classmethod
     def of(cls, variance: Array) -> ReportedNoise | None:
-        """variance: (n,) on the targets' scale, NaN unknown; None where nothing is reported."""
+        """variance: (n,) on the targets' scale, NaN unknown; None if nothing is reported."""
         logs = np.log(variance, where=variance > 0, out=np.full(len(variance), np.nan))
         known = np.isfinite(logs)
         if not known.any():
@@ -69,7 +68,7 @@ class ReportedNoise:
         return cls(float(np.exp(level)), relative)
 
     def at(self, rows: Rows) -> ReportedNoise:
-        """That of some rows."""
+        """The reported noise of some rows."""
         return replace(self, relative=self.relative[rows])
 
 
@@ -77,10 +76,10 @@ class ReportedNoise:
 class Problem:
     """Observations of the objective as a surrogate sees them.
 
-    x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each
-    row, if known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several
-    tasks; task 0 is the one that is optimised. noise: what is reported of it, if anything is.
-    groups: (d,) which inputs belong to one categorical parameter, numbers from 0 on; None: none do.
+    x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each row, if
+    known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several tasks; task 0 is
+    optimised. noise: as reported, if any is. groups: (d,) which inputs belong to one categorical parameter,
+    numbers from 0 on; None: none do.
     """
 
     x: Array
@@ -92,19 +91,19 @@ class Problem:
     groups: Rows | None = None
 
     def at(self, rows: Rows) -> Problem:
-        """The observations of some rows, with what is said of their noise."""
+        """The observations of some rows, with their noise."""
         noise = None if self.noise is None else self.noise.at(rows)
         return Problem(self.x[rows], self.targets[rows], noise=noise, groups=self.groups)
 
     @property
     def relative_noise(self) -> Array:
-        """What the variance of each observation's noise is multiplied by: (n,)."""
+        """The factor on each observation's noise variance: (n,)."""
         return np.ones(len(self.x)) if self.noise is None else self.noise.relative
 
     def with_tasks_as_inputs(self) -> Problem:
         """The same problem with one more input for each other task: 1 for that task's rows, 0 elsewhere.
 
-        That input's lengthscale then says how much two tasks have in common.
+        The lengthscale of that input then says how much two tasks have in common.
         """
         if self.task is None:
             return self
@@ -118,9 +117,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Trial:
-    """How well a surrogate predicted what it had not seen.
+    """How well a surrogate predicted observations that it had not seen.
 
-    rows: (m,) which observations; log_density: (m,) that it gave them before.
+    rows: (m,) which observations; log_density: (m,) their densities before it saw them.
     """
 
     rows: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -129,8 +128,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fit(Generic[C]):
-    """components: whose mixture, by their weights, is the posterior of task 0. diagnostics: numbers
-    that describe the fit. trial: empty where nothing was left out."""
+    """components: their mixture, by their weights, is the posterior of task 0. diagnostics: numbers
+    that describe the fit. trial: empty if nothing was left out."""
 
     components: tuple[C, ...]
     diagnostics: dict[str, float]

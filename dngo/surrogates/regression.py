@@ -1,11 +1,10 @@
 """Adaptive basis regression of the objective: an ensemble of networks with Bayesian heads.
 
-Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near
-zero: the evidence (8) then chooses a noise near zero, and the model is certain of what it has
-not seen. So network k leaves out fold k (one network alone a fold of several), and the
-hyperparameters are sampled from the predictive likelihood of what each network has left out.
-The paper's recipe, one network and the evidence of its own training data, is in
-`dngo.papers.in_sample`.
+Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near zero. The
+evidence (8) then chooses a noise near zero, and the model is certain of what it has not seen. So network k
+leaves out fold k (a single network leaves out one fold of several), and the hyperparameters are sampled
+from the predictive likelihood of the left-out rows. The paper's recipe, one network and the evidence of its
+own training data, is in `dngo.papers.in_sample`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dngo.types import Array, Progress, Rows
 
 
 def number_of_folds(networks: int) -> int:
-    """One for each network to leave out. With one fold a network alone would learn from nothing."""
+    """Each network leaves out one. With a single fold a network would learn from nothing."""
     return networks if networks > 1 else current().regression.folds_alone
 
 
@@ -39,7 +38,7 @@ def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
 @dataclass(frozen=True)
 class Ensemble:
     """How an ensemble of bases is fitted: its networks, the name of their training, and how many samples of
-    the hyperparameters of their heads are drawn."""
+    the heads' hyperparameters are drawn."""
 
     training: str
     samples: int
@@ -54,7 +53,7 @@ def fit_regression(
     progress: Progress | None = None,
     fold: Rows | None = None,
 ) -> Fit[FiniteBasis]:
-    """A component for each network. fold: (n,) the network that leaves each row out; drawn if None."""
+    """A component for each network. fold: (n,) the network that leaves out each row; drawn if None."""
     x, ensemble = problem.x, settings.networks.ensemble
     folding, training_rng, sampling, choosing = rng.spawn(4)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
@@ -81,14 +80,14 @@ def _out_of_fold(
     samples: int,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
-    """Heads with alpha, beta and an inflation from what each network has left out."""
+    """Heads with alpha, beta and an inflation from the rows that each network has left out."""
     chain = sample_chain(left_out.log_posterior, np.zeros(3), samples, rng)
     log_ridge, log_inflation, log_noise = chain.T
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
     components = []
     for network in networks:
-        # Every head is conditioned on all the data, the fold its network has not seen included.
+        # Every head is conditioned on all data, with the fold that its network has not seen.
         features = network.features(problem.x)
         head = Regression.fit(features, problem.targets, problem.relative_noise)
         mean, variance = head.posterior(alpha, beta)
@@ -110,7 +109,7 @@ def _out_of_fold(
         **chain_diagnostics(chain),
     }
     # One network left out each row, but the average of all is used. Its errors have (1 + agreement) / 2 of
-    # one network's variance: that much is its log density higher.
+    # one network's variance, so its log density is higher by this much.
     together = -0.5 * np.log(0.5 * (1.0 + agreement))
     return Fit(
         tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together)
@@ -128,13 +127,12 @@ def sample_chain(
 
 
 def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator) -> float:
-    """What is left of a network's variance when it speaks as one of an ensemble, as a factor.
+    """The factor on a network's variance when it is one of an ensemble.
 
-    Left-out errors calibrate one network by itself. Averaged, K of them err less: of what B they
-    differ by among each other, the average is rid of (1 - 1/K) B, and the mixture of their
-    predictions, whose variance holds (1 - 1/K) B already, is too wide by 2 (1 - 1/K) B. Measured half-way
-    between observations and their nearest neighbours: no network has seen these points, and yet
-    they lie among the data.
+    Left-out errors calibrate one network by itself. The average of K networks errs less: of the variance B
+    between the networks it is rid of (1 - 1/K) B. The variance of the mixture of their predictions holds
+    (1 - 1/K) B already, and is too wide by 2 (1 - 1/K) B. B is measured half-way between observations and
+    their nearest neighbours: no network has seen these points, and yet they lie among the data.
     """
     k = len(components)
     if k < 2 or len(x) < 2 * k:
@@ -155,9 +153,9 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
 class _LeftOut:
     """Each network's prediction of the fold that it left out, as a function of three numbers.
 
-    The coordinates are the logarithms of the ridge alpha / beta, on which alone the means
-    depend, of the inflation, and of the noise 1 / beta: nearly independent in the posterior,
-    where alpha, beta and the inflation are tightly correlated and mix slowly.
+    The coordinates are the logarithms of the ridge alpha / beta, on which alone the means depend, of the
+    inflation, and of the noise 1 / beta. They are nearly independent in the posterior. alpha, beta and the
+    inflation are tightly correlated there, and mix slowly.
     """
 
     features: list[Array]
@@ -216,7 +214,7 @@ class _LeftOut:
         return -0.5 * (error / variance + np.log(2 * np.pi * variance))
 
     def _at(self, log_ridge: float) -> tuple[Array, Array]:
-        """Squared errors and z^T (Lambda + ridge)^-1 z of everything left out."""
+        """Squared errors and z^T (Lambda + ridge)^-1 z of all left-out rows."""
         if self._last is None or self._last[0] != log_ridge:
             ridge = np.exp(log_ridge)
             errors, spreads = [], []

@@ -1,7 +1,7 @@
-"""Settings of networks, by themselves: what trains and uses them knows no kind of surrogate.
+"""Settings of networks. Code that trains and uses networks knows no kind of surrogate.
 
-Another way to train the networks of adaptive bases is an entry point of the group `dngo.trainings`, that
-refers to a function which is called as `dngo.surrogates.training.train_networks` is.
+Another way to train the networks of adaptive bases is an entry point of the group `dngo.trainings`. It
+refers to a function that is called like `dngo.surrogates.training.train_networks`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, but an unknown key is a ValueError, since it would have no effect."""
+        """Like pydantic's, but an unknown key is a ValueError, since it would have no effect."""
         unknown = [key for key in update or {} if key not in type(self).model_fields]
         if unknown:
             raise ValueError(f"{type(self).__name__} has no key {', '.join(unknown)}")
@@ -31,8 +31,8 @@ class Section(BaseModel):
 def only_where(
     given: Any, key: str, default: Any, other: str, value: Any, *, otherwise: Any
 ) -> Any:
-    """`given` with a key that acts only if another key has some value. Its default is filled
-    in there; elsewhere giving it is an error. otherwise: what the other key is by default."""
+    """`given` with a key that acts only if another key has a certain value. Then its default is filled
+    in; otherwise giving the key is an error. otherwise: the other key's default."""
     if not isinstance(given, Mapping):
         return given
     if given.get(other, otherwise) == value:

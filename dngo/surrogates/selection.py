@@ -1,8 +1,8 @@
 """Which models of points that lie together are kept: every such choice is made here.
 
-Models that see the same outcomes, and differ in what was fitted to these, are compared by their evidence
-(`is_likelier`). Models that see other outcomes, or these on another scale, are compared by how well each
-predicts what it was not given (`predicts_better`). And a model may be no better than none (`is_of_no_use`).
+Models that see the same outcomes, and differ in how they were fitted, are compared by their evidence
+(`is_likelier`). Models that see other outcomes, or another scale, are compared by how well each predicts
+left-out outcomes (`predicts_better`). And a model may be no better than none (`is_of_no_use`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dngo.types import Array
 
 
 def is_likelier(other: float, first: float, *, numbers: float, n: int) -> bool:
-    """Whether the log evidence of another model is higher, by the price of so many further numbers.
+    """Whether another model has a higher log evidence, after the price of its further numbers.
 
-    Half of log n for each of them, as they were chosen by the same n outcomes (Schwarz 1978).
+    The price is half of log n for each, as the same n outcomes chose them (Schwarz 1978).
     """
     return other - 0.5 * numbers * np.log(n) > first
 
@@ -32,15 +32,15 @@ def predicts_better(other: Array, first: Array, n: int) -> bool:
 def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bool) -> bool:
     """Whether a model predicts no more than the distance from the best point does.
 
-    predicted: (n,) what it predicts of each target from all others. targets, distance: (n,). alike: whether
+    predicted: (n,) its prediction of each target from all others. targets, distance: (n,). alike: whether
     points next to each other are known to have similar outcomes.
 
-    Points near the best one are low, and no model is needed to say so. On a bowl the distance ranks all
-    outcomes, and the partial correlation is 0 for the best of models: one that ranks them well is of use.
+    Points near the best one are low, which needs no model. On a bowl the distance ranks all outcomes, and
+    the partial correlation is 0 even for the best model: one that ranks them well is of use.
     """
     from scipy.stats import (
         spearmanr,
-    )  # half a second of what a command takes that only reads models
+    )  # the import takes half a second: commands that only read models save it
 
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:
@@ -50,7 +50,7 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
 
 
 def partial_rank_correlation(one: Array, other: Array, given: Array) -> float:
-    """That of two (n,) given a third, 0 where it is undefined."""
+    """The correlation of two (n,) given a third, 0 if it is undefined."""
     from scipy.stats import rankdata
 
     with np.errstate(invalid="ignore", divide="ignore"):

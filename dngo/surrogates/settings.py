@@ -1,9 +1,8 @@
 """The sections `surrogate:` and `classifier:` of the configuration. Imports nothing heavy.
 
-A surrogate is one of several kinds, and each class here has exactly the keys that act under its kind,
-and the way to fit it. A package, this one as well, adds a kind by an entry point of the group
-`dngo.surrogates`, named as the kind is, that refers to a subclass of `SurrogateKind`. No fit knows
-this module.
+Each class here is a kind of surrogate. It has exactly the keys that act under its kind, and the way to fit
+it. Every package, this one as well, adds a kind by an entry point of the group `dngo.surrogates` that is
+named like the kind and refers to a subclass of `SurrogateKind`. No fit imports this module.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SurrogateKind(Section):
 
     @property
     def for_numbers(self) -> SurrogateKind:
-        """The settings that numbers with thresholds are fitted by: there may be many numbers."""
+        """The settings for numbers with thresholds: there may be many numbers."""
         return self
 
     embeds_tasks: ClassVar[bool] = False
@@ -78,7 +77,7 @@ class SurrogateKind(Section):
 
     @property
     def covariance(self) -> Covariance:
-        """Of the process that scales of the objective are judged by."""
+        """The kernel of the process that judges scales of the objective."""
         return Covariance()
 
     def fit(
@@ -86,8 +85,8 @@ class SurrogateKind(Section):
     ) -> Fit:
         """Components of the posterior given standardised targets, n >= 1.
 
-        The result depends on the problem, the settings and the state of `rng` alone; `progress`
-        is called with how far it is, from 0 to 1.
+        The result depends only on the problem, the settings and the state of `rng`. `progress` is called
+        with the finished share, from 0 to 1.
         """
         raise NotImplementedError
 
@@ -220,8 +219,8 @@ SurrogateSettings = Kinds(group="dngo.surrogates", default="auto")
 def upgrade(flat: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The sections `surrogate` and `classifier` that mean the same as an old flat `surrogate` section.
 
-    Keys without an effect are dropped. `auto` with `calibration: in_sample`, a process for a few
-    observations and then bases, becomes the bases.
+    Keys without an effect are dropped. `auto` with `calibration: in_sample` was a process for a few
+    observations and then bases; it becomes the bases.
     """
     old = {**flat, "ensemble": flat["networks"]}
     if old["optimizer"] != "sgd":

@@ -8,7 +8,7 @@ import numpy as np
 
 from dngo.types import Array
 
-MAX_STEPS_OUT = 16  # widths of a slice, at most, in case it has no end. Not measured.
+MAX_STEPS_OUT = 16  # widths of a slice, at most, as it may have no end. Not measured.
 
 
 def slice_sample(

@@ -1,7 +1,7 @@
 """A Gaussian process on inducing inputs, of a cost linear in the observations.
 
-Lengthscales are sampled with a random part of the observations; signal and noise, and the
-posterior itself, come from all of them, by Bayesian linear regression on the kernel's features.
+A random part of the observations is enough to sample lengthscales. Signal, noise and the posterior come
+from all of them, by Bayesian linear regression on the kernel's features.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ def fit_sparse_process(
 ) -> Fit[GaussianProcess]:
     """One component, a process on `size` inducing inputs.
 
-    fold: (n,) labels; rows: (m,) those of the trial, predicted from the other folds. The prior
-    variance at a point is the exact one, so that far from the inducing inputs the process is
-    uncertain (Titsias 2009).
+    fold: (n,) labels; rows: (m,) those of the trial, predicted from the other folds. The prior variance at
+    a point is exact, so that the process is uncertain far from the inducing inputs (Titsias 2009).
     """
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
@@ -69,7 +68,7 @@ def fit_sparse_process(
 
 
 def _inducing(x: Array, targets: Array, some: Rows, size: int, rng: np.random.Generator) -> Array:
-    """`size` inducing inputs: some of the best observations, the others among rows `some`."""
+    """`size` inducing inputs: some of the best observations, the rest from rows `some`."""
     best = np.argsort(targets, kind="stable")[: size // current().sparse.near_optimum]
     others = rng.permutation(np.setdiff1d(some, best))[: size - len(best)]
     return x[np.sort(np.concatenate([best, others]))]
@@ -99,7 +98,7 @@ class _Head:
         *,
         rng: np.random.Generator,
     ) -> _Head:
-        """With the lengthscales of sample h of a process; signal and noise are drawn anew."""
+        """With the lengthscales of sample h of a process; signal and noise are redrawn."""
         nothing = np.empty(0)
         lengthscales, one = exact.log_lengthscales[h : h + 1], np.ones(1)
         unit = GaussianProcess(inducing[:0], nothing, lengthscales, one, one, exact.kernel)
@@ -107,7 +106,7 @@ class _Head:
         whitening = inverse_cholesky(covariance + current().sparse.jitter * np.eye(len(inducing)))
         phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
         head = Regression.fit(phi, problem.targets, problem.relative_noise)
-        # The prior of the noise: of its share of the signal, or of its level where that is reported.
+        # The prior is on the noise's share of the signal, or on its level if that is reported.
         noise, width, of_signal = (
             np.log(current().process.noise),
             current().process.noise_deviation,

@@ -1,8 +1,8 @@
 """How the parts of a surrogate are stored in HDF5: each class writes and reads itself, under a name.
 
-A part is an object with `save(group)` and a class method `load(group)`. Its name stands in the file,
-and the class of a name is found among the entry points `dngo.components` of this package and of those that
-are installed: a file cannot name code that was not installed on purpose.
+A part is an object with `save(group)` and a class method `load(group)`. Its name stands in the file. The
+class of a name is found among the installed entry points `dngo.components`, this package's and others': a
+file cannot name code that was not installed on purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPONENTS = Registry("dngo.components")
 
 
 def stored_as(name: str) -> Callable[[T], T]:
-    """Decorator of a class with `save` and `load`: the name of its type in files, as of its entry point."""
+    """Decorator of a class with `save` and `load`: its type's name in files and of its entry point."""
 
     def register(part: T) -> T:
         part.stored_as = name  # type: ignore[attr-defined]
@@ -37,7 +37,7 @@ def write(part: Any, group: h5py.Group) -> None:
 
 
 def read(group: h5py.Group, name: str | None = None) -> Any:
-    """The part that `write` wrote, or that a class of this name did.
+    """The part that `write` wrote, or, with a name, a part of that type.
 
     Raises ValueError where the type is not known, or a package that adds it is not installed.
     """

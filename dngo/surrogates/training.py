@@ -1,8 +1,7 @@
 """Training networks with torch: an ensemble as one batch of matrices, on a processor or a GPU.
 
-Training is in float32, on one thread: networks of this size gain nothing from a second one, and the
-order of its sums would change the bits. What is trained goes back to NumPy, so that nothing but a fit
-imports torch.
+Training is in float32, on one thread: networks of this size gain nothing from a second one, and the order
+of its sums would change the bits. The trained networks return to NumPy, so that only a fit imports torch.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ Tensors = Sequence[torch.Tensor]
 def deterministic(device: str) -> Iterator[torch.device]:
     """A device on which the same steps give the same bits: one thread, deterministic algorithms.
 
-    Raises UserError where it is "cuda" and there is no GPU.
+    Raises UserError if it is "cuda" and there is no GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError(
             f"networks.device: cuda, and PyTorch {torch.__version__} sees no GPU on "
             f"{socket.gethostname()}; give the fit a GPU (resources.fit), or set device: cpu"
         )
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs for it
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it
     threads, flag = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
-    # On one thread of a processor every operation here is deterministic, and asking for it loads
-    # torch's compiler: 2 CPU seconds, as much as a fit takes.
+    # On one thread of a processor every operation here is deterministic. Asking for it loads torch's
+    # compiler: 2 CPU seconds, as much as a fit takes.
     if device == "cuda":
         torch.use_deterministic_algorithms(True)
     try:
@@ -65,13 +64,13 @@ def train_networks(
 ) -> list[Network]:
     """Train one network on each set of rows by minibatches, with backpropagation.
 
-    x: (n, d) unit cube. targets: (n,), of zero mean and unit variance for the squared loss,
-    0 or 1 for the logistic one. A network without rows keeps its random initial weights: its
-    features are then as good as any. Raises UserError where the training diverges.
+    x: (n, d) unit cube. targets: (n,), of zero mean and unit variance for the squared loss, 0 or 1 for the
+    logistic one. A network without rows keeps its random initial weights: its features are then as good as
+    any. Raises UserError if the training diverges.
 
-    The output layer is trained as well and then thrown away; a Bayesian one takes its place
-    (section 3). The paper trains by SGD with momentum, `optimizer: sgd`; Adam reaches a lower loss
-    in the same number of steps without a learning rate for each problem.
+    The output layer is trained as well, and then replaced by a Bayesian one (section 3). The paper trains
+    by SGD with momentum, `optimizer: sgd`. Adam reaches a lower loss in the same number of steps, and needs
+    no learning rate for each problem.
     """
     sizes = [x.shape[1], *[settings.width] * settings.layers, 1]
     start = _initial(len(training_rows), sizes, rng)
@@ -166,8 +165,8 @@ def backpropagate(
 ) -> None:
     """The gradient of half the squared error, or of the logistic loss: mean over rows, sum over networks.
 
-    x (k, n, d) in [-1, 1]^d, targets (k, n). parameters: weights of all layers, then biases, as of
-    `_initial`; gradients: where theirs are written. By hand, as autograd takes 1.5 times as long.
+    x (k, n, d) in [-1, 1]^d, targets (k, n). parameters: weights of all layers, then biases, as in
+    `_initial`; gradients: written here. Autograd would take 1.5 times as long.
     """
     layers = len(parameters) // 2
     weights, biases = parameters[:layers], parameters[layers:]
@@ -178,7 +177,7 @@ def backpropagate(
     for layer in reversed(range(layers)):
         h = hidden[layer]
         torch.sum(error, 1, keepdim=True, out=gradients[layers + layer])
-        if layer == layers - 1:  # one column, which these forms multiply seven times as fast
+        if layer == layers - 1:  # one column: these forms multiply it seven times as fast
             torch.bmm(error.mT, h, out=gradients[layer].mT)
             error = error * weights[layer].mT
         else:
@@ -193,13 +192,13 @@ def backpropagate(
 
 
 def views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-    """All parameters as parts of one vector, so that a step is one of few operations."""
+    """All parameters as views of one vector, so that a step takes few operations."""
     sizes = [int(np.prod(shape)) for shape in shapes]
     return [part.view(tuple(shape)) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
 
 
 def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """Rows without replacement, shuffled again when fewer than a minibatch of them are left."""
+    """Rows without replacement, shuffled again when fewer than a minibatch are left."""
     while True:
         rows = rng.permutation(rows)
         for i in range(0, len(rows) - size + 1, size):
@@ -209,9 +208,9 @@ def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Ro
 class Optimizer:
     """Adam with decoupled decay (Loshchilov and Hutter 2019), or SGD with momentum and an L2 penalty.
 
-    flat: all parameters, changed in place, the first `decayed` of them decayed. The rate falls along
-    a cosine. Written out, since the first step of torch's own loads a compiler: 1.8 CPU seconds, as
-    much as a fit takes.
+    flat: all parameters, changed in place; the first `decayed` of them decay. The rate falls along a
+    cosine. torch's own optimizer loads a compiler at its first step: 1.8 CPU seconds, as much as a fit
+    takes.
     """
 
     def __init__(self, flat: torch.Tensor, decayed: int, settings: TrainedNetworkSettings) -> None:

@@ -25,11 +25,11 @@ def choose_scale(
 ) -> tuple[TargetScale, dict[str, float]]:
     """The scale under which a Gaussian process finds the objective likeliest.
 
-    x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as of `Problem`. The scale should make
-    the function smooth and evenly scaled over the cube. The values alone do not show that, so the usual
-    maximum likelihood of a normal distribution would not do. Evidences of different scales are
-    compared as densities of y, with the slope of the map. At most `WarpingRules.most` random observations
-    have a say, so that the cost does not grow with n.
+    x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as in `Problem`. The scale should make the
+    function smooth and evenly scaled over the cube. The values alone do not show that, so the usual maximum
+    likelihood of a normal would not do. Evidences of different scales are compared as densities of y, with
+    the slope of the map. At most `WarpingRules.most` random observations count, so that the cost does not
+    grow with n.
     """
     rules, own = current().warping, current().numbers
     if isinstance(settings, Numbers):

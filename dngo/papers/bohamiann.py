@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorRules:
-    """Priors of a network's parameters. None of these numbers was measured by itself."""
+    """Priors of a network's parameters. No number was measured by itself."""
 
-    embedding: int = 5  # L, inputs that tell the tasks apart
-    # Log-normal prior of the noise variance, as a share of the targets': its median's logarithm, and
-    # the deviation of the logarithm.
+    embedding: int = 5  # L, the inputs that distinguish the tasks
+    # The noise variance, as a share of the targets', has a log-normal prior: the logarithm of its median,
+    # and the deviation of the logarithm.
     log_noise: float = float(np.log(1e-2))
     log_noise_deviation: float = 2.0
-    # Gamma prior of the weights' precision in each layer, over the layer's inputs: an exponential.
+    # The precision of a layer's weights, divided by the layer's inputs, has a gamma prior: an exponential.
     shape: float = 1.0
     rate: float = 1.0
     gibbs_every: int = 20  # steps between draws of these precisions: they change slowly
-    judged: int = 64  # observations at which the chains' predictions are compared: cost
-    # Mean square error there, in variances of the targets, from which a sampler diverged. A constant
-    # has 1; a vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, 80 at 0.01.
+    judged: int = 64  # observations at which the chains' predictions are compared: they cost time
+    # With this mean square error there, in variances of the targets, a sampler diverged. A constant has 1.
+    # A vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, and 80 at 0.01.
     diverged: float = 9.0
 
 
@@ -113,7 +113,7 @@ class Posterior:
             flags = np.eye(int(problem.task.max()) + 1)[problem.task]
             self.task = torch.as_tensor(flags, dtype=dtype, device=device)
         tasks = 0 if self.task is None else self.task.shape[1]
-        # The noise of a minibatch costs accuracy: data that are hardly larger than one are taken whole.
+        # A minibatch's noise costs accuracy: data that are hardly larger than one are used whole.
         self.minibatches = self.n > 2 * networks.minibatch
         self.batch = networks.minibatch if self.minibatches else self.n
         outputs = 2 if settings.heteroscedastic else 1
@@ -123,7 +123,7 @@ class Posterior:
         self.shapes = [shape for a, b in self.layers for shape in ((a, b), (1, b))]
         self.shapes += [(tasks, RULES.embedding if tasks else 0), (1, 1)]  # embeddings, log noise
         self.counts = [a * b for a, b in self.shapes]
-        # The precision of the priors of all parameters, and their means.
+        # For the priors of all parameters.
         self.precision = torch.ones((chains, sum(self.counts)), dtype=dtype, device=device)
         self.centre = torch.zeros_like(self.precision[0])
         self.precision[:, -1], self.centre[-1] = 1.0 / RULES.log_noise_deviation**2, RULES.log_noise
@@ -131,7 +131,7 @@ class Posterior:
             block[:] = fan_in
 
     def start(self) -> torch.Tensor:
-        """A state for each chain, drawn from the prior but for the noise."""
+        """A state for each chain, drawn from the prior except for the noise."""
         drawn = torch.as_tensor(self.rng.standard_normal(self.precision.shape)).to(self.precision)
         theta = drawn / self.precision.sqrt()
         theta[:, -1] = RULES.log_noise
@@ -155,7 +155,7 @@ class Posterior:
             block[:] = torch.as_tensor(drawn).to(block)[:, None, None]
 
     def gradient(self, theta: torch.Tensor) -> torch.Tensor:
-        """The gradient of `energy`, on a random minibatch if that is smaller than all observations."""
+        """The gradient of `energy`, on a random minibatch if that is smaller than the data."""
         rows = None
         if self.minibatches:
             drawn = self.rng.choice(self.n, self.batch, replace=False, shuffle=False)
@@ -165,9 +165,9 @@ class Posterior:
         return found
 
     def energy(self, theta: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """U = -log p(data, theta) of each network, but for constants: (C,).
+        """U = -log p(data, theta) of each network, up to constants: (C,).
 
-        rows: which observations stand for all of them; None: all.
+        rows: observations that stand for all; None: all.
         """
         x, t, task = self.x, self.targets, self.task
         if rows is not None:
@@ -213,7 +213,7 @@ class Posterior:
         return SampledBasis.of(network, noise)
 
     def _predicted(self, states: Sequence[torch.Tensor]) -> Array:
-        """What the networks of states (C, P) predict at some of the observations: (states, C, rows)."""
+        """Predictions of the networks of states (C, P) at some observations: (states, C, rows)."""
         task = None if self.task is None else self.task[: RULES.judged]
         found = []
         for theta in states:
@@ -229,9 +229,8 @@ class Posterior:
     def mixing(self, states: Sequence[torch.Tensor]) -> float | None:
         """How far the chains disagree: the potential scale reduction of their predictions.
 
-        Gelman and Rubin's, at the observations, averaged; 1 where all chains sample the same. The halves
-        of a single chain count as two chains. None for fewer than two samples of each.
-        states: (C, P) each.
+        As of Gelman and Rubin, averaged over observations; 1 if all chains sample the same. The halves of a
+        single chain count as two chains. None with fewer than two samples of each. states: (C, P) each.
         """
         f = self._predicted(states)
         if self.chains == 1:

@@ -11,13 +11,13 @@ from dngo.types import Array
 
 
 class Equations(Protocol):
-    """The evidence and the posterior of a regression for alpha and beta."""
+    """The evidence and the posterior of a regression with given alpha and beta."""
 
     def log_evidence(self, head: Regression, alpha: float, beta: float) -> float:
-        """Equation (8), of the targets less the prior mean."""
+        """Equation (8), for the targets minus the prior mean."""
 
     def posterior(self, head: Regression, alpha: Array, beta: Array) -> tuple[Array, Array]:
-        """(6) and (7) in the eigenbasis, alpha and beta (H,): means and variances, both (H, D)."""
+        """(6) and (7) in the eigenbasis, for alpha and beta (H,): means and variances, both (H, D)."""
 
     def noise(self, alpha: Array, beta: Array) -> Array:
         """What (5) adds to the variance of the function: (H,)."""
@@ -37,10 +37,10 @@ class Final:
 
 
 class Preprint:
-    """Of arXiv:1502.05700v1, letter by letter but for y, where the targets less the prior mean are meant.
+    """Of arXiv:1502.05700v1, to the letter, except that y means the targets minus the prior mean.
 
-    No model gives them: (8) has alpha as the noise's variance and beta as the weights', (6) and (7) beta
-    as the noise's precision and alpha^2 as the weights', and (5) alpha^2 as the noise's variance.
+    No model gives these equations. In (8) alpha is the noise's variance and beta the weights'. In (6) and
+    (7) beta is the noise's precision and alpha^2 the weights'. In (5) alpha^2 is the noise's variance.
     """
 
     def log_evidence(self, head: Regression, alpha: float, beta: float) -> float:

@@ -31,7 +31,7 @@ def train_on_evidence(
     settings: TrainedNetworkSettings,
     **how: Any,
 ) -> list[Network]:
-    """Networks that start from `train_networks`, called as this is, and then climb the evidence."""
+    """Networks that `train_networks` trains, with the same arguments, and that then climb the evidence."""
     networks = train_networks(x, targets, training_rows, settings, **how)
     return [
         climb_evidence(network, x[rows], targets[rows], settings)
@@ -42,14 +42,14 @@ def train_on_evidence(
 def climb_evidence(
     network: Network, x: Array, targets: Array, settings: TrainedNetworkSettings
 ) -> Network:
-    """All of a basis's weights, and alpha and beta, by Adam up the evidence (8), section 3.1.2.
+    """Climb the evidence (8) by Adam in all weights of a basis, alpha and beta (section 3.1.2).
 
-    The alternative to the point estimate of all weights that the paper names and decides against.
-    It costs a D x D factorisation at each step, and does not cure overconfidence: a basis that is
-    free to fit makes the evidence as large as it likes.
+    The paper names this alternative to a point estimate of all weights, and decides against it.
+    Each step costs a D x D factorisation. Overconfidence remains: a basis that is free to fit makes the
+    evidence as large as it likes.
 
-    x: (n, d) unit cube, targets: (n,) standardised. Starts from `network`; full batches, as the
-    evidence is not a sum over observations; in float64.
+    x: (n, d) unit cube, targets: (n,) standardised. Starts from `network`, in float64. Batches are full,
+    as the evidence is not a sum over observations.
     """
     if len(x) == 0:
         return network

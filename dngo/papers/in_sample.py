@@ -1,7 +1,7 @@
-"""Adaptive basis regression as published: one evidence (8) of the points that the networks are trained on.
+"""Adaptive basis regression as published: the evidence (8) is of the points that train the networks.
 
-Snoek et al. 2015, section 3: alpha, beta and the quadratic prior mean (9) are integrated over by slice
-sampling of the marginal likelihood of the training data.
+Snoek et al. 2015, section 3: slice sampling of the marginal likelihood of the training data integrates
+over alpha, beta and the quadratic prior mean (9).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _in_sample(
     components, chains, equations = [], [], VERSIONS[settings.equations]
     quadratic, samples = settings.prior_mean == "quadratic", settings.hyperparameter_samples
     q = quadratic_features(x)[:, : None if quadratic else 0]
-    # Where the chain starts: no curvature to speak of, in the middle of the cube.
+    # The chain starts almost without curvature, in the middle of the cube.
     hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
         : None if quadratic else 0
     ]

@@ -1,8 +1,8 @@
 """Ordinary least squares on a learned representation (Brofos, Shu and Jin 2015, section 3).
 
-One network is trained; the activations nu(x) of its last hidden layer, and a constant, are the
-covariates of a linear regression without hyperparameters. The representation may be learnt every
-nth iteration only; the regression always takes in all observations.
+One network is trained. The activations nu(x) of its last hidden layer, and a constant, are the covariates
+of a linear regression without hyperparameters. A study may learn the representation only in every nth
+iteration; the regression always takes in all observations.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ RULES = LeastSquaresRules()
 class Representation:
     """What the network of an iteration is learnt from.
 
-    iterations: whose rows it learns from; rng: of its training, the same whenever it is derived
-    again; network: the one that was learnt so before, where an archive holds it.
+    iterations: the network learns from their rows. rng: of its training, the same each time it is derived.
+    network: the one that was learnt from them before, if an archive holds it.
     """
 
     iterations: int
@@ -49,8 +49,8 @@ class Representation:
 
     @classmethod
     def recall(cls, past: Past, settings: LeastSquares) -> Representation:
-        """With `relearn_every: n` a network stands for n iterations. It is taken from a later iteration
-        with the same settings, or else trained again on the same rows."""
+        """With `relearn_every: n` a network serves n iterations. It comes from a later iteration with the
+        same settings, or is trained again on the same rows."""
         learnt = 1 + (past.iterations - 1) // settings.relearn_every * settings.relearn_every
         rng = past.stream(learnt)
         wanted = settings.model_dump(mode="json")
@@ -75,7 +75,7 @@ def fit_least_squares(
 ) -> Fit:
     """One component, the regression of equations (6) to (8) on all observations.
 
-    The network is trained on them too. If one network serves several iterations, it is trained
+    The network is trained on them as well. One that serves several iterations is trained
     on the rows of the iteration in which it was learnt.
     """
     x, targets, batch, past = problem.x, problem.targets, problem.batch, problem.past
@@ -107,8 +107,8 @@ def fit_least_squares(
 def head(network: Network, x: Array, targets: Array) -> tuple[FiniteBasis, float]:
     """The regression on a network's features, and its root mean square residual.
 
-    With no more observations than features the matrix of equation (6) has no inverse, and a fit has
-    no residuals. The regression is then on the n / 2 leading principal directions of the features.
+    With no more observations than features, the matrix of equation (6) has no inverse and a fit has no
+    residuals. The regression then uses the n / 2 leading principal directions of the features.
     """
     found = Regression.fit(network.features(x), targets)
     n, eigenvalues = len(x), found.eigenvalues  # in rising order

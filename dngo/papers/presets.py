@@ -1,6 +1,6 @@
-"""The systems of five papers, each as published: docs/presets.md says where each key stands in its paper.
+"""The systems of five papers, each as published: docs/presets.md says where its paper states each key.
 
-A preset is changed only where it was wrong. A study's archive holds all keys that it was made with, and
+A preset changes only where it was wrong. A study's archive holds all keys that it was made with, and
 replay uses these.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from dngo.presets import Preset
 
-# Expected improvement, weighted by feasibility and nothing else: no trust regions, no distance that points
-# keep, no share for the boundary, no point twice, no end of improvement.
+# Expected improvement, weighted only by feasibility. No trust regions, no distance between points, no share
+# for the boundary, no point twice, no end of improvement.
 PLAIN: dict[str, Any] = {
     "kind": "mcei",
     "per": None,

@@ -1,8 +1,8 @@
 """The quadratic prior mean, equation (9), integrated over by slice sampling.
 
-eta(x) = lambda + (x - c)^T Lambda (x - c), Lambda diagonal and positive, is linear in the features
-q(x) = (1, x, x^2): eta(x) = theta^T q(x). What the evidence (8) of y - eta needs of the data then
-are products of Phi, q and y, and each evaluation costs the same whatever the observations.
+eta(x) = lambda + (x - c)^T Lambda (x - c), with Lambda diagonal and positive, is linear in the features
+q(x) = (1, x, x^2): eta(x) = theta^T q(x). The evidence (8) of y - eta then needs only products of Phi, q
+and y from the data. An evaluation costs the same with any number of observations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QuadraticRules:
     centre_deviation: float = 0.25
     offset_deviation: float = 1.0  # of lambda, in deviations of the targets
     horseshoe_scale: float = 1.0  # of Lambda, in such deviations over the cube's side squared
-    # Of lambda, c and log Lambda: no overflow.
+    # Of lambda, c and log Lambda: it prevents overflow.
     limit: float = 30.0
 
 
@@ -48,7 +48,7 @@ def log_horseshoe(value: Array) -> Array:
     """Log density of the half-horseshoe (Carvalho, Polson and Scott 2009), elementwise.
 
     Exactly: exp(z) E1(z) sqrt(2 / pi^3) / scale at z = (value / scale)^2 / 2. The horseshoe itself
-    would allow negative curvature; its positive half is what keeps Lambda positive.
+    allows negative curvature; its positive half keeps Lambda positive.
     """
     z = 0.5 * (value / RULES.horseshoe_scale) ** 2
     near = np.minimum(np.maximum(z, 1e-300), 50.0)
@@ -60,7 +60,7 @@ def log_horseshoe(value: Array) -> Array:
 
 
 def log_prior(hyper: Array) -> float:
-    """Log prior of (lambda, c, log Lambda), unnormalised, the last with the slope of its logarithm."""
+    """Unnormalised log prior of (lambda, c, log Lambda), with the slope of the logarithm of Lambda."""
     d = (len(hyper) - 1) // 2
     if np.max(np.abs(hyper)) > RULES.limit:
         return -np.inf
@@ -75,8 +75,8 @@ def log_prior(hyper: Array) -> float:
 class QuadraticStatistics:
     """Sufficient statistics of (Phi, q, y) for the evidence of y - q theta.
 
-    head: regression of y on Phi. across: (D, p) U^T Phi^T q. unreached: (p + 1, p + 1) triangle R
-    such that ||R (theta, -1)|| is the norm of what no weights reach of q theta - y.
+    head: regression of y on Phi. across: (D, p) U^T Phi^T q. unreached: (p + 1, p + 1) triangle R:
+    ||R (theta, -1)|| is the norm of the part of q theta - y that no weights reach.
     """
 
     head: Regression

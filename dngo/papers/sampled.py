@@ -1,9 +1,9 @@
 """Networks whose weights are sampled, as a component of the posterior, in NumPy.
 
-The samples are a finite basis. The outputs f_1(x) ... f_M(x) of M networks have a mean and a
-variance, the moments (5) of Springenberg et al. (2016); rotated so that the first axis is the mean's,
-they are features of uncorrelated weights whose linear model has the same moments, jointly at any set
-of points. Conditioning on a pending point is then an exact rank-one update of the ensemble's moments.
+The samples are a finite basis. The outputs f_1(x) ... f_M(x) of M networks have a mean and a variance, the
+moments (5) of Springenberg et al. (2016). They are rotated so that the first axis is the mean's. As
+features of a linear model with uncorrelated weights they then have the same joint moments at any points.
+Conditioning on a pending point is an exact rank-one update of the ensemble's moments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Single = NDArray[Any]  # float32
 
-ROWS = 512  # rows whose hidden layers are held at once, for all networks
+ROWS = 512  # rows whose hidden layers are in memory at once, for all networks
 
 
 @stored_as("sampled_networks")
@@ -33,8 +33,8 @@ ROWS = 512  # rows whose hidden layers are held at once, for all networks
 class SampledNetworks(Network):
     """M networks drawn from the posterior: the basis functions.
 
-    weights[l]: (M, inputs, outputs), biases[l]: (M, 1, outputs), the output layer among them. It
-    has one column; or two, the second being the logarithm of the noise variance at a point.
+    weights[l]: (M, inputs, outputs), biases[l]: (M, 1, outputs), with the output layer. That has one
+    column, or two: the second is the logarithm of the noise variance at a point.
     """
 
     activation: str = "tanh"
@@ -50,7 +50,7 @@ class SampledNetworks(Network):
         return h
 
     def features(self, x: Array) -> Array:
-        """x: (n, d) unit cube -> (n, M), each network's function; or (n, 2 M), then its noise."""
+        """x: (n, d) unit cube -> (n, M), each network's function; or (n, 2 M), with its noise behind."""
         out = np.empty((len(x), self.biases[-1].shape[-1], len(self.biases[-1])))
         for rows in chunks(len(x), ROWS):
             out[rows] = self.outputs(x[rows]).transpose(1, 2, 0)
@@ -61,8 +61,8 @@ class SampledNetworks(Network):
 class SampledBasis(FiniteBasis):
     """The moments of sampled networks as a component of the posterior.
 
-    Its features are the networks' outputs, rotated, and last, if the noise depends on x, the noise
-    variance at x over `noise`, which has no weight in the function.
+    Its features are the rotated outputs of the networks. If the noise depends on x, the last feature is
+    the noise variance at x over `noise`; it has no weight in the function.
     """
 
     network: SampledNetworks
@@ -76,7 +76,7 @@ class SampledBasis(FiniteBasis):
     @classmethod
     def load(cls, group: h5py.Group) -> SampledBasis:
         network, weight = SampledNetworks.load(group), float(group.attrs.get("weight", 1.0))
-        # Before it was written down, the moments had the divisor of an unbiased variance.
+        # Files without a divisor have moments with the divisor of an unbiased variance.
         divisor = int(group.attrs.get("divisor", max(len(network.weights[0]) - 1, 1)))
         return cls.of(network, float(group["noise"][0]), weight, divisor=divisor)
 
@@ -89,8 +89,8 @@ class SampledBasis(FiniteBasis):
         *,
         divisor: int | None = None,
     ) -> SampledBasis:
-        """noise: variance of an observation, the average over the samples (and over x). divisor: of the
-        sum of squares that is the variance of the function; their number M, as in (5), if not given."""
+        """noise: variance of an observation, averaged over the samples (and over x). divisor: of the sum of
+        squares in the function's variance; by default their number M, as in (5)."""
         m = len(network.weights[0])
         more = network.biases[-1].shape[-1] - 1
         mean, variance = np.zeros((1, m + more)), np.zeros((1, m + more))

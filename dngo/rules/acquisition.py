@@ -35,8 +35,8 @@ class DescentRules:
     shared_wide: int = 4096
     # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0: a batch has
     # points where the model is sure of little, and points where it may be wrong. Trust regions alone end
-    # 2.4 times as high with half of it, and 1.2 times with one and a half of it (geometric means of 39
-    # runs in five inputs, `benchmarks/trust_regions.py`).
+    # 2.4 times as high with 0.5, and 1.2 times with 1.5 (geometric means of 39 runs in five inputs,
+    # `benchmarks/trust_regions.py`).
     boldest: float = 1.0
     # Functions searched at once, in a region and in the whole space. They take 20 MB of memory.
     at_once: int = 64
@@ -203,8 +203,8 @@ class OutlookRules:
     local: int = 1024
     incumbents: int = 8
     feasible: float = 0.5  # least probability at a function's minimum
-    # For a smaller batch dngo looks ahead only when the rows have grown by one in so many: it takes a
-    # fifth of the time of such a batch, and changes no proposal.
+    # Looking ahead changes no proposal, and takes a fifth of a small batch's time. For fewer points than
+    # `few` it waits until the rows have grown by one in so many.
     few: int = 8
     renewed: int = 10
 
@@ -281,8 +281,8 @@ class StepRules:
     """When picks are steps, and how they are made (benchmarks/rules.md, without a model)."""
 
     # Outcomes of close points are alike if their ranks differ little: by less than `alike` of what the
-    # ranks of farther neighbours differ by, or of `ranks` if that is more. Asked are the rows with the
-    # nearest neighbours. They say nothing if a neighbour is farther than `near` of the median distance.
+    # ranks of farther neighbours differ by, or of `ranks` if that is more. The rows with the nearest
+    # neighbours decide, unless a neighbour is farther than `near` of the median distance.
     closest: int = 8
     near: float = 0.1
     farther: int = 24

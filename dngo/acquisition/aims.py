@@ -64,7 +64,7 @@ class Corner:
 
 
 def highs(values: Array, batch: Rows) -> Array:
-    """Bad values of each objective, by the first batch with an ok outcome: (m,).
+    """A bad value of each objective: a quantile of the first batch with an ok outcome, (m,).
 
     values: (n, m), NaN unless ok, some are; batch: (n,).
     """

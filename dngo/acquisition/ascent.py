@@ -13,8 +13,8 @@ from dngo.rules import current
 from dngo.space import Space
 from dngo.types import Array
 
-# Of central differences, in units of a parameter's range. Truncation and rounding err alike at about the
-# cube root of an acquisition value's precision.
+# Step of central differences, in units of a parameter's range. Truncation and rounding err alike at about
+# the cube root of an acquisition value's precision.
 DIFFERENCE = 1e-5
 
 

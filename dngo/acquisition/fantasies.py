@@ -75,7 +75,7 @@ class Fantasies:
         return z[0] if len(z) == 1 else np.concatenate([_flat(part) for part in z], axis=2)
 
     def moments(self, z: Array) -> list[tuple[Array, Array]]:
-        """Of the function, without noise, for each stack: means (C, H, S, n), variances (C, H, 1, n).
+        """The function's moments, without noise, by stack: means (C, H, S, n), variances (C, H, 1, n).
 
         The means' third axis has length 1 while nothing is pending.
         """

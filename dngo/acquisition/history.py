@@ -83,8 +83,8 @@ class History:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
         Not a point without an objective: a failure is not tried again. A noise of zero is no noise. If all
-        repeated points had the same value each time, there are none, whatever was reported: an objective
-        that is not random is not paid for once more.
+        repeated points had the same value each time, no point is repeatable, whatever was reported: an
+        objective that is not random is not paid for once more.
         """
         noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
         rows = np.isfinite(self.y) & noisy

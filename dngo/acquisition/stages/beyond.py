@@ -25,7 +25,7 @@ class Beyond:
     """The likeliest feasible improvement that is far from all that has been tried.
 
     Like a first feasible point (`FirstFeasible`), a candidate counts by the unexplored volume around it.
-    By how much it may be better does not count: picks would return to the corner that promises most,
+    The size of the improvement does not count: it would lead picks back to the corner that promises most,
     beside others that failed there.
     """
 

@@ -5,8 +5,8 @@ function of them, which is searched (`dngo.acquisition.front`): mostly in boxes 
 processes of the points there, otherwise in the whole space, by the surrogates.
 
 Rays ignore what is on the front already, and two may lead to one point. In a small batch more functions are
-searched than there are picks. Those are followed that add most to the hypervolume of the front and of the
-earlier picks (like qPOTS, which chooses among the points of a draw's front).
+searched than there are picks. The picks follow those that add most to the hypervolume of the front and of
+the earlier picks (like qPOTS, which chooses among the points of a draw's front).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Laplace(Gaussian):
 
 @stored_as("step")
 class Step(Gaussian):
-    """For weights of which only the sign of the margin decides."""
+    """For the step function: only the sign of the margin counts."""
 
     @classmethod
     def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Step:

@@ -50,7 +50,7 @@ class Component(ABC):
         return self.noise[:, None]
 
     def posterior_covariance(self, a: Array, b: Array) -> Array:
-        """Of the function, between features a (n, .) and b (m, .): (H, n, m).
+        """Covariance of the function between features a (n, .) and b (m, .): (H, n, m).
 
         By default the correlation of two points follows the distance of their features:
         `exp(-distance^2 / 2)`, in units of `LENGTH` times the root of the features' number.

@@ -160,7 +160,7 @@ class GaussianProcess(Component):
         return mean, np.maximum(variance, 0.0)
 
     def posterior_covariance(self, a: Array, b: Array) -> Array:
-        """Of the function, between features a (n, .) and b (m, .): (H, n, m)."""
+        """Covariance of the function between features a (n, .) and b (m, .): (H, n, m)."""
         (xa, va), (xb, vb) = self.split(a), self.split(b)
         return self.covariance(xa, xb) - va @ vb.transpose(0, 2, 1)
 

@@ -155,7 +155,7 @@ class FiniteBasis(Component):
         return self.mean @ z.T, self.variance @ (z * z).T
 
     def posterior_covariance(self, a: Array, b: Array) -> Array:
-        """Of the function, between features a (n, D) and b (m, D): (H, n, m)."""
+        """Covariance of the function between features a (n, D) and b (m, D): (H, n, m)."""
         return np.asarray((a * self.variance[:, None]) @ b.T)
 
     @property

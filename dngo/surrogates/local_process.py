@@ -292,11 +292,11 @@ class Quadratic:
 def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     """The likeliest one for points t (n, d) and targets (n,), or None with one input or too many.
 
-    Its errors are noise and in proportion to the heights of the targets, in the likeliest mixture. It is
-    fitted to whitened points: low ones lie in a slab that is thin where the function is steep, and the axes
-    of the inputs hardly show its direction. Nothing here is random: axes from the quadratic part of a
-    process that was fitted to a few of the points were missed by chance in one fit of six
-    (benchmarks/rules.md, the likeliest quadratic).
+    Its error is the likeliest mixture of noise and a part in proportion to the targets' heights. It is
+    fitted to whitened points: a steep function leaves its low points in a thin slab, where the inputs
+    hardly show the axes. Nothing here is random: axes from the quadratic part of a process that was fitted
+    to a few of the points were missed by chance in one fit of six (benchmarks/rules.md, the likeliest
+    quadratic).
     """
     n, d = t.shape
     if not 1 < d <= current().local.most_turned:

@@ -4,9 +4,9 @@ It searches trust regions, and chooses a study's best point. Among points that d
 whole space smooths away the differences, and a lucky outcome is no better guide
 (`benchmarks/recommended.py`; benchmarks/rules.md, noise).
 
-The likeliest quadratic of the points has axes. They replace the inputs if the outcomes are then likelier: a
-turned sum becomes a plain one, a turned valley has one length along it and one across, and a thin slab of
-low points, which a steep function leaves, becomes as thick as it is long.
+The likeliest quadratic of the points has axes. They replace the inputs if the outcomes are then likelier. A
+turned sum becomes a plain one. A turned valley has one length along it and one across. A steep function
+leaves a thin slab of low points: it becomes as thick as it is long.
 
 A few outcomes may be far off for a reason that the inputs do not show: a run that did not converge, noise
 of heavy tails. Where there is noise, each of them has its own, if that makes the others much likelier.

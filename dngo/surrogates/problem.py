@@ -21,8 +21,8 @@ C = TypeVar("C")  # the class of the components
 class Past:
     """Earlier fits to prefixes of the same data, for a kind that builds on them.
 
-    iterations: this fit learns from their rows. model: iteration -> the model that proposed it, and the
-    settings of that model's fit as plain data; None if none is recorded. stream: iteration -> a random
+    iterations: this fit learns from their rows. model: iteration -> its model, and the settings of that
+    model's fit as plain data; None if none is recorded. stream: iteration -> a random
     stream, the same at each call. summary: diagnostics of the newest model.
     """
 

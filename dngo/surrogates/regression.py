@@ -153,7 +153,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
 class _LeftOut:
     """Each network's prediction of the fold that it left out, as a function of three numbers.
 
-    The coordinates are the logarithms of the ridge alpha / beta, on which alone the means depend, of the
+    The coordinates are logarithms: of the ridge alpha / beta (the means depend on nothing else), of the
     inflation, and of the noise 1 / beta. They are nearly independent in the posterior. alpha, beta and the
     inflation are tightly correlated there, and mix slowly.
     """

@@ -24,7 +24,7 @@ class Equations(Protocol):
 
 
 class Final:
-    """Of the paper at ICML: alpha is the weights' precision, beta the noise's."""
+    """The paper at ICML: alpha is the weights' precision, beta the noise's."""
 
     def log_evidence(self, head: Regression, alpha: float, beta: float) -> float:
         return head.log_evidence(alpha, beta)
@@ -37,7 +37,7 @@ class Final:
 
 
 class Preprint:
-    """Of arXiv:1502.05700v1, to the letter, except that y means the targets minus the prior mean.
+    """arXiv:1502.05700v1, to the letter, except that y means the targets minus the prior mean.
 
     No model gives these equations. In (8) alpha is the noise's variance and beta the weights'. In (6) and
     (7) beta is the noise's precision and alpha^2 the weights'. In (5) alpha^2 is the noise's variance.

@@ -1,8 +1,8 @@
 """Networks whose weights are sampled, as a component of the posterior, in NumPy.
 
 The samples are a finite basis. The outputs f_1(x) ... f_M(x) of M networks have a mean and a variance, the
-moments (5) of Springenberg et al. (2016). They are rotated so that the first axis is the mean's. As
-features of a linear model with uncorrelated weights they then have the same joint moments at any points.
+moments (5) of Springenberg et al. (2016). They are rotated so that the first axis is the mean's. A
+linear model on these features, with uncorrelated weights, has the same joint moments at any points.
 Conditioning on a pending point is an exact rank-one update of the ensemble's moments.
 """
 

@@ -80,7 +80,7 @@ def _known(reference: Sequence[float | None], objectives: int) -> Array:
 
 
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:
-    """Directions (count, m) with a largest part of 1: the sequence after the first `skipped` of them."""
+    """Directions (count, m) whose largest part is 1, from a sequence without its first `skipped`."""
     engine = qmc.Sobol(1 if objectives == 2 else objectives, scramble=True, rng=rng)
     # Always from the beginning: SciPy warns of numbers that are no powers of two.
     u = engine.random_base2(max(int(np.ceil(np.log2(skipped + count))), 0))[skipped:][:count]

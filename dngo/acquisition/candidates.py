@@ -18,7 +18,7 @@ from dngo.types import Array
 class Candidates:
     """Distinct free points, with what the model says of each.
 
-    v: (n, k) natural values. source: (n,) where each came from. Of the first m, which have been judged:
+    v: (n, k) natural values. source: (n,) where each came from. The first m have been judged, and have
     x: (m, d) encoded, feasibility: (m,) P(all constraints hold), and rate: (m,) the other factor on the
     acquisition.
     """
@@ -66,7 +66,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
     """A space-filling first batch: scrambled Sobol points, distinct after rounding.
 
     exclude: (m, k) points not to repeat. Returns (q, k) with q <= size. It is smaller only if the space
-    has no more points, or none that 64 times as many further Sobol points would hit.
+    has no more points, or if 64 times as many further Sobol points hit none.
     """
     pool = Candidates(space, set(space.keys(exclude)) if len(exclude) else ())
     if space.k == 0:

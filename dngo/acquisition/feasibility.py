@@ -41,7 +41,7 @@ def likely_enough(
 
 
 def least_of_draws(state: BatchState, number: int) -> Array:
-    """The `of_draws` of each of the next picks, lower for one in every `boundary_every`: (number,)."""
+    """The least feasibility of each of the next draws, lower for one in `boundary_every`: (number,)."""
     least = np.full(number, of_draws(state.shared))
     every = state.shared.boundary_every
     if every > 0:

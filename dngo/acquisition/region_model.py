@@ -199,7 +199,7 @@ class RegionModel:
     def steps(
         self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
     ) -> list[Array]:
-        """Of `size` picks, those that are steps around the best point as the models are of no use."""
+        """Steps around the best point, at most `size` of them. There are none if the models are of use."""
         seen = neighbours(self.u, y[self.rows])
         centre = self.space.place(self.centre, apart=0.0)
         if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
@@ -244,7 +244,7 @@ class RegionModel:
     def depth(self, y: Array) -> float:
         """How far the best outcome lies below most others: the unit of promised gains.
 
-        Where outcomes span many orders of magnitude, no later gain counts by the spread of a whole study.
+        Where outcomes span many orders of magnitude, the spread of a whole study hides later gains.
         Other regions are judged by that spread: they get picks of a batch where they promise much.
         """
         # Each value once: if a quarter of the points share the best value, every gain would be enough.

@@ -78,7 +78,7 @@ class Spacing:
 
     @contextmanager
     def closer(self, share: float) -> Iterator[None]:
-        """For a while picks may lie closer: at this share of the distance."""
+        """For a while picks may lie closer: the distance is multiplied by this share."""
         least = self.least
         self.least = share * least
         try:

@@ -31,7 +31,7 @@ def train_on_evidence(
     settings: TrainedNetworkSettings,
     **how: Any,
 ) -> list[Network]:
-    """Networks that `train_networks` trains, with the same arguments, and that then climb the evidence."""
+    """Networks that `train_networks` trains with these arguments. They then climb the evidence."""
     networks = train_networks(x, targets, training_rows, settings, **how)
     return [
         climb_evidence(network, x[rows], targets[rows], settings)

@@ -106,8 +106,8 @@ class CandidateRules:
 class FeasibilityRules:
     """How likely to hold all constraints a pick must be, beside `min_feasibility`."""
 
-    # A pick on the boundary needs this share of min_feasibility. Points that are probably beyond the
-    # boundary correct one that is drawn too tightly. Not measured by itself.
+    # A pick on the boundary needs this share of min_feasibility. Points that are probably beyond
+    # correct a boundary that is drawn too tightly. Not measured by itself.
     on_boundary: float = 0.25
     # Where no candidate reaches what is asked, others need this share of the likeliest one's feasibility.
     nearly: float = 0.9
@@ -122,8 +122,8 @@ class FrontRules:
 
     # Rays begin so far beyond the front's worst values, in units of its extent. Its ends then count too.
     beyond: float = 0.1
-    # A front may have collapsed to one of its ends. One in so many picks therefore has a ray from a corner
-    # where one objective is as good as is known, and the others are as bad as such a share of the first
+    # A front may have collapsed to one of its ends. So one in so many picks is for an end: its ray begins
+    # where one objective is as good as is known. The others are there as bad as this quantile of the first
     # outcomes. With two of three seeds ZDT2 ended at 0.25 of the best hypervolume without such rays, and
     # above 0.9 with them.
     ends_every: int = 5
@@ -229,7 +229,7 @@ class RegionRules:
     # Regions and elsewhere start with so many points of which one paid: shares change slowly. Not measured.
     nothing_known: float = 10.0
     most_share: float = 0.95  # of a batch: the rest looks elsewhere
-    # The usual share is of so many points of a first batch. The regions get all further points: looking
+    # In a first batch the usual share is of so many points. The regions get all further points: looking
     # elsewhere takes a number of points, not a share. After 1,000 points, 48 batches of 400 ended 0.92
     # times as high by it: lower in 11, higher in 4 (standard error 0.06 of the logarithm).
     shared: int = 200
@@ -240,8 +240,8 @@ class RegionSearchRules:
     """How a region is modelled, and how the functions drawn there are minimised."""
 
     regions: int = 4  # in a batch, each at the cost of a fit
-    # A box is reconsidered after half as many evaluations as a batch has picks (a quarter of the picks
-    # search elsewhere), but after at least so many for each parameter and so many in all.
+    # A box is reconsidered after half as many evaluations as a batch has picks: a quarter of the picks
+    # search elsewhere. It takes at least so many for each parameter, and so many in all.
     block_for_each: int = 2
     block_least: int = 8
     # Where walls surround a floor, a model of all points learns the walls. The lowest points then have a

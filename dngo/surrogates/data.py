@@ -194,7 +194,7 @@ class TargetScale:
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
-            # Files from before there was a choice do not say that tails are compressed.
+            # A file without this entry has compressed tails, as all had before there was a choice.
             if one.name != "tails" or not self.tails:
                 group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 

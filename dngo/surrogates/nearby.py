@@ -9,7 +9,7 @@ turned sum becomes a plain one. A turned valley has one length along it and one 
 leaves a thin slab of low points: it becomes as thick as it is long.
 
 A few outcomes may be far off for a reason that the inputs do not show: a run that did not converge, noise
-of heavy tails. Where there is noise, each of them has its own, if that makes the others much likelier.
+of heavy tails. Under noise each of them gets a noise of its own, if the others are then much likelier.
 
 Outcomes that noise multiplies are seen by their logarithms, if they are then likelier and much of them is
 noise. Seen directly, values that are low by luck look certain, and high ones show nothing.

@@ -15,7 +15,7 @@ from dngo.rules import current
 
 
 class FirstFeasible:
-    """Likely feasible, and far from all that has been tried: the value is the product.
+    """A point's value: how likely it is feasible, times its distance from all that has been tried.
 
     With classifiers that know nothing yet this is a space-filling design. If a number is far from its
     bound, what counts is to be nearer than the least infeasible point: the odds of the bound itself

@@ -139,7 +139,7 @@ class Asked:
     boldness: Array
 
     def with_others(self, each: int, rng: np.random.Generator) -> Asked:
-        """With others, so that each pick has so many functions in all."""
+        """With further functions, until each pick has `each` of them."""
         more = rays((each - 1) * len(self.ray), self.ray.shape[1], 0, rng)
         return Asked(self.rows, np.concatenate([self.ray, more]), np.tile(self.boldness, each))
 

@@ -1,9 +1,9 @@
 """Trust regions, read off the archive: boxes around good points, and their share of a batch.
 
-The archive is replayed in order, batch by batch. A box shrinks, by little and seldom, after a block of
-evaluations in it that has not improved on its centre. It follows the steps of a block that has. Whether
-points in regions or elsewhere have paid decides how much of a batch goes to regions. Nothing is remembered
-between batches, so that a batch can be derived again from the archive alone.
+The archive is replayed in order, batch by batch. A box halves after a block of evaluations in it
+that has not improved on its centre. It follows the steps of a block that has. Whether points in regions
+or elsewhere have paid decides how much of a batch goes to regions. Nothing is remembered between batches,
+so that a batch can be derived again from the archive alone.
 """
 
 from __future__ import annotations

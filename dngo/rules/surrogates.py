@@ -185,8 +185,8 @@ class ProcessRules:
     signal_deviation: float = 2.0
     # The constant mean is integrated out: its variance, as a share of the signal's. Not measured.
     constant: float = 1.0
-    # Steps of L-BFGS-B to the mode. With more observations than `sketch` the search first finds the mode
-    # of so many. A few of the costly, cubic steps are then enough.
+    # Steps of L-BFGS-B to the mode. With more than 1.5 times `sketch` observations the search first finds
+    # the mode of `sketch` of them. A few of the costly, cubic steps are then enough.
     steps: int = 60
     sketch: int = 120
     steps_after_sketch: int = 12

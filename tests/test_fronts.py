@@ -602,7 +602,7 @@ def test_what_broke_a_constraint_teaches_the_boxes(known) -> None:
         history = History(v, y, objectives=several)
         assert np.isfinite(history.outcomes).all(axis=1).sum() == 8
         model, settings = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}), AcquisitionSettings()
-        state = BatchState(model, CUBE, history, 4, settings, np.random.default_rng(0))
+        state = BatchState(model, CUBE, history, 4, settings.shared(), (), np.random.default_rng(0))
         boxes = Boxes(state, 0.2, np.random.default_rng(0))
         assert set(boxes.rows[:8]) == set(range(8))
         others = CUBE.encode(np.random.default_rng(1).random((50, 4)))

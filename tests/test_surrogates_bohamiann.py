@@ -14,7 +14,8 @@ from dngo.papers.bohamiann import RULES, Posterior
 from dngo.papers.sghmc import Sampler
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
 from dngo.surrogates.problem import Problem
-from dngo.surrogates.settings import NetworkSettings, SurrogateSettings
+from dngo.surrogates.sections import NetworkSettings
+from dngo.surrogates.settings import SurrogateSettings
 
 QUICK = SurrogateSettings(
     kind="bohamiann",

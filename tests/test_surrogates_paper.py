@@ -23,7 +23,8 @@ from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem
-from dngo.surrogates.settings import SurrogateSettings, TrainedNetworkSettings
+from dngo.surrogates.sections import TrainedNetworkSettings
+from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.training import (
     backpropagate,
     train_networks,

@@ -44,6 +44,7 @@ LARGE = {
     "relearn_every": 50,
     "gp_limit": 10**6,
 }
+LEAST = {"step": 0.001}  # less would take minutes
 ALSO = {"networks.momentum": {"networks.optimizer": "sgd"}, "step": {"burn_in": 1000}}
 
 
@@ -60,7 +61,7 @@ def ends(section: Any) -> Iterator[tuple[str, float]]:
     for key, field in fields(section):
         bounds = {type(bound): bound for bound in field.metadata}
         if Ge in bounds or Gt in bounds:
-            yield key, bounds[Ge].ge if Ge in bounds else 1e-8
+            yield key, LEAST.get(key, bounds[Ge].ge if Ge in bounds else 1e-8)
             if Le in bounds:
                 yield key, LONG.get(key, bounds[Le].le)
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dngo.acquisition.state import BatchState, Shared
+from dngo.acquisition.state import BatchState, SharedSettings
 from dngo.rules import current
 from dngo.types import Array
 
@@ -60,7 +60,7 @@ def penalty(feasibility: Array, least: float | Array) -> Array:
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
-def of_draws(shared: Shared) -> float:
+def of_draws(shared: SharedSettings) -> float:
     """The least feasibility of a pick that minimises a drawn function.
 
     A pick by improvement needs less, as feasibility is a weight of improvement. Minima lie on the boundary

@@ -17,7 +17,7 @@ from dngo.types import Repeats
 
 if TYPE_CHECKING:
     from dngo.acquisition.measures import Measure
-    from dngo.acquisition.state import Shared, Stage
+    from dngo.acquisition.state import SharedSettings, Stage
 
 RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
@@ -41,11 +41,11 @@ class Acquisition(BaseModel):
     needs_fidelity: ClassVar[bool] = False  # whether it is for studies with `fidelity` alone
     kind: str
 
-    def shared(self) -> Shared:
+    def shared(self) -> SharedSettings:
         """The keys that all stages use; for a baseline none."""
-        from dngo.acquisition.state import Shared
+        from dngo.acquisition.state import SharedSettings
 
-        return Shared()
+        return SharedSettings()
 
     def stages(self) -> Sequence[Stage]:
         """The stages of a batch, as new objects, in order."""
@@ -135,10 +135,10 @@ class Modelled(Acquisition):
         "none.",
     )
 
-    def shared(self) -> Shared:
-        from dngo.acquisition.state import Shared
+    def shared(self) -> SharedSettings:
+        from dngo.acquisition.state import SharedSettings
 
-        return Shared(
+        return SharedSettings(
             is_baseline=False,
             measure=self.measure(),
             noisy_improvement=self.noisy_improvement,

@@ -54,7 +54,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class SharedSettings:
     """Keys of a kind's settings that all stages use (`Modelled`), and its measure. The defaults are a
     baseline's, which asks no model."""
 
@@ -83,7 +83,7 @@ class BatchState:
     space: Space
     history: History
     size: int
-    shared: Shared
+    shared: SharedSettings
     plan: Sequence[Stage]
     rng: np.random.Generator
     root: np.random.SeedSequence | None = None

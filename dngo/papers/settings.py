@@ -96,7 +96,7 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     )
     step: float = Field(
         default=0.01,
-        ge=0.001,
+        ge=0.0001,
         le=0.1,
         description="Step of the sampler (epsilon); the paper has 0.01 for every problem.",
     )

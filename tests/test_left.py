@@ -87,7 +87,7 @@ def _pipe(folder: Path) -> str:
         (_text, "is no PNG, JPEG or SVG picture"),
         (_large, "is larger than 1 MiB"),
         (_pipe, "it is no regular file"),
-        (lambda folder: "none.png", "there is no such file"),
+        (lambda folder: "none.png", "no such file"),
         (lambda folder: "a\0b.png", "null"),
     ],
 )

@@ -43,7 +43,10 @@ def _keep(path: Path, folders: tuple[Path, ...], place: Path) -> None:
             "lies neither in the evaluation's own folder (DNGO_WORKDIR) nor in the study's"
         )
     if not real.exists():
-        raise ValueError("there is no such file in the evaluation's own folder (DNGO_WORKDIR)")
+        raise ValueError(
+            "no such file in the evaluation's own folder; write it below $DNGO_WORKDIR, "
+            "in Python dngo.workdir()"
+        )
     with reading_regular(real) as stream:
         data = stream.read(LARGEST + 1)
     kind = kind_of(data)

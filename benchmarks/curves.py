@@ -433,10 +433,10 @@ METHODS: dict[str, Callable[[Run, int, int], None]] = {
 
 def tasks(folder: Path, which: str) -> list[str]:
     """The tasks of a set, or the ones named."""
+    if which not in ("tuning", "reporting"):
+        return which.split(",")
     names = [name for name in codes(folder) if name.isdigit()]
-    if which in ("tuning", "reporting"):
-        return sorted((n for n in names if int(n) % 2 == (which == "reporting")), key=int)
-    return which.split(",")
+    return sorted((n for n in names if int(n) % 2 == (which == "reporting")), key=int)
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -31,8 +31,11 @@ class Corner:
 
     @classmethod
     def of(cls, values: Array, high: Array, reference: Sequence[float | None] = ()) -> Corner:
-        """The front's own. values: (n, m) of all ok outcomes, n >= 1; high: (m,) from `highs`; reference:
-        worst values of interest, None unknown."""
+        """The corner that belongs to the front.
+
+        values: (n, m) of all ok outcomes, n >= 1. high: (m,) from `highs`. reference: the worst values of
+        interest, None where unknown.
+        """
         known = _known(reference, values.shape[1])
         front = values[on_front(values)]
         inside = front[np.all(front <= known, axis=1)]

@@ -76,7 +76,7 @@ class SampledBasis(FiniteBasis):
     @classmethod
     def load(cls, group: h5py.Group) -> SampledBasis:
         network, weight = SampledNetworks.load(group), float(group.attrs.get("weight", 1.0))
-        # Files without a divisor have moments with the divisor of an unbiased variance.
+        # Older files have no divisor. Their moments were divided by one less than the number of networks.
         divisor = int(group.attrs.get("divisor", max(len(network.weights[0]) - 1, 1)))
         return cls.of(network, float(group["noise"][0]), weight, divisor=divisor)
 

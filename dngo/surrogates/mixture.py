@@ -39,7 +39,7 @@ def fit_mixture(
     """
     streams = rng.spawn(4)
     n, networks = len(problem.x), ensemble.networks.ensemble
-    # Between levels a network has nothing to smooth, and it is half of the cost.
+    # If all inputs are levels, a network has nothing to interpolate. It would be half of the cost.
     listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
     parameters = problem.x.shape[1] if problem.groups is None else int(problem.groups.max()) + 1
     # With fewer observations than inputs a network is a guess, and costs more than the process.

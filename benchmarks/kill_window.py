@@ -93,6 +93,8 @@ def killed(folder: Path, kind: str, slot: int, delay: float) -> bool:
     while not line.endswith("\n"):
         lines = runs.read_text().splitlines(True) if runs.exists() else []
         line = next((x for x in lines if x.startswith(f"0-{slot} ")), "")
+        if not line and supervisor.poll() is not None:
+            sys.exit(f"the supervisor of point 0-{slot} ended before it began the point")
     try:
         pidfd = os.pidfd_open(int(line.split()[1]))
         select.select([pidfd], [], [])

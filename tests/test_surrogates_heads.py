@@ -124,7 +124,7 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point(repo
     networks = train_networks(x, y, rows, NETWORKS, loss="squared", rng=rng)
     noise = ReportedNoise.of(np.geomspace(0.01, 1, 30)) if reported else None
     problem = Problem(x, y, noise=noise)
-    left_out = _LeftOut.fit(problem, networks, fold, rng)
+    left_out = _LeftOut.fit(problem, networks, fold, np.ones(len(x), dtype=bool))
     relative = problem.relative_noise
     log_ridge, log_inflation, log_noise = -1.0, 0.7, -2.0
     beta = np.exp(-log_noise)

@@ -10,7 +10,7 @@ from test_surrogates import CLASSIFIER
 
 from dngo.errors import UserError
 from dngo.papers.evidence import torch_features
-from dngo.rules import current, using
+from dngo.rules import Rules, current, using
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
@@ -195,6 +195,28 @@ def test_bases_are_scored_as_the_average_that_they_are_used_as():
     together = alone - 0.5 * np.log(0.5 * (1 + model.diagnostics["agreement"]))
     errors = [abs(np.log(np.sum(density, axis=0)).mean() - found) for found in (together, alone)]
     assert errors[0] < errors[1]
+
+
+def test_of_two_trainings_the_one_that_predicts_better_is_kept():
+    """A smooth function is followed further by the longer one; of noise it would learn too much."""
+    rng = np.random.default_rng(5)
+    x, noise = rng.random((100, 3)), rng.standard_normal(100)
+    settings = SurrogateSettings(
+        kind="adaptive_basis", warp=False, networks={"steps": 50, "epochs": 0, "ensemble": 3}
+    )
+    kept = []
+    for y in (_valley(x), noise):
+        found = []
+        for start, times in ((100, 20.0), (101, 20.0), (100, 1.0)):
+            rules = Rules().but(regression={"longer_from": start, "longer": times})
+            with using(rules):
+                data = TrainingData(x=x, y=y)
+                model = fit_model(data, settings, CLASSIFIER, rng=np.random.default_rng(1))
+            found.append(model.objective[0].mean)
+        chosen, short, same = found
+        np.testing.assert_array_equal(short, same)
+        kept.append("short" if np.array_equal(chosen, short) else "long")
+    assert kept == ["long", "short"]
 
 
 def _valley(x: np.ndarray) -> np.ndarray:

@@ -53,24 +53,45 @@ def fit_regression(
     progress: Progress | None = None,
     fold: Rows | None = None,
 ) -> Fit[FiniteBasis]:
-    """A component for each network. fold: (n,) the network that leaves out each row; drawn if None."""
+    """A component for each network. fold: (n,) the network that leaves out each row; drawn if None.
+
+    With many rows the networks are trained for longer as well, and those that predict the left-out rows
+    better are kept: a longer training lets a smooth objective be followed more closely, and noise too.
+    """
     x, ensemble = problem.x, settings.networks.ensemble
-    folding, training_rng, sampling, choosing = rng.spawn(4)
+    folding, training_rng, sampling, choosing, longer = rng.spawn(5)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
-    training = [np.flatnonzero(fold != k) for k in range(ensemble)]
+    rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
+    kept = np.zeros(len(x), dtype=bool)
+    kept[choosing.permutation(len(x))[: current().regression.most_left_out]] = True
     view = ByParameter.of(problem.groups, x)
-    networks = TRAININGS.find(settings.training)(
-        view.seen(x),
-        problem.targets,
-        training,
-        settings.networks,
-        loss="squared",
-        rng=training_rng,
-        progress=progress,
-    )
-    networks = [view.undone(network) for network in networks]
-    left_out = _LeftOut.fit(problem, networks, fold, choosing)
-    return _out_of_fold(problem, left_out, networks, settings.samples, sampling)
+    fits = []
+    for trained, own_rng in zip(
+        _trainings(settings.networks, len(x)), (training_rng, longer), strict=False
+    ):
+        networks = TRAININGS.find(settings.training)(
+            view.seen(x),
+            problem.targets,
+            rows,
+            trained,
+            loss="squared",
+            rng=own_rng,
+            progress=progress,
+        )
+        networks = [view.undone(network) for network in networks]
+        left_out = _LeftOut.fit(problem, networks, fold, kept)
+        fits.append(_out_of_fold(problem, left_out, networks, settings.samples, sampling))
+    return max(fits, key=lambda fit: float(np.sum(fit.trial.log_density)))
+
+
+def _trainings(networks: EnsembleSettings, n: int) -> list[EnsembleSettings]:
+    """How the networks of n rows are trained: as the settings say; with many rows for longer as well."""
+    rules = current().regression
+    longer = networks.model_copy(update={"steps": round(rules.longer * networks.steps)})
+    decided = networks.epochs * -(-n // networks.minibatch)  # by the passes
+    if n < rules.longer_from or longer.steps <= max(networks.steps, decided):
+        return [networks]
+    return [networks, longer]
 
 
 def _out_of_fold(
@@ -172,11 +193,10 @@ class _LeftOut:
         problem: Problem,
         networks: list[Network],
         fold: Rows,
-        rng: np.random.Generator,
+        kept: Array,
     ) -> _LeftOut:
+        """kept: (n,) which of the left-out rows judge."""
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
-        kept = np.zeros(len(x), dtype=bool)
-        kept[rng.permutation(len(x))[: current().regression.most_left_out]] = True
         features, ys, heads, rows = [], [], [], []
         for k, network in enumerate(networks):
             seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)

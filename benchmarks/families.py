@@ -10,7 +10,9 @@ that nobody tuned on. A rule that helps on the first and not on the second is lu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +54,17 @@ DECEPTIVE = tuple(
 )
 # Feasible where a second function is under such a percentile: one point of twenty, or of a hundred.
 RARE = ("waves4s0peaks5", "peaks4s1waves5", "bowl5s2waves2", "valley4s3peaks2", "waves6s4bowl1")
+# The same where several bounds are numbers that are reported: how many, and the percentage that keeps all.
+RARE_NUMBERS = (
+    "bowl3s0bounds2at2",
+    "valley4s1bounds4at5",
+    "waves5s2bounds3at5",
+    "peaks5s3bounds5at10",
+    "bowl6s4bounds7at1",
+    "valley7s5bounds9at5",
+    "ripples6s6bounds4at2",
+    "waves4s7bounds2at10",
+)
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
 REPORTED_ON = tuple(
@@ -249,6 +262,53 @@ def bounded(objective: Function, family: str, k: int, seed: int, percent: int) -
     second = drawn(family, k, seed + 10)
     level = np.percentile(second(np.random.default_rng(0).random((4096, k))), percent)
     return lambda u: np.where(second(u) <= level, objective(u), np.nan)
+
+
+@dataclass(frozen=True)
+class Several:
+    """A function and bounds in the unit cube of k inputs, a value and numbers to be 0 or less.
+
+    No number has the scale of another, every second one grows steeply far from its bound, and where the
+    last one is broken by far there is no report at all: NaN.
+    """
+
+    k: int
+    objective: Function
+    bounds: tuple[Function, ...]
+    levels: Array  # of each bound
+    spreads: Array
+
+    def __call__(self, u: Array) -> tuple[Array, Array]:
+        """u (n, k) -> values (n,) and numbers (n, bounds)."""
+        broken = self.broken(u)
+        steep = np.where(np.arange(len(self.bounds)) % 2, np.sinh(3 * broken), broken)
+        crashed = broken[:, -1] > 1.5
+        value = np.where(crashed, np.nan, self.objective(u))
+        return value, steep * 10.0 ** (np.arange(len(self.bounds)) % 5 * 2 - 4)
+
+    def broken(self, u: Array) -> Array:
+        """By how many spreads each bound is broken: (n, bounds)."""
+        values = np.column_stack([bound(u) for bound in self.bounds])
+        return np.asarray((values - self.levels) / self.spreads)
+
+
+def several(name: str) -> Several:
+    """The problem of such a name as those of `RARE_NUMBERS`; ValueError if it is none."""
+    match = re.fullmatch(rf"({'|'.join(FAMILIES)})(\d+)s(\d+)bounds(\d+)at(\d+)", name)
+    if match is None:
+        raise ValueError(f"{name}: such a name is bowl3s0bounds2at5")
+    k, seed, count, percent = (int(part) for part in match.groups()[1:])
+    kinds = ("waves", "bowl", "peaks", "valley")
+    bounds = tuple(drawn(kinds[i % 4], k, 100 * (seed + 1) + i) for i in range(count))
+    u = np.random.default_rng([seed, k]).random((8192, k))
+    values = np.column_stack([bound(u) for bound in bounds])
+    low, high = 0.0, 100.0
+    for _ in range(20):  # one percentile of all bounds that leaves so many points
+        middle = (low + high) / 2
+        kept = np.mean((values <= np.percentile(values, middle, axis=0)).all(axis=1))
+        low, high = (low, middle) if 100 * kept > percent else (middle, high)
+    levels = np.percentile(values, high, axis=0)
+    return Several(k, drawn(match[1], k, seed), bounds, levels, values.std(axis=0))
 
 
 def noisy(objective: Function, noise: str, k: int) -> NoisyFunction:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
+import itertools
 import shutil
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -457,7 +459,7 @@ def random(study: Study, size: int, seed: int) -> Array:
     return space.sample(np.random.default_rng([seed, 4, len(study.y)]).random((size, space.k)))
 
 
-def tpe(study: Study, size: int, seed: int) -> Array:
+def tpe(study: Study, size: int, seed: int, *, multivariate: bool = True) -> Array:
     """Optuna's TPE, told the numbers of the constraints, with a constant liar inside a batch."""
     import optuna
     from rivals import _distribution
@@ -469,7 +471,7 @@ def tpe(study: Study, size: int, seed: int) -> Array:
         sampler = optuna.samplers.TPESampler(
             seed=seed + len(study.y),
             n_startup_trials=0,
-            multivariate=True,
+            multivariate=multivariate,
             constant_liar=True,
             constraints_func=lambda trial: trial.system_attrs["constraints"],
         )
@@ -523,10 +525,21 @@ def cma(study: Study, size: int, seed: int) -> Array:
 
 METHODS: dict[str, Ask] = {"dngo": dngo, "random": random, "tpe": tpe, "cma": cma}
 REGIMES = {"20+5x20": (20, 5, 20), "100+5x100": (100, 5, 100), "10+40x1": (10, 40, 1)}
-COLUMNS = ("problem", "regime", "method", "seed", "best", "curve", "failed_last", "seconds")
+COLUMNS = (
+    "problem",
+    "regime",
+    "method",
+    "seed",
+    "first",
+    "best",
+    "curve",
+    "feasible",
+    "failed_last",
+    "seconds",
+)
 
 
-def run(problem: Real, regime: str, method: str, seed: int) -> dict[str, Any]:
+def run(problem: Real, regime: str, method: Ask, seed: int) -> dict[str, Any]:
     """One study, as a row of the results."""
     first, rounds, size = REGIMES[regime]
     space = problem.space
@@ -536,42 +549,61 @@ def run(problem: Real, regime: str, method: str, seed: int) -> dict[str, Any]:
     curve = [np.nanmin(study.feasible, initial=np.inf)]
     for _ in range(rounds):
         begun = time.process_time()
-        v = METHODS[method](study, size, seed)
+        v = method(study, size, seed)
         study.seconds += time.process_time() - begun
         study.add(v)
         curve.append(np.nanmin(study.feasible, initial=np.inf))
     last = study.iteration == study.iteration[-1]
     return {
         "regime": regime,
-        "method": method,
         "seed": seed,
+        "first": int(study.ok[:first].sum()),
         "best": float(curve[-1]),
         "curve": " ".join(f"{value:.6g}" for value in curve),
+        "feasible": int(study.ok[first:].sum()),
         "failed_last": float(np.mean(~np.isfinite(study.y[last]))),
         "seconds": round(study.seconds, 2),
     }
 
 
 def table(rows: list[dict[str, str]]) -> None:
-    """Means over the seeds, and each method's rank: equal within a thousandth of what was gained."""
-    cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+    """Means over the seeds, the lowest first, and how often each method is first, level, or last.
+
+    A study that found no feasible point counts as infinite. Level is who ends within a thousandth of what
+    the best one gained on the best of the design, or of the worst method where the design has none.
+    """
+    cells: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
     for row in rows:
         found = cells.setdefault((row["problem"], row["regime"]), {})
-        found.setdefault(row["method"], []).append(float(row["best"]))
+        pair = float(row["best"]), float(row["curve"].split()[0])
+        found.setdefault(row["method"], []).append(pair)
+    counts: dict[tuple[str, str], Counter[str]] = {}
     for (problem, regime), methods in cells.items():
-        means = {name: float(np.mean(values)) for name, values in methods.items()}
-        print(problem, regime, *(f"{n} {m:.6g}" for n, m in sorted(means.items(), key=_second)))
+        means = {name: np.mean(values, axis=0) for name, values in methods.items()}
+        ordered = sorted(means, key=lambda name: float(means[name][0]))
+        best, last = means[ordered[0]][0], means[ordered[-1]][0]
+        finite = [mean[0] for mean in means.values() if np.isfinite(mean[0])]
+        start = means[ordered[0]][1]
+        gained = (start if np.isfinite(start) else max(finite, default=best)) - best
+        for name, (mean, _) in means.items():
+            count = counts.setdefault((regime, name), Counter())
+            count["problems"] += 1
+            count["first or level"] += bool(mean <= best + 1e-3 * max(gained, 0.0))
+            count["last"] += bool(mean == last > best)
+            count["behind random search"] += bool(mean > means.get("random", [np.inf])[0])
+        print(problem, regime, *(f"{name} {means[name][0]:.6g}" for name in ordered))
+    for (regime, name), count in counts.items():
+        print(regime, name, ", ".join(f"{what} {n}" for what, n in count.items()))
 
 
-def _second(pair: tuple[str, float]) -> float:
-    return pair[1]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--problems", nargs="+", default=list(REAL), choices=list(REAL))
+def compare(
+    doc: str, problems: dict[str, Real], default: list[str], methods: dict[str, Ask]
+) -> None:
+    """The command line of such a benchmark: studies of problems by methods, and a table of them."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+    parser.add_argument("--problems", nargs="+", default=default, choices=list(problems))
     parser.add_argument("--regimes", nargs="+", default=list(REGIMES), choices=list(REGIMES))
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--methods", nargs="+", default=list(methods), choices=list(methods))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=Path("real.csv"))
     parser.add_argument("--table", type=Path, help="summarise a file of results, and run nothing")
@@ -581,23 +613,24 @@ def main() -> None:
         table(known)
         return
     done = {tuple(row[n] for n in COLUMNS[:4]) for row in known}
-    for name in arguments.problems:
-        if REAL[name].needs and not shutil.which(REAL[name].needs):
-            print(f"{name}: left out, as there is no program {REAL[name].needs}")
+    wanted = itertools.product(
+        range(arguments.seeds), arguments.regimes, arguments.problems, arguments.methods
+    )
+    for seed, regime, name, method in wanted:  # all problems before the next seed
+        if (name, regime, method, str(seed)) in done:
             continue
-        for regime in arguments.regimes:
-            for method in arguments.methods:
-                for seed in range(arguments.seeds):
-                    if (name, regime, method, str(seed)) in done:
-                        continue
-                    row = {"problem": name, **run(REAL[name], regime, method, seed)}
-                    begun = arguments.results.exists()
-                    with arguments.results.open("a", newline="") as stream:
-                        writer = csv.DictWriter(stream, COLUMNS)
-                        if not begun:
-                            writer.writeheader()
-                        writer.writerow(row)
-                    print(*row.values(), flush=True)
+        if problems[name].needs and not shutil.which(problems[name].needs):
+            print(f"{name}: left out, as there is no program {problems[name].needs}")
+            continue
+        row = {"problem": name, **run(problems[name], regime, methods[method], seed)}
+        row["method"] = method
+        begun = arguments.results.exists()
+        with arguments.results.open("a", newline="") as stream:
+            writer = csv.DictWriter(stream, COLUMNS)
+            if not begun:
+                writer.writeheader()
+            writer.writerow(row)
+        print(*row.values(), flush=True)
 
 
 def _read(path: Path) -> list[dict[str, str]]:
@@ -608,4 +641,4 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, REAL, list(REAL), METHODS)

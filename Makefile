@@ -20,8 +20,10 @@ ROOM = ls -d $(VENV)/lib/*/site-packages/torch >/dev/null 2>&1 \
   || test $$(df -Pm $(VENV) | awk 'NR == 2 {print $$4}') -gt 8000 \
   || echo 'This disk has less than 8 GB of room, and PyTorch with CUDA takes 5.8; "A light installation" in \
 docs/install.md takes 0.8' >&2
-# What pip would do on one core. Some packages hold files that do not compile; that does no harm.
-COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib || true
+# What pip would do on one core. Some packages hold files that do not compile; that does no harm. This
+# package too: where PYTHONDONTWRITEBYTECODE is set, each job would compile it anew.
+COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib dngo snakemake_logger_plugin_dngo \
+  || true
 # One thread for each process: evaluations run side by side, and fits are the same bits everywhere.
 export OMP_NUM_THREADS ?= 1
 # Where the shell looks that make was typed in: what a run says last is to be typed there.

@@ -23,6 +23,7 @@ from dngo.commands.parsing import Parser
 from dngo.errors import UserError
 from dngo.storage.files import cannot_be_written
 from dngo.storage.patience import in_words
+from dngo.storage.processes import end_at_once
 
 # In the order of the help.
 GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
@@ -30,6 +31,8 @@ GROUPS = (starting, checking, importing, looking, best, drawing, entering, forki
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; a user's mistake is one line on standard error and exit status 1."""
+    if argv is None:
+        end_at_once()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # objectives say things that no terminal can show
             stream.reconfigure(errors="backslashreplace")

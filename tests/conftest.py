@@ -19,30 +19,42 @@ HERE = Path(__file__).parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Some containers set this. Then each process that a test starts would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # make says where its user's shell looks. No test is typed there: it is as one that knows nothing of make.
 os.environ.pop("DNGO_SHELL_PATH", None)
 
-# What takes longest begins first, or a worker would be left with it at the end.
+# What takes longest begins first, or a worker would be left with it at the end. Every third is of the
+# folder slurm/: these tests mostly wait, and two workers at others keep two cores busy meanwhile.
 LONGEST = (
-    "slurm/test_study.py",  # mostly waits, as do all tests of that folder
-    "slurm/test_interrupted.py",
-    "slurm/test_silence.py",
+    "slurm/test_study.py",
     "test_workflow_stopped.py",
     "test_workflow.py",
+    "slurm/test_silence.py",
     "test_module.py",
-    "test_entering.py",
+    "test_entrances.py",
+    "slurm/test_interrupted.py",
     "test_exchange.py",
-    "test_exchange_crate.py",
     "test_examples.py",
-    "test_example_captions.py",
-    "test_old_archives.py",
-    "test_set_up.py",
+    "slurm/test_bad_nodes.py",
     "test_faults.py",
+    "test_full_disk.py",
+    "slurm/test_accounting.py",
+    "test_entering.py",
+    "test_set_up.py",
     "slurm/test_cluster.py",
-    "test_fuzz.py",
-    "test_course.py",
-    "test_provenance.py",
+    "test_old_archives.py",
+    "test_run_from_anywhere.py",
+    "slurm/test_other_schedulers.py",
     "test_acquisition_kinds.py",
+    "test_archive_safety.py",
+    "test_course.py",
+    "test_fuzz.py",
+    "test_from_python.py",
+    "test_provenance.py",
+    "test_example_captions.py",
+    "test_exchange_crate.py",
 )
 
 

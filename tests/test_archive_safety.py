@@ -182,7 +182,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
     )
     writer.start()
     try:
-        for i in range(12):
+        for i in range(8):
             words = [w.replace("OUT", str(tmp_path / f"{i}.csv")) for w in commands[i % 4]]
             result = guarded(command(*words))
             assert result.status == 0, result.output
@@ -196,7 +196,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
     finally:
         writer.terminate()
         writer.join()
-    for i in range(3, 12, 4):
+    for i in range(3, 8, 4):
         assert (len((tmp_path / f"{i}.csv").read_text().splitlines()) - 1) % 5 == 0
 
 

@@ -229,3 +229,13 @@ def test_an_owner_that_died_before_it_wrote_its_name_is_succeeded(
     assert not claim.acquire()
     time.sleep(0.6)
     assert claim.acquire()
+
+
+def test_a_process_that_ends_at_once_does_not_search_for_garbage() -> None:
+    text = "class A:\n    def __del__(self): print('searched')\na = A()\na.a = a\ndel a\n"
+    begin = "import dngo.storage.processes as p\n"
+    for first, said in ((begin, "searched\n"), (begin + "p.end_at_once()\n", "")):
+        done = subprocess.run(
+            [sys.executable, "-c", first + text], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == said

@@ -32,6 +32,7 @@ design: {{size: 6}}
 iterations: {iterations}
 batch_size: 3
 points_per_job: 3
+surrogate: {{kind: gp, hyperparameter_samples: 2}}
 """
 MIXTURE = ["x1 + x2 + x3 + x4 == 1", "x1 + x2 <= 0.6"]
 

@@ -69,8 +69,7 @@ def small_study(name: str, folder: Path, **more: Any) -> Table:
         "design": {"size": 4},
         "points_per_job": 4,
         "results": str(folder),
-        "surrogate": {"networks": {"steps": 100}},
-        "classifier": {"networks": {"steps": 100}},
+        "acquisition": "random",
         **more,
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(small))

@@ -107,6 +107,8 @@ def test_a_run_on_a_disk_that_is_full_for_a_while_goes_on(tmp_path: Path, moment
     """From a merge on: while a model is fitted, or while the report is written."""
     with mounted(tmp_path / "disk", "60m") as disk:
         study = Toy(disk / "toy", iterations=1, batch_size=4, sleep=0.0)
+        if "1" in moment:  # the model is that of the moment before
+            study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
         (study.folder / "runs.txt").touch()
         run = study.start("--cores", "2")
         while not (study.results / moment).exists():

@@ -16,6 +16,7 @@ from test_module import Own
 from toy import ROOT, planned
 
 from dngo.archive import read_table
+from dngo.batch import read_outcomes
 from dngo.cli import main
 from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
@@ -68,17 +69,14 @@ class Needy(Own):
         self.place = folder / prefix / "results/toy"
 
 
-@pytest.mark.parametrize("prefix", ["", "sub/folder"])
-def test_what_a_study_needs_is_made_before_anything_is_paid_for(
-    tmp_path: Path, prefix: str
-) -> None:
-    own = Needy(tmp_path / "toy", prefix=prefix)
+def test_what_a_study_needs_is_made_before_anything_is_paid_for(tmp_path: Path) -> None:
+    own = Needy(tmp_path / "toy", prefix="sub/folder")
     dry = planned(own.snakemake("-n"))
     assert (dry["data"], dry["tuning_propose"], dry["tuning_evaluate"]) == (1, 1, 2)
     own.snakemake()
     assert (read_table(own.place / "archive.h5").status == "ok").all()
     assert (own.folder / "made.txt").read_text() == "made\n"
-    assert not (own.folder / prefix / "data").exists() or not prefix
+    assert not (own.folder / "sub/folder/data").exists()
     # What is made anew is no reason to evaluate again.
     time.sleep(0.01)
     os.utime(own.folder / "data/train.txt")
@@ -112,9 +110,13 @@ def test_a_name_with_braces_is_one_line_and_a_folder_with_them_is_none(tmp_path:
 
 
 def test_outcomes_in_flight_are_kept_when_what_is_needed_is_newer(tmp_path: Path) -> None:
+    """In a module without a prefix."""
     own = Needy(tmp_path / "toy")
     own.snakemake("--until", "tuning_evaluate")
+    assert (own.folder / "made.txt").read_text() == "made\n"
     assert len((own.folder / "runs.txt").read_text().split()) == 8
+    found = own.place.glob("pending/0/outcomes/*.json")
+    assert [outcome.status for path in found for outcome in read_outcomes(path)] == ["ok"] * 8
     os.utime(own.folder / "data/train.txt")
     dry = planned(own.snakemake("-n"))
     assert "tuning_evaluate" not in dry

@@ -60,7 +60,7 @@ class Apart:
             "iterations": 0,
             "batch_size": 4,
             "points_per_job": 4,
-            "surrogate": {"networks": {"steps": 50, "epochs": 1}},
+            "acquisition": "random",
         }
         for place in (self.head, self.machine):
             place.mkdir(parents=True)

@@ -141,6 +141,7 @@ def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one
 ) -> None:
     """From its beginning, and again once it evaluates: each point is evaluated once."""
     study = toy(iterations=1, batch_size=4)
+    study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
     group.limit(6)
     process = group.start(
         [*study.command("--cores", "2")],

@@ -409,6 +409,7 @@ def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys)
 
 def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Path) -> None:
     study: Toy = toy(iterations=1, batch_size=4)
+    study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
     broken = tmp_path / "broken" / "plotly"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise ImportError('no plotly here')\n")

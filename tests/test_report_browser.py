@@ -188,6 +188,7 @@ def test_the_served_page_and_its_audits_work_by_the_address_alone(small: Study, 
 
 def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
     study = toy(iterations=1, batch_size=4, sleep=0.5)
+    study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
     server = Server(
         Study(load([study.folder / "config.yaml"], {"results": str(study.folder / "results")})), 0
     )

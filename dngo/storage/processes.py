@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import os
 import socket
 import time
@@ -51,3 +53,11 @@ def age(pid: int) -> float:
     """Seconds since a process started, 0 if it is gone."""
     ticks = start_ticks(pid)
     return 0.0 if ticks is None else max(0.0, since_boot() - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def end_at_once() -> None:
+    """Have this process end without a last search for garbage, which takes a job 0.1 to 0.3 s.
+
+    Not for a process in which a user's own code may rely on that search to close its files.
+    """
+    atexit.register(gc.freeze)

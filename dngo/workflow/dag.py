@@ -34,6 +34,7 @@ from dngo.locate import find_study
 from dngo.provenance import typed, workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.storage.patience import in_words
+from dngo.storage.processes import end_at_once
 from dngo.storage.text import fault
 from dngo.study import Study
 from dngo.workflow import course, module, others, resources, room, slurm
@@ -74,6 +75,7 @@ class Dag:
             "remote": workflow.remote_exec,
         }
         if workflow.modifier.is_main_snakefile():
+            end_at_once()
             # `cores: all` means this machine's: a cluster's jobs may have more than its login node.
             if workflow.nodes is not None:
                 workflow.global_resources["_cores"] = None

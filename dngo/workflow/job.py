@@ -18,7 +18,7 @@ from dngo.evaluation.command import CannotStart
 from dngo.evaluation.run import JobOver
 from dngo.evaluation.supervision import Interrupted
 from dngo.storage.patience import in_words
-from dngo.storage.processes import start_ticks
+from dngo.storage.processes import end_at_once, start_ticks
 from dngo.study import Study, load_study
 from dngo.workflow.words import BEGUN, CANNOT_START, CLUSTER_JOB, STOPS
 
@@ -31,6 +31,7 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
 
     A user's mistake ends as one line, in the log and on the terminal, and exit status 1.
     """
+    end_at_once()
     terminal = sys.stderr
     path = Path(snakemake.log[0])
     if CLUSTER_JOB in os.environ:

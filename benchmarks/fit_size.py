@@ -4,8 +4,8 @@
     python benchmarks/fit_size.py --rows 1000000 --rules now
 
 Random points and points around the best, half and half, with a flag that some break. Of 20,000 further
-points of the same kind: the mean log density of the objective, in nats, and of the flag. By `all` the
-networks of the flag pass over all labels, and its weights are judged and fitted by all.
+points of the same kind: the mean log density of the objective, in nats, and of the flag. By `all` all
+networks pass over all observations in straight steps, and a flag's weights are judged and fitted by all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HELD_OUT = 20_000
 MANY = 10**9
 RULES = {
     "all": {
-        "training": {"most_classified": MANY},
+        "training": {"most_straight": MANY},
         "classifier": {"most_judged": MANY, "most": MANY},
     },
     "now": {},
@@ -40,9 +40,18 @@ def valley(u: Array) -> Array:
     return found
 
 
+def banana(u: Array) -> Array:
+    """The logarithm of Rosenbrock's function on [-2, 2]^d."""
+    z = 4 * u - 2
+    valley = 100 * (z[:, 1:] - z[:, :-1] ** 2) ** 2 + (1 - z[:, :-1]) ** 2
+    found: Array = np.log1p(np.sum(valley, axis=1))
+    return found
+
+
 PROBLEMS = {
     "hartmann6": (hartmann6, np.array([0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573])),
     "valley": (valley, np.linspace(0.3, 0.7, 6)),
+    "banana": (banana, np.full(6, 0.75)),
 }
 
 

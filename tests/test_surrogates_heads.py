@@ -300,7 +300,8 @@ def test_a_classifier_of_many_labels_is_one_of_some_of_them_and_as_good() -> Non
     found, densities = [], []
     for most in (100_000, 800):
         rules = {"most": 2 * most, "most_judged": most}
-        with using(current().but(classifier=rules, training={"most_classified": most})):
+        steps = {"most_straight": most, "most_classified": most}
+        with using(current().but(classifier=rules, training=steps)):
             given = {"rng": np.random.default_rng(0)}
             found.append(fit_classifier(x[:3000], labels[:3000], CLASSIFIER, **given))
         p, held = found[-1].probability(x[3000:]), labels[3000:]

@@ -14,6 +14,7 @@ from dngo.rules import Rules, current, using
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
+from dngo.surrogates.optimizer import Rotated, _Basis
 from dngo.surrogates.regression import _agreement
 from dngo.surrogates.settings import EnsembleSettings, SurrogateSettings
 from dngo.surrogates.training import train_networks
@@ -86,6 +87,65 @@ def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer):
         slope = (value(start.weights[0] + step) - value(start.weights[0] - step)) / 2e-5
         expected = slope if optimizer == "sgd" else np.sign(slope)
         assert moved[i] == pytest.approx(expected, rel=0.02, abs=1e-3)
+
+
+def _of_many(s: EnsembleSettings, rules: dict[str, int]) -> list[Network]:
+    """Networks of 1500 values of a smooth function, which counts as many by `most_straight`: 1000."""
+    rng = np.random.default_rng(0)
+    x = rng.random((1500, 3))
+    y = np.sin(6 * x[:, 0]) * np.cos(4 * x[:, 1]) + x[:, 2]
+    with using(current().but(training=rules)):
+        return train_networks(
+            x, y, [np.arange(1500)] * 2, s, loss="squared", rng=np.random.default_rng(1)
+        )
+
+
+def test_rotated_steps_go_deeper_than_as_many_straight_ones_and_repeat_their_bits():
+    s = EnsembleSettings(ensemble=2, width=20, steps=250, epochs=0)
+    rotated, again, straight = (_of_many(s, {"most_straight": most}) for most in (1000, 1000, 1500))
+    rng = np.random.default_rng(2)
+    x = rng.random((1000, 3))
+    y = np.sin(6 * x[:, 0]) * np.cos(4 * x[:, 1]) + x[:, 2]
+
+    def residual(network: Network) -> float:
+        return Regression.fit(network.features(x), y).residual
+
+    for k in range(2):
+        assert residual(rotated[k]) < 0.5 * residual(straight[k])
+        for one, other in zip(rotated[k].weights, again[k].weights, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_steps_do_not_grow_with_observations_beyond_those_that_are_passed(monkeypatch):
+    steps = []
+    monkeypatch.setattr(Rotated, "step", lambda self, gradient, done: steps.append(done))
+    s = EnsembleSettings(ensemble=2, width=4, steps=1, epochs=2, minibatch=100)
+    _of_many(s, {"most_straight": 1000, "most_passed": 700})
+    assert len(steps) == 14
+
+
+def test_a_basis_turns_gradients_into_the_axes_of_their_second_moments_and_back():
+    rng = np.random.default_rng(0)
+    turns = torch.as_tensor(np.linalg.qr(rng.standard_normal((2, 4, 4)))[0])
+    sizes = torch.tensor([0.1, 1.0, 3.0, 9.0], dtype=torch.float64)
+    basis = _Basis((2, 4, 1), turns)
+    for _ in range(400):
+        noise = torch.as_tensor(rng.standard_normal((2, 4, 1)))
+        basis.average(turns @ (sizes[:, None] * noise))
+    basis.renew(torch.zeros_like(noise))
+    plain = torch.as_tensor(rng.standard_normal((2, 4, 1)))
+    torch.testing.assert_close(basis.out_of(basis.into(plain)), plain)
+    # The largest axis comes last, up to its sign.
+    found = basis.into(turns[:, :, 3:])[:, 3].abs()
+    torch.testing.assert_close(found, torch.ones_like(found), rtol=0.05, atol=0)
+
+
+def test_a_rotated_training_that_diverges_names_the_learning_rate():
+    s = EnsembleSettings(
+        ensemble=2, width=5, steps=60, epochs=0, learning_rate=1e30, activation="relu"
+    )
+    with pytest.raises(UserError, match="learning_rate"):
+        _of_many(s, {"most_straight": 1000})
 
 
 def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():

@@ -8,15 +8,9 @@ import numpy as np
 import torch
 
 from dngo.surrogates.network import Network
+from dngo.surrogates.optimizer import Optimizer, views
 from dngo.surrogates.sections import TrainedNetworkSettings
-from dngo.surrogates.training import (
-    Optimizer,
-    Tensors,
-    deterministic,
-    hidden_layers,
-    train_networks,
-    views,
-)
+from dngo.surrogates.training import Tensors, deterministic, hidden_layers, train_networks
 from dngo.types import Array, Rows
 
 LOG_LIMIT = (

@@ -38,8 +38,8 @@ class ClassifierRules:
     intercept_precision: float = 0.05
     # Random observations: so many judge the precisions, so many fit the weights. Far fewer determine some
     # fifty weights (benchmarks/results/fit_size.csv).
-    most_judged: int = 20_000
-    most: int = 100_000
+    most_judged: int = 5_000
+    most: int = 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ class TailRules:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRules:
-    """Numbers of training that are no keys. Only `most_classified` was measured by itself."""
+    """Numbers of training that are no keys. Only the three that begin with `most` were measured."""
 
     # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts smooth and nearly linear
     # in x: it then generalises better from few observations.
@@ -284,9 +284,19 @@ class TrainingRules:
     # `epsilon` keeps a parameter without a gradient where it is.
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
-    # `epochs` counts passes over at most so many labels. With more there are as many steps, each with
-    # other labels. Values have no such bound: it costs 0.48 nats of 2.71 (benchmarks/results/fit_size.csv).
-    most_classified: int = 20_000
+    # Networks that learn from more observations are trained in rotated coordinates, and `epochs` counts
+    # passes over so many values, or so many labels. With more there are as many steps, each with other
+    # observations. With as few steps in plain coordinates values lost 0.48 nats of 2.71
+    # (benchmarks/results/fit_size.csv).
+    most_straight: int = 20_000
+    most_passed: int = 20_000
+    most_classified: int = 5_000
+    # The rotation: widest layer, the share of the newest gradient in the averages, steps between two
+    # gradients that are averaged and between two decompositions. Not measured one by one.
+    widest_turned: int = 128
+    newest: float = 0.1
+    averaged_every: int = 2
+    turned_every: int = 20
     at_once: int = 200  # steps whose minibatches go to the device together: it has latency
 
 

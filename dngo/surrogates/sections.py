@@ -83,8 +83,8 @@ class TrainedNetworkSettings(NetworkSettings):
     epochs: int = Field(
         default=40,
         ge=0,
-        description="Passes over the observations, at least; with many observations this decides, "
-        "and the cost of a fit is linear in their number.",
+        description="Passes over the observations, at least; with many observations this decides. "
+        "Beyond 20,000 the steps of adam no longer grow with their number.",
     )
 
     @model_validator(mode="before")

@@ -6,7 +6,6 @@ of its sums would change the bits. The trained networks return to NumPy, so that
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ import torch
 from dngo.errors import UserError
 from dngo.rules import current
 from dngo.surrogates.network import Network, inputs_of, is_relu
+from dngo.surrogates.optimizer import Optimizer, Rotated, views
 from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
@@ -70,7 +70,7 @@ def train_networks(
 
     The output layer is trained as well, and then replaced by a Bayesian one (section 3). The paper trains
     by SGD with momentum, `optimizer: sgd`. Adam reaches a lower loss in the same number of steps, and needs
-    no learning rate for each problem.
+    no learning rate for each problem. With many observations `Rotated` takes a part of these steps.
     """
     sizes = [x.shape[1], *[settings.width] * settings.layers, 1]
     start = _initial(len(training_rows), sizes, rng)
@@ -122,9 +122,12 @@ def _descend(
     """The parameters after all steps of the optimizer."""
     lengths = [len(rows) for rows in rows_of]
     batch = min(settings.minibatch, min(lengths))
-    passed = max(lengths)
-    if loss == "logistic":
-        passed = min(passed, current().training.most_classified)
+    passed, rules = max(lengths), current().training
+    rotated = Rotated.pays(settings, passed)
+    if rotated:
+        passed = rules.most_passed if loss == "squared" else rules.most_classified
+    elif loss == "logistic":
+        passed = min(passed, rules.most_straight)
     steps = max(settings.steps, settings.epochs * -(-passed // batch))
     draws = [_minibatches(rows, batch, rng) for rows in rows_of]
     with deterministic(settings.device) as device:
@@ -135,7 +138,11 @@ def _descend(
         decayed = sum(p.size for p in start[: len(start) // 2])
         parameters, gradient = views(flat, parts), torch.zeros_like(flat)
         gradients = views(gradient, parts)
-        optimizer = Optimizer(flat, decayed, settings)
+        optimizer = (
+            Rotated(flat, decayed, settings, parts)
+            if rotated
+            else Optimizer(flat, decayed, settings)
+        )
         for first in range(0, steps, current().training.at_once):
             some = min(current().training.at_once, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
@@ -191,54 +198,12 @@ def backpropagate(
             error.addcmul_(error * h, h, value=-1)  # the derivative of tanh is 1 - tanh^2
 
 
-def views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-    """All parameters as views of one vector, so that a step takes few operations."""
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    return [part.view(tuple(shape)) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
-
-
 def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
     """Rows without replacement, shuffled again when fewer than a minibatch are left."""
     while True:
         rows = rng.permutation(rows)
         for i in range(0, len(rows) - size + 1, size):
             yield rows[i : i + size]
-
-
-class Optimizer:
-    """Adam with decoupled decay (Loshchilov and Hutter 2019), or SGD with momentum and an L2 penalty.
-
-    flat: all parameters, changed in place; the first `decayed` of them decay. The rate falls along a
-    cosine. torch's own optimizer loads a compiler at its first step: 1.8 CPU seconds, as much as a fit
-    takes.
-    """
-
-    def __init__(self, flat: torch.Tensor, decayed: int, settings: TrainedNetworkSettings) -> None:
-        self.flat, self.settings, self.steps = flat, settings, 0
-        self.decay = torch.zeros_like(flat)
-        self.decay[:decayed] = settings.weight_decay
-        self.mean, self.square = torch.zeros_like(flat), torch.zeros_like(flat)
-
-    @torch.no_grad()
-    def step(self, gradient: torch.Tensor, done: float) -> None:
-        """done: share of all steps before this one."""
-        self.steps += 1
-        rate = 0.5 * self.settings.learning_rate * (1.0 + math.cos(math.pi * done))
-        if self.settings.optimizer == "sgd":
-            gradient = gradient.addcmul(self.decay, self.flat)
-            self.mean.mul_(self.settings.momentum or 0.0).add_(gradient)
-            self.flat.add_(self.mean, alpha=-rate)
-            return
-        first, second = current().training.betas
-        self.flat.addcmul_(self.flat, self.decay, value=-rate)
-        self.mean.lerp_(gradient, 1.0 - first)
-        self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
-        root = (
-            self.square.sqrt()
-            .mul_((1.0 - second**self.steps) ** -0.5)
-            .add_(current().training.epsilon)
-        )
-        self.flat.addcdiv_(self.mean, root, value=-rate / (1.0 - first**self.steps))
 
 
 def hidden_layers(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> Tensors:

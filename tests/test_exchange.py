@@ -292,7 +292,7 @@ def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
         "is not written in UTF-8": tmp_path / "binary.csv",
         "cannot be read as Parquet": tmp_path / "broken.parquet",
         "cannot be read as an Optuna study": tmp_path / "broken.db",
-        "has directions maximize": tmp_path / "up.db",
+        "has the directions maximize": tmp_path / "up.db",
         "choose with --study from: a, b": tmp_path / "two.db",
     }
     files["empty"].write_text("rate,objective\n")

@@ -79,5 +79,5 @@ def test_snakemake_that_could_not_keep_its_name_is_refused(folder: Path) -> None
     run = subprocess.run(words, capture_output=True, check=False, text=True)
     assert run.returncode == 1
     *_, last = run.stderr.splitlines()
-    assert "Snakemake keeps no path that is not UTF-8; rename the folder" in last
+    assert "Snakemake needs paths in UTF-8; rename the folder" in last
     assert "Traceback" not in run.stderr and not (folder / "results").exists()

@@ -135,7 +135,7 @@ def test_no_mistake_costs_more_than_one_evaluation_a_slot_and_the_study_goes_on(
             status, output = mine.snakemake()
             assert status != 0, name
             last = output[output.index("stopped early") :]
-            assert "the same command goes on" in last and "dngo check --run my.yaml" in last
+            assert "type the same command again" in last and "dngo check --run my.yaml" in last
         else:
             mine.study.begin()
             with pytest.raises(CannotStart) as stop:

@@ -1,8 +1,9 @@
-"""Studies in the formats of other programs: one module for each, imported when it is asked for.
+"""Studies in the formats of other programs. Each format has a module, imported when it is needed.
 
-Out, from an archive alone: a table (CSV, Parquet), an Optuna study, a Workflow Run RO-Crate, an archive.
-What looks like a secret is left out of all of them.
-In, as the warm start of a new study: a table or an Optuna study (`dngo.exchange.warm_start`).
+Export needs the archive alone. It writes a table (CSV, Parquet), an Optuna study, a Workflow Run
+RO-Crate or an archive. All of them leave out what looks like a secret.
+
+Import begins a new study (`dngo.exchange.warm_start`). It reads a table or an Optuna study.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dngo.errors import UserError
 from dngo.plugins import Registry
 from dngo.storage.files import in_the_way
 
-# Each writes an archive, its path, to another path. A package adds one by an entry point of this group.
+# Each function reads the archive at one path and writes a file to another path. A package adds a
+# format with an entry point of this group.
 EXPORTS = Registry("dngo.exports")
 
 
@@ -27,9 +29,10 @@ def export(
 ) -> list[str]:
     """Write an archive in one of the forms of `EXPORTS`, with the options of that form.
 
-    anonymous: without the names of hosts, people and home folders.  Returns lines that say what was left
-    out, and which people the rest names. Raises UserError if there is no archive, `output` is there
-    already, a package is missing, or something is to be left out of an archive that was altered.
+    anonymous: without the names of hosts, people and home folders.  Returns lines: they say what
+    was left out, and which people the file still names. Raises UserError if there is no archive, if
+    `output` exists, or if a package is missing. It also raises UserError if something must be left
+    out and the archive was altered.
     """
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")

@@ -1,4 +1,4 @@
-"""An archive as it is published: HDF5, to be verified, audited and replayed as any other."""
+"""A copy of an archive to publish. You can verify, audit and replay it like any other archive."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dngo.storage.files import replacing
 
 
 def write(archive: Path, output: Path) -> None:
-    """Copy the archive, which is without secrets already (`dngo.exchange.export`)."""
+    """Copy the archive. `dngo.exchange.export` has already taken its secrets out."""
     with replacing(output) as temporary:
         shutil.copyfile(archive, temporary)

@@ -13,8 +13,8 @@ from dngo.provenance import workflow_folder
 
 WORKFLOW = workflow_folder()
 STAGES = {
-    "fit": "Train the surrogate of an iteration on the archive as it was when that began",
-    "propose": "Choose the points of a batch; those of the first are a Sobol design",
+    "fit": "Train the surrogate of an iteration on the archive at the start of that iteration",
+    "propose": "Choose the points of a batch; the first batch is a Sobol design",
     "evaluate": "Run the objective at the points of a batch",
     "merge": "Append a batch and its outcomes to the archive",
 }
@@ -32,7 +32,7 @@ ENCODINGS = {
 class Crate:
     """A crate that grows.
 
-    version: of dngo, as its files tell it.  agent: who carried out all actions, an entity or None.
+    version: dngo's, as its files state it. agent: the entity that carried out all actions, or None.
     workflow: the Snakefile, once `add_workflow` has added it.
     """
 
@@ -137,7 +137,7 @@ class Crate:
         )
 
     def tool(self, stage: str) -> Any:
-        """The script of a stage; its place in the workflow is described when it is first used."""
+        """The script of a stage. Its first use also describes its place in the workflow."""
         name = f"scripts/{stage}.py"
         tool = self.graph.get(name)
         if tool is None:
@@ -169,7 +169,7 @@ class Crate:
 
 
 def _single(value: Any) -> Any:
-    """A list of one item as the item: JSON-LD's compact form."""
+    """The item of a list that has only one, otherwise the list: JSON-LD's compact form."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 

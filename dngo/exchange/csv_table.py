@@ -20,9 +20,10 @@ from dngo.space.parameters import text
 from dngo.storage.files import handing_out
 from dngo.storage.plain import MOST_BYTES
 
-# What a spreadsheet runs, also in East Asia's wide signs, or what looks as if it had been marked here.
+# A spreadsheet runs such text, also if it has East Asia's wide signs. Text that already begins with
+# our mark is marked again.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# Columns of a table that was written here.
+# Only a table from `write_table` has all of these columns.
 SEPARATED = ["sep=", ""]  # the line `sep=,`
 OURS = {"id", "source", "num_pending", "runner_up", "attempts"}
 
@@ -37,7 +38,10 @@ def write(archive: Path, output: Path) -> None:
 
 
 def write_table(archive: Path, stream: TextIO) -> None:
-    """Write a line for each proposal of an archive, with a header, some rows after others."""
+    """Write a header, and a line for each proposal of an archive.
+
+    Few rows are in memory at once.
+    """
     writer = csv.writer(stream)
     for i, columns in enumerate(flat_columns(archive)):
         if i == 0:
@@ -63,7 +67,7 @@ def _cell(value: Any) -> str:
 
 
 def _as_it_was(cell: str) -> str:
-    """A cell that `_cell` wrote, without its apostrophe."""
+    """The text of a cell that `_cell` wrote, without the apostrophe."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell[1:]) else cell
 
 
@@ -74,7 +78,7 @@ def read(path: Path) -> list[Row]:
 
 def rows_of(path: Path) -> Iterator[Row]:
     """The same, one after another."""
-    csv.field_size_limit(2 * MOST_BYTES)  # an export's metadata are to be read again
+    csv.field_size_limit(2 * MOST_BYTES)  # the metadata of an export are read back too
     line = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -105,7 +109,7 @@ def rows_of(path: Path) -> Iterator[Row]:
         why = {
             "unexpected end of data": "a quote is opened and not closed",
             f"field larger than field limit ({2 * MOST_BYTES})": "a cell is too large",
-        }.get(str(error), f"is no CSV: {error}")
+        }.get(str(error), f"is not CSV: {error}")
         raise UserError(f"{path}: after line {line}: {why}") from None
 
 
@@ -122,7 +126,7 @@ def _check_header(path: Path, names: list[str]) -> None:
 
 
 def _no_text(path: Path) -> str:
-    """Which line of a file cannot be read, in words."""
+    """A message that names the line that cannot be read."""
     content = path.read_bytes()
     try:
         content.decode("utf-8-sig")
@@ -131,4 +135,4 @@ def _no_text(path: Path) -> str:
         return f"{path}:{line}: is not written in UTF-8; save it as CSV in UTF-8"
     if b"\0" in content:
         return f"{path}: is not CSV; save it as CSV in UTF-8"
-    return f"{path}: has changed while it was read"
+    return f"{path}: the file changed while it was read"

@@ -1,4 +1,4 @@
-"""Tables in files, whose first bytes say which format they are."""
+"""Tables in files. The first bytes of a file say which format it has."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import SEVERAL
 from dngo.storage.text import visible
 
-ROWS = 8192  # of a table as CSV that are in memory at once
+ROWS = 8192  # of a CSV table, in memory at once
 
 
 def read(
     path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
 ) -> FileRows:
-    """What a file holds, in the format that its beginning tells; raises UserError.
+    """The rows of a file; its first bytes say the format. Raises UserError.
 
-    name: the Optuna study, if there are several.  ignore: columns that are left out.
+    name: the Optuna study, if there are several.  ignore: columns to leave out.
     """
     return _without(path, _read(path, config, name), ignore)
 
@@ -33,7 +33,10 @@ def read(
 def in_parts(
     path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
 ) -> Iterator[FileRows]:
-    """The same, of a table as CSV some rows at a time: a first part, of no rows if there are none."""
+    """The same in parts.
+
+    A CSV table comes some rows at a time; an empty one is one part without rows.
+    """
     if _form(path) != "csv":
         yield read(path, config, name, ignore)
         return
@@ -48,7 +51,7 @@ def in_parts(
 
 
 def _without(path: Path, table: FileRows, ignore: Collection[str]) -> FileRows:
-    """The rows of a file but for some columns."""
+    """The rows of a file, without the ignored columns."""
     if not ignore:
         return table
     there = {key for row in table.rows for key in row.values}
@@ -64,7 +67,7 @@ def _without(path: Path, table: FileRows, ignore: Collection[str]) -> FileRows:
 
 
 def _form(path: Path) -> str:
-    """The format that the beginning of a file tells; raises UserError if there is none."""
+    """The format that the first bytes of a file say; raises UserError if it is unknown."""
     try:
         with path.open("rb") as stream:
             start = stream.read(64)
@@ -106,8 +109,8 @@ def check_columns(
 ) -> None:
     """Raise UserError unless each column means something, and there is one for each parameter.
 
-    objective: the name of its column, where there has to be one.  by_id: whether a column of ids will
-    do in place of the parameters.
+    objective: the name of its column, if the column is required. by_id: whether a column of ids may
+    replace the parameters.
     """
     there = {name for row in rows for name in row.values}
     if config.objectives and objective is not None:
@@ -121,7 +124,8 @@ def check_columns(
     elif rows and objective is not None and objective not in there:
         names = ", ".join(sorted(there))[:300]
         raise UserError(
-            f"{path}: has no column {objective!r}; name the objective's with --objective, of {names}"
+            f"{path}: has no column {objective!r}; name the objective's column with "
+            f"--objective; the columns are {names}"
         )
     if objective is not None and objective in config.space:
         raise UserError(f"--objective {objective}: is a parameter")
@@ -129,8 +133,8 @@ def check_columns(
     missing = [n for n in needed if not {n, f"parameter_{n}"} & there]
     if rows and missing and not (by_id and "id" in there):
         raise UserError(
-            f"{path}: has no column for the parameters {', '.join(missing)}; every parameter needs "
-            "one, called as in the configuration"
+            f"{path}: has no column for the parameters {', '.join(missing)}; every "
+            "parameter needs a column, with its name in the configuration"
         )
     for name, why in unknown(ColumnNames.of(config, objective), rows).items():
         raise UserError(

@@ -1,7 +1,8 @@
-"""A fork: the study of a changed space, which begins with every evaluation of an old one in it.
+"""A fork: a study of a changed space that begins with the evaluations of an old study.
 
-The old archive stays as it is. Its evaluations become iteration 0 of the new study, with their outcomes,
-times and hosts; the record names the old archive's digest, and those that it was forked from in turn.
+The old archive stays as it is. Its evaluations become iteration 0 of the new study, with their
+outcomes, times and hosts; the record names the digest of the old archive, and of each archive
+before it in the chain of forks.
 """
 
 from __future__ import annotations
@@ -29,19 +30,20 @@ from dngo.storage.text import one_line
 from dngo.study import Study
 from dngo.thresholds import Constraints
 
-ROWS = 4096  # that are in memory at once, or those of one iteration
+ROWS = 4096  # rows in memory at once, at least those of one iteration
 
 
 def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Imported:
     """Begin a study with the evaluations of an archive that lie in its space.
 
-    given: for new parameters, the value that all earlier points had; the default for those not
-    given. Raises UserError if the study has begun, if the archive was altered or has another direction,
-    or if the value of a new parameter at earlier points is not given.
+    given: the value of each new parameter at all earlier points. A parameter that is not given
+    takes its default. Raises UserError if the study has begun, or if a new parameter has neither a
+    given value nor a default. It also raises UserError if the archive was altered or has another
+    direction.
     """
     header = _header(path, study)
     old = archive.read_space(path)
-    # Ambiguous names of the old study may stay, but no new ones.
+    # The old study's ambiguous names may stay. New ones are refused.
     known = clashes(old.parameters, header.identity["constraints"])
     wrong = [w for w in clashes(*study.config.names) if w not in known]
     if wrong:
@@ -66,7 +68,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
 class _Forked:
     """The evaluations of an archive as those of a new study, some at a time.
 
-    skipped: why each other one was left out, by its place: whole once the last part was taken.
+    skipped: why an evaluation was left out, by its place. It is complete after the last part.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class _Forked:
         values: Mapping[str, Any],
     ):
         self.study, self.path, self.header, self.old = study, path, header, old
-        self.values = values  # of new parameters, at all points
+        self.values = values  # of new parameters; the same at all points
         self.skipped: dict[str, str] = {}
         self.kept = 0
 
@@ -100,7 +102,7 @@ class _Forked:
         outcomes: list[Outcome] = []
         for i, (earlier, outcome) in enumerate(found):
             if outcome.status in UNINFORMATIVE:
-                problems[i] = f"{outcome.status}: nothing is known of it"
+                problems[i] = f"{outcome.status}: its outcome is unknown"
             if i in problems:
                 continue
             proposal = Proposal(iteration=0, slot=self.kept, parameters=points[i], source=SOURCE)
@@ -125,17 +127,20 @@ def _header(path: Path, study: Study) -> archive.Header:
     if header is None:
         raise UserError(f"{path}: there is no such archive")
     for problem in archive.verify(path)[:1]:
-        raise UserError(f"{path}: {problem}; fork an untouched copy")
+        raise UserError(f"{path}: {problem}; fork a copy that nobody changed")
     theirs, ours = _aims(header.identity), _aims(study.config.identity())
     if theirs != ours:
         raise UserError(
-            f"{path}: its objective is to {theirs}, and that of study {study.config.study} to {ours}"
+            f"{path}: its aim is to {theirs}, and study {study.config.study} has to {ours}"
         )
     return header
 
 
 def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[str, Any]) -> None:
-    """Raise UserError if a number of the new study was a flag in the old one: then no number is known."""
+    """Raise UserError if a number of the new study was a flag in the old one.
+
+    A flag does not say the number.
+    """
     for name in sorted(set(identity["constraints"]) - set(identity.get("thresholds", ()))):
         if name in thresholds:
             raise UserError(
@@ -145,19 +150,19 @@ def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[
 
 
 def _aims(identity: Mapping[str, Any]) -> str:
-    """What is to be done with the objective, or with each of several, in words."""
+    """The aim for each objective, in words: minimize or maximize."""
     several: dict[str, str] = identity.get("objectives", {})
     each = [f"{direction} {name}" for name, direction in sorted(several.items())]
     return ", ".join(each) or str(identity["direction"])
 
 
 def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
-    """The value that every earlier point had of each parameter that is new."""
+    """For each new parameter, the value that every earlier point had."""
     for name in given:
         if name not in space.parameters:
             raise UserError(f"--with {name}: is no parameter of the new space")
         if name in old.parameters:
-            raise UserError(f"--with {name}: earlier points have values of their own")
+            raise UserError(f"--with {name}: earlier points already have values of this parameter")
     found = dict(given)
     for name, parameter in space.parameters.items():
         if name in old.parameters or name in given:
@@ -167,8 +172,8 @@ def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
         )
         if value is None:
             raise UserError(
-                f"space.{name}: is new; say which value all earlier points had, with --with "
-                f"{name}=VALUE, or give it that default"
+                f"space.{name}: is new; say which value all earlier points had with --with "
+                f"{name}=VALUE, or make that value its default"
             )
         found[name] = value
     return found
@@ -193,7 +198,7 @@ def _check_alike(
     problems: dict[int, str],
     old: Space,
 ) -> None:
-    """Leave out points with a choice that only looks like one of the new space: '1' where it has 1."""
+    """Leave out points whose choice only looks like one of the new space, such as '1' for 1."""
     for name, parameter in old.parameters.items():
         if not alike(choices(parameter) if isinstance(parameter, Listed) else ()):
             continue
@@ -204,7 +209,7 @@ def _check_alike(
 
 
 def _check_gone(path: Path, space: Space, old: Space, iterations: int) -> None:
-    """Raise UserError if a parameter is gone of which earlier points had different values."""
+    """Raise UserError if the new space lacks a parameter that had several values in the old study."""
     gone = [name for name in old.parameters if name not in space.parameters]
     values: dict[str, set[str]] = {name: set() for name in gone}
     for found in _evaluations(path, iterations) if gone else ():
@@ -218,7 +223,10 @@ def _check_gone(path: Path, space: Space, old: Space, iterations: int) -> None:
 
 
 def _mended(outcome: Outcome) -> Outcome:
-    """An outcome in today's terms: values without a meaning, from earlier releases, become unknown."""
+    """An outcome as today's release writes it.
+
+    Values from earlier releases that mean nothing today become unknown.
+    """
     known: dict[str, Any] = {
         name: value if 0 <= (value := getattr(outcome, name)) < math.inf else math.nan
         for name in ("noise", "duration")
@@ -231,7 +239,10 @@ def _mended(outcome: Outcome) -> Outcome:
 
 
 def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:
-    """An outcome by the constraints of another configuration; what was not reported is unknown."""
+    """An outcome, judged by the constraints of another configuration.
+
+    What was not reported is unknown.
+    """
     flags = {n: f for n, f in outcome.constraints.items() if n in wanted}
     numbers = {n: x for n, x in outcome.numbers.items() if wanted.get(n) is not None}
     for name, number in numbers.items():
@@ -247,7 +258,7 @@ def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:
 
 
 def _chain(path: Path) -> list[str]:
-    """Digests of the archives that an archive was forked from, the first one first."""
+    """Digests of the chain of archives behind a fork, the oldest first."""
     attributes = archive.iteration_attributes(path, 0)
     record = json.loads(attributes["environment"]).get("import", {})
     return list(record.get("chain", []))

@@ -1,10 +1,10 @@
 """What the columns of a table and the names in a dict mean. Each means one thing, or is an error.
 
-A prefix says what a name is of: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
-constraint with a threshold), `objective_NAME` and `noise_NAME` (of several objectives). A name alone is a
-parameter's; or else it is one of `dngo.outcomes.NAMES`; or else a constraint's or an objective's. In
-earlier studies a parameter may have the name of an outcome's column: where `parameter_NAME` is there as
-well, the name alone is the outcome's.
+A prefix says the kind of a name: `parameter_NAME`, `constraint_NAME` (a flag), `number_NAME` (of a
+constraint with a threshold), `objective_NAME` and `noise_NAME` (of several objectives). A name
+without a prefix is looked up in this order: parameters, `dngo.outcomes.NAMES`, constraints and
+objectives. In earlier studies a parameter may have the name of an outcome's column. If
+`parameter_NAME` is there as well, the name without a prefix means the outcome.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dngo.outcomes import NAMES, OF_OBJECTIVES, SEVERAL
 from dngo.storage.text import number_in, shown
 from dngo.thresholds import Constraints
 
-# Columns of an export that say nothing of an outcome.
+# Columns of an export that say nothing about an outcome.
 BESIDE = (
     *("iteration", "slot", "stage", "source", "origin", "acquisition", "runner_up", "mean", "std"),
     *("feasibility", "num_pending", "deviation_scale", "attempts", "host", "job"),
@@ -32,7 +32,7 @@ PARAMETER, FLAG, NUMBER, OBJECTIVE, NOISE, CONSTRAINT, OUTCOME, OTHER = (
     *("parameter_", "constraint_", "number_", "objective_", "noise_"),
     *("constraint", "outcome", "other"),
 )
-MOST_KEPT = 1000  # different sets of keys whose meaning is kept
+MOST_KEPT = 1000  # sets of keys whose meanings are cached
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ColumnNames:
     constraints: Collection[str] = ()
     objective: str = "objective"
     objectives: Collection[str] = ()
-    # What keys mean beside which others: the rows of a file have the same ones, a million times.
+    # The meanings of each set of keys, cached: a million rows of a file may have the same keys.
     _known: dict[tuple[Any, ...], dict[Any, tuple[str, str]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -70,7 +70,7 @@ class ColumnNames:
     def meaning(self, key: Any, keys: Collection[Any]) -> tuple[str, str]:
         """The kind of a key, as a constant of this module, and its name without a prefix.
 
-        keys: all of the row. Raises ValueError if the key is unknown or ambiguous.
+        keys: all keys of the row. Raises ValueError if the key is unknown or ambiguous.
         """
         key = str(key)
         found = [
@@ -90,7 +90,7 @@ class ColumnNames:
         if key == self.objective:
             return OUTCOME, "objective"
         if key == "objective":
-            return OTHER, key  # another column has been named for it
+            return OTHER, key  # the user named another column for the objective
         if key in (*NAMES, "id") or (key == SEVERAL and self.objectives):
             return OUTCOME, key
         if key in self.objectives and OBJECTIVE + key not in keys:
@@ -123,7 +123,7 @@ class ColumnNames:
 
 
 def unknown(names: ColumnNames, rows: Iterable[Row]) -> dict[str, str]:
-    """Keys in some rows that are unknown or ambiguous, and why."""
+    """The keys of these rows that are unknown or ambiguous, each with the reason."""
     found: dict[str, str] = {}
     seen: dict[frozenset[Any], None] = {}
     for row in rows:
@@ -181,7 +181,7 @@ def _join(said: dict[str, Any], key: str, given: dict[str, Any]) -> None:
 
 
 def _read(name: str, cell: Any) -> Any:
-    """A cell of an outcome's column: what its text says, if it is text."""
+    """The value of a cell in an outcome's column; text is read as a number or a flag."""
     if not isinstance(cell, str):
         return cell
     if name in ("metadata", "constraints", SEVERAL):
@@ -212,7 +212,7 @@ def _flag(name: str, cell: str) -> bool:
 
 
 def _document(cell: str) -> Any:
-    """The mapping that a text is, as an export writes it; else the text."""
+    """The mapping that an export wrote as this text. Any other text stays text."""
     try:
         found = json.loads(cell, strict=False)
     except (ValueError, RecursionError):

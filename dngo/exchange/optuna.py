@@ -1,10 +1,11 @@
-"""Optuna: a study in an SQLite file, or in a journal if the file is called .log or .journal.
+"""Optuna: a study in an SQLite file, or in a journal (a file called .log or .journal).
 
-``ok`` and ``infeasible`` outcomes with a number are COMPLETE trials, ``stopped`` ones PRUNED, all others
-FAIL. What was reported as they ran are intermediate values. Constraints
-stand where Optuna's own samplers keep them: the system attribute "constraints", a list in the order
-of the study's user attribute of that name, zero or less where satisfied. (Optuna 5 knows a second
-form, with names; the list is what older versions and optuna-dashboard read too.)
+``ok`` and ``infeasible`` outcomes with a number are COMPLETE trials. ``stopped`` ones are PRUNED,
+and all others FAIL. Values reported during the evaluation are intermediate values. Constraints
+stand where Optuna's own samplers keep them: a list in the system attribute "constraints". A value
+of zero or less means satisfied. The study's user attribute "constraints" gives the names in the
+same order. Optuna 5 knows a second form, with names. Older versions and optuna-dashboard read the
+list only.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dngo.storage.files import handing_out
 from dngo.thresholds import Threshold
 
 JOURNALS = (".log", ".journal", ".jsonl")
-# What an export keeps of an outcome as attributes of a trial.
+# The parts of an outcome that an export stores as attributes of a trial.
 ATTRIBUTES = tuple(name for name in NAMES if name not in ("objective", "constraints"))
 UNFINISHED = {
     "PRUNED": "was pruned, and has no objective of its own",
@@ -50,7 +51,7 @@ def write(archive: Path, output: Path) -> None:
     optuna = package("optuna")
     header = archives.read_header(archive)
     curves = archives.read_curves(archive)
-    assert header is not None  # the curves have been read from it
+    assert header is not None  # `read_curves` has read it already
     config = configuration(archive, header.iterations - 1)
     names = sorted(config.constraints)
     kinds = distributions(optuna, config.search_space)
@@ -59,7 +60,7 @@ def write(archive: Path, output: Path) -> None:
         directions = list(config.directions.values()) or [config.direction]
         study = optuna.create_study(storage=storage, study_name=config.study, directions=directions)
         if config.has_several:
-            with warnings.catch_warnings():  # it is experimental, and what optuna-dashboard shows
+            with warnings.catch_warnings():  # experimental, but optuna-dashboard shows it
                 warnings.simplefilter("ignore")
                 study.set_metric_names(list(config.directions))
         study.set_user_attr("constraints", names)
@@ -72,19 +73,22 @@ def write(archive: Path, output: Path) -> None:
                 trial = _trial(optuna, number, row, kinds, excess, values)
                 trial.intermediate_values = _intermediate(curves[number])
                 storage.create_new_trial(study._study_id, trial)
-            except ValueError as error:  # a forged archive may hold points that its space does not
+            except ValueError as error:  # a forged archive may hold points outside its space
                 raise UserError(
                     f"{archive}: row {number} is no point of its space: {error}"
                 ) from None
 
 
 def _intermediate(curve: Curve) -> dict[int, float]:
-    """What was reported as it ran: Optuna's steps are whole numbers, and the last of each counts."""
+    """Values reported during an evaluation.
+
+    Optuna's steps are whole numbers; the last value of a step counts.
+    """
     return {int(step): value for step, value, _ in curve.points if step < 2**31}
 
 
 def _excess(row: dict[str, Any], name: str, threshold: Threshold | None) -> float | None:
-    """Zero or less where a constraint holds, None if that is unknown."""
+    """Zero or less if a constraint holds, more if it does not, None if that is unknown."""
     number, flag = known(row.get(f"number_{name}")), row.get(f"constraint_{name}")
     if threshold is not None and number is not None:
         return threshold.sign * float(number - threshold.bound)
@@ -113,7 +117,7 @@ def _trial(
     state = optuna.trial.TrialState
     return optuna.trial.FrozenTrial(
         number=number,
-        trial_id=-1,  # the storage gives it one
+        trial_id=-1,  # the storage assigns the id
         state=state.COMPLETE if complete else state.PRUNED if stopped else state.FAIL,
         value=None,
         values=objectives if complete else None,
@@ -123,7 +127,7 @@ def _trial(
         params=parameters,
         distributions={n: distributions[n] for n in parameters},
         user_attrs=attributes,
-        # Some unknown would shift the others: then none are given.
+        # One unknown value would shift the others, so none are given.
         system_attrs={"constraints": excess} if excess and None not in excess else {},
         intermediate_values={},
     )
@@ -163,12 +167,12 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 def read(path: Path, config: Config, *, name: str | None) -> FileRows:
     """The finished trials of a study, and the other trials; raises UserError.
 
-    name: which study, if the file holds several.  config: what its directions must be, and the names of an
-    unnamed list of constraints, and of objectives, if the study does not tell them.
+    name: which study, if the file holds several. config: gives the directions that the study must
+    have. It also names constraints and objectives, if the study does not name them.
     """
     optuna = package("optuna")
     with tempfile.TemporaryDirectory() as folder:
-        # A storage writes even when it is read: to a copy.
+        # Optuna's storage writes even when we only read, so we read a copy.
         copy = Path(folder) / "copy"
         shutil.copyfile(path, copy)
         try:
@@ -184,17 +188,18 @@ def read(path: Path, config: Config, *, name: str | None) -> FileRows:
             reason = " ".join(str(error).partition("[SQL:")[0].split())[:160]
             raise UserError(f"{path}: cannot be read as an Optuna study ({reason})") from None
     wanted = config.directions or {"objective": config.direction}
-    if not config.has_several:  # one has no name in Optuna
+    if not config.has_several:  # Optuna gives a single objective no name
         metrics = list(wanted)
     if len(metrics) != len(directions) or dict(zip(metrics, directions, strict=True)) != wanted:
         each = [f"{d} {n}" for n, d in config.directions.items()]
         says = ", ".join(each) or config.direction
         raise UserError(
-            f"{path}: study {title!r} has directions {', '.join(directions)}, and the "
+            f"{path}: study {title!r} has the directions {', '.join(directions)}, but the "
             f"configuration says {says}"
         )
     order, ours = attributes.get("constraints"), "archive_digest" in attributes
-    if not isinstance(order, list):  # it belongs to another program, and means something else
+    # This attribute belongs to another program, and means something else.
+    if not isinstance(order, list):
         order = list(config.constraints)
     named = metrics if config.objectives else []
     ended = [
@@ -223,7 +228,7 @@ def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
 
 
 def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> Row:
-    """A trial as a row. ours: whether an export of ours made it, which says what is known.
+    """A trial as a row. ours: whether our export wrote it; its attributes then say what is known.
 
     objectives: the names of several.
     """
@@ -237,7 +242,7 @@ def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> 
         if not is_number or not math.isnan(amount):
             name = names[place] if 0 <= place < len(names) else name
             values[f"constraint_{name}"] = amount <= 0 if is_number else amount
-    if trial.state.name in ("FAIL", "PRUNED"):  # which only an export of ours has here
+    if trial.state.name in ("FAIL", "PRUNED"):  # such trials get here only from our own export
         values.setdefault("status", "failed")
         values |= {f"objective_{n}": None for n in objectives} or {"objective": None}
     elif objectives:

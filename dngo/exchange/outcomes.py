@@ -21,7 +21,7 @@ class Reader:
         self.names, self.reported = ColumnNames.of(config, objective), config.reported
 
     def outcome(self, slot: int, parameters: dict[str, Any], row: Row) -> Outcome:
-        """What a row says of the outcome of a point; raises ValueError if it contradicts itself."""
+        """The outcome that a row states; raises ValueError if the row contradicts itself."""
         verdict = judge(said_in(row, self.names, self.reported), self.reported)
         return Outcome(
             iteration=0,
@@ -29,6 +29,6 @@ class Reader:
             parameters_digest=digest_parameters(parameters),
             status=verdict.status,
             message=verdict.message,
-            attempts=0,  # none of them here
+            attempts=0,  # none of them in this row
             **verdict.fields,
         )

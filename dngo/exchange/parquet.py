@@ -21,13 +21,13 @@ _TEXTS = ("id", "status", "stage", "source", "origin", "host", "job", "message",
 
 
 def write(archive: Path, output: Path) -> None:
-    """Write every proposal of an archive with its reasons and its outcome, a group of rows at a time."""
+    """Write each proposal of an archive, its reasons and its outcome, one group of rows at a time."""
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     space = archives.read_space(archive).parameters
     header = archives.read_header(archive)
-    assert header is not None  # the space has been read from it
+    assert header is not None  # the header was read from it already
     says = {"study": header.identity["study"], "archive_digest": header.digest}
-    # Arrow's own files have no names but in UTF-8.
+    # Arrow opens files by UTF-8 names only.
     with handing_out(output) as temporary, temporary.open("wb") as stream, ExitStack() as stack:
         writer = None
         for columns in archives.flat_columns(archive):
@@ -64,7 +64,8 @@ def _parameter_kind(parameter: Parameter) -> str:
         return "int64" if parameter.whole else "float64"
     kinds = {type(choice) for choice in choices(parameter)}
     largest = max((abs(c) for c in choices(parameter) if isinstance(c, int)), default=0)
-    # Choices of several types share a column as text, and integers that their type cannot hold.
+    # Choices of several types share a column as text. So do integers too large for the column's
+    # type.
     for kind, name, most in (({bool}, "bool", 1), ({int}, "int64", 2**63 - 1)):
         if kinds == kind and largest <= most:
             return name
@@ -76,7 +77,8 @@ def read(path: Path) -> list[Row]:
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     try:
         with path.open("rb") as stream:
-            # `read_table` of a stream does not take a name twice; the file itself says it in our words.
+            # `read_table` would refuse two columns with one name in Arrow's words; we check the
+            # names first.
             file = parquet.ParquetFile(stream)
             check_cells(path, file.metadata.num_rows * file.metadata.num_columns)
             table = file.read()

@@ -18,7 +18,7 @@ from dngo.storage.text import composed, number_in, shown
 
 
 def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict[int, str]]:
-    """The parameters of each row, and what is wrong with the rows that do not lie in the space.
+    """The parameters of each row, and the mistakes of rows outside the space.
 
     The cell of a parameter that does not exist at its point is ignored.
     """
@@ -38,12 +38,12 @@ def points_of(space: Space, rows: list[Row]) -> tuple[list[dict[str, Any]], dict
     for i, row in enumerate(rows):
         for name, value in space.fixed.items():
             if (cell := row.get(name, "parameter_")) is not None and not _same(value, cell):
-                problems.setdefault(i, f"{name}: is fixed at {value!r}, and is {shown(cell)} here")
+                problems.setdefault(i, f"{name}: is fixed at {value!r}, but is {shown(cell)} here")
     return space.to_parameters(v), problems
 
 
 def _natural(column: Column, value: Any) -> float:
-    """A cell as it stands in `v`; raises ValueError if it is empty or no value of its kind."""
+    """A cell as a value of its column; raises ValueError if it is empty or of another kind."""
     if value is None:
         raise ValueError(f"{column.name} has no value")
     if column.choices is not None:
@@ -67,9 +67,9 @@ def _natural(column: Column, value: Any) -> float:
 
 
 def _same(choice: Any, value: Any) -> bool:
-    """Whether a cell means a choice, in a table where all may have become text."""
+    """Whether a cell means a choice. A table may hold numbers and flags as text."""
     if not isinstance(value, str | Real | Decimal):
-        return False  # a list, say, which no choice is
+        return False  # such as a list, which is never a choice
     if isinstance(choice, bool) or isinstance(value, bool):
         known = isinstance(value, bool | int | float | str)
         return known and text(choice).lower() == text(value).strip(" \t").lower()
@@ -82,13 +82,16 @@ def _same(choice: Any, value: Any) -> bool:
 
 
 def _same_text(choice: Any, value: Any) -> bool:
-    """Whether a text is a choice in another Unicode form: an accented e is one character, or two."""
+    """Whether two texts are equal up to their Unicode form: an accented e is one character or two."""
     texts = isinstance(choice, str) and isinstance(value, str)
     return texts and composed(choice) == composed(value)
 
 
 def number(name: str, value: Any) -> int | float:
-    """A cell as a number, a whole one with all of its digits; raises ValueError if it is no number."""
+    """A cell as a number; a whole number keeps all its digits.
+
+    Raises ValueError if it is no number.
+    """
     found = value.item() if isinstance(value, np.generic) else value
     try:
         if isinstance(found, str):

@@ -1,13 +1,13 @@
 """A Workflow Run RO-Crate of a study: the Provenance Run Crate profile, 0.5, on RO-Crate 1.1.
 
 The crate is a folder, or a .zip, with the archive, the resolved configuration, the proposals as CSV
-and the workflow. Its metadata tell the run as linked data: every iteration has an action for each of
-its stages, with a script as the instrument, and the stages hand on parts of the archive::
+and the workflow. Its metadata describe the run as linked data. Every iteration has an action for
+each of its stages, with a script as the instrument. The stages pass on parts of the archive::
 
     record ─► fit ─► surrogate t ─► propose ─► batch t ─► evaluate ─► outcomes t ─► merge ─► record t
 
-A record is the archive as it was when it held iteration t; its identifier is the digest in the chain
-that `dngo verify` walks.
+A record is the archive right after iteration t was merged. Its identifier is the digest in the
+chain that `dngo verify` checks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ What a Bayesian optimisation by dngo proposed and found: {rows} evaluations in {
 
 - `archive.h5`: the system of record, plain HDF5. `dngo verify archive.h5` checks that no value was
   altered, `dngo replay archive.h5` derives every batch again, and
-  `dngo audit archive.h5 --proposal 1-0` tells why a point was proposed and what came of it.
+  `dngo audit archive.h5 --proposal 1-0` says why a point was proposed and what its outcome was.
 - `proposals.csv`: a line for each proposal and its outcome.
 - `config.yaml`: the configuration, all defaults filled in.
 - `Snakefile`, `rules/`, `scripts/`: the workflow, {version}.
@@ -57,7 +57,7 @@ What a Bayesian optimisation by dngo proposed and found: {rows} evaluations in {
   Crate (https://w3id.org/ro/wfrun/provenance/0.5).
 """
 SETTINGS = ("seed", "iterations", "batch_size", "points_per_job", "batches_in_flight")
-MANY = 1000  # jobs: beyond, the evaluations of an iteration become one action
+MANY = 1000  # jobs; with more, the evaluations of an iteration are one action
 
 
 def write(
@@ -65,8 +65,8 @@ def write(
 ) -> None:
     """Write the crate of an archive.
 
-    author: who ran the study: a name, or "name <address of their ORCID>".
-    license: the address of the data's licence, as https://spdx.org/licenses/CC-BY-4.0.
+    author: who ran the study, a name or "name <address of their ORCID>".
+    license: the address of the data's licence, such as https://spdx.org/licenses/CC-BY-4.0.
     Raises UserError if the workflow's files are not beside the package.
     """
     crate = _Description(archive, author, license).crate.graph
@@ -77,7 +77,7 @@ def write(
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
         crate.write(Path(folder) / "crate")
-        os.rename(Path(folder) / "crate", output)  # which replaces an empty folder at most
+        os.rename(Path(folder) / "crate", output)  # `rename` replaces nothing but an empty folder
 
 
 class _Description:
@@ -87,7 +87,7 @@ class _Description:
         self.archive = archive
         self.table = archives.read_table(archive)
         header = archives.read_header(archive)
-        assert header is not None  # the table has been read from it
+        assert header is not None  # `read_table` has read it already
         self.header = header
         self.config = configuration(archive, header.iterations - 1)
         attributes = [archives.iteration_attributes(archive, t) for t in range(header.iterations)]
@@ -336,7 +336,7 @@ class _Description:
         ]
 
     def _best(self) -> list[Any]:
-        """The parameters of the objective, with the best point and its objective as their values."""
+        """The formal parameters of the objective; their values are the best point and its outcome."""
         if self.config.has_several:
             return self._objectives()
         row = best_row(
@@ -355,7 +355,10 @@ class _Description:
         return [objective] if objective is not None else []
 
     def _objectives(self) -> list[Any]:
-        """The parameters of several objectives; no one point is the best."""
+        """The formal parameters of several objectives.
+
+        They have no values, as no single point is the best.
+        """
         tool = self.crate.tool("evaluate")
         for name, parameter in self.config.space.items():
             self.crate.add_parameter(tool, "input", name, _kind(parameter), None)
@@ -365,7 +368,7 @@ class _Description:
 
 
 def _version(environment: dict[str, Any]) -> str:
-    """Which dngo a stage ran with."""
+    """The version of dngo that a stage ran with."""
     commit = environment.get("commit") or {}
     changed = " with changes" if commit.get("dirty") else ""
     return f"{environment.get('dngo')}, commit {commit.get('id', 'unknown')}{changed}"

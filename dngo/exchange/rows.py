@@ -1,7 +1,8 @@
-"""Evaluations as the rows of a table: what the readers and the writers of the formats share.
+"""Evaluations as rows of a table. All readers and writers of formats share this module.
 
-Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_NAME``, ``number_NAME``,
-``objective``, ``status`` and so on. A file that somebody else made may leave the prefixes out.
+Columns have the names of `dngo audit --all`: ``parameter_NAME``, ``constraint_NAME``,
+``number_NAME``, ``objective``, ``status`` and so on. A file from elsewhere may leave the prefixes
+out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from dngo.errors import UserError
 from dngo.storage.plain import scalar
 
-MOST_CELLS = 2**24  # of a file: more than any study can use, and no more than memory holds
+MOST_CELLS = 2**24  # in a file: more than any study can use, but few enough for memory
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
@@ -29,8 +30,8 @@ def check_cells(path: Path, cells: int) -> None:
     """Raise UserError if a file has more cells than can be read."""
     if cells > MOST_CELLS:
         raise UserError(
-            f"{path}: has more than {MOST_CELLS} cells, which is more than a study can use; "
-            "take some of its rows and columns"
+            f"{path}: has more than {MOST_CELLS} cells, more than a study can use; keep "
+            "only some of its rows and columns"
         )
 
 
@@ -38,7 +39,7 @@ def check_cells(path: Path, cells: int) -> None:
 class Row:
     """One evaluation in a file.
 
-    place: where it stands there ("line 7").  values: its cells by the name of their column.
+    place: its place in the file ("line 7"). values: its cells, by column name.
     """
 
     place: str
@@ -56,7 +57,7 @@ class Row:
 class FileRows:
     """The rows of a file.
 
-    form: its format.  left_out: what it has besides, by place, and why that is no row.
+    form: its format. left_out: entries of the file that are not rows, by place, with the reason.
     """
 
     form: str
@@ -67,7 +68,7 @@ class FileRows:
 def known(value: Any, *, nan: bool = False) -> Any:
     """A value, or None where it means "does not apply": NaN, empty text.
 
-    nan: whether NaN is a value here.  An array of one value is that value.
+    nan: whether NaN counts as a value. An array of one value counts as that value.
     """
     if type(value) is str:  # most cells of a file
         return value or None

@@ -1,4 +1,4 @@
-"""Points and outcomes as Python gives them: dicts, proposals, data frames."""
+"""Points and outcomes that a user passes in Python: dicts, proposals, data frames."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dngo.storage.text import shown
 
 
 def natural_points(space: Space, points: Any, constraints: Collection[str] = ()) -> np.ndarray:
-    """Points as people give them, as natural values: (n, k). Raises UserError outside the space.
+    """The natural values of a user's points: (n, k). Raises UserError for a point outside the space.
 
     constraints: names that may also be there; they are ignored.
     """
     given = (
-        # Metadata in a row of `study.table()` are no part of the point.
+        # A row of `study.table()` holds metadata as well; they are no part of the point.
         {k: v for k, v in row.items() if k in space.parameters or not k.startswith("metadata_")}
         for row in records(points)
     )
@@ -39,8 +39,8 @@ def natural_points(space: Space, points: Any, constraints: Collection[str] = ())
 def records(points: Any, *, named: bool = False) -> list[dict[str, Any]]:
     """Points as a list of dicts; raises UserError for anything else.
 
-    points: a proposal, its id, a dict, several of these, or a DataFrame.  named: whether ids say
-    which proposal is meant.
+    points: a proposal, its id, a dict, several of these, or a DataFrame.  named: whether an id may
+    stand for its proposal.
     """
     if isinstance(points, Proposal | str | Mapping):
         points = [points]
@@ -85,7 +85,10 @@ def _check_order(name: str, values: Any) -> None:
 
 
 def _values(objective: Any) -> list[Any]:
-    """One value of an objective, or several, as a list; values that are no numbers are refused later."""
+    """The values of an objective as a list, even a single one.
+
+    Later code refuses values that are not numbers.
+    """
     found = scalar(objective)
     _check_order("objective", found)
     if isinstance(found, str | bytes | Mapping):
@@ -99,19 +102,20 @@ def _values(objective: Any) -> list[Any]:
 def with_outcomes(
     rows: Sequence[dict[str, Any]], objective: Any, outcome: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Rows with what is given beside them: one objective for each, and other values for all.
+    """Rows with the reported values added: an objective for each row, and other values for all rows.
 
-    objective: a number, or a mapping of all that was reported.
+    objective: a number for each row, or a mapping with everything that was reported.
 
-    Raises UserError if a row has it already, or if the numbers of objectives and rows differ.
+    Raises UserError if a row already has such a value, or if the numbers of objectives and rows
+    differ.
     """
     values = _values(objective) if objective is not None else [None] * len(rows)
     if len(values) != len(rows):
-        raise UserError(f"{len(rows)} points, and {len(values)} values of the objective")
+        raise UserError(f"there are {len(rows)} points, but {len(values)} values of the objective")
     found = []
     for row, value in zip(rows, values, strict=True):
         said = scalar(value)
-        if isinstance(said, Mapping):  # all that a function returned
+        if isinstance(said, Mapping):  # everything that the function returned
             given = {str(name): of for name, of in said.items()}
         else:
             given = {} if objective is None else {"objective": value}
@@ -119,6 +123,8 @@ def with_outcomes(
         beside = {**given, **outcome}
         twice = twice or next((name for name in beside if name in row), None)
         if twice is not None:
-            raise UserError(f"{twice}: is said of a point, and beside it as well; say it once")
+            raise UserError(
+                f"{twice}: is given in a point and as an argument as well; give it once"
+            )
         found.append({**row, **beside})
     return found

@@ -1,7 +1,7 @@
 """A warm start: evaluations that somebody made before become iteration 0 of a new study.
 
-They take the place of the initial design. Their proposals have the source "imported"; the record of
-the iteration names the file and its SHA-256 digest, and each outcome the row that it came from.
+They replace the initial design. Their proposals have the source "imported". The record of the
+iteration names the file and its SHA-256 digest. Each outcome names its row in the file.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _KEPT = 20  # and in the archive's record
 
 @dataclass(frozen=True)
 class Imported:
-    """What a warm start brought: outcomes by status, and the rows left out with their reasons.
+    """The result of a warm start: the number of outcomes by status, and why rows were left out.
 
-    unknown: by constraint, the number of evaluations that ran and lack it.
+    unknown: for each constraint, how many evaluations ran but did not report it.
     """
 
     outcomes: dict[str, int]
@@ -53,13 +53,13 @@ def warm_start(
 ) -> Imported:
     """Make the evaluations in a file iteration 0 of a new study.
 
-    objective: the column that holds it, in a table.  name: the Optuna study, if there are several.
+    objective: the objective's column in a table.  name: the Optuna study, if there are several.
     skip_invalid: leave out rows that do not lie in the space instead of refusing them all.
     ignore: columns that are left out.
     Raises UserError, with a line for each of the first mistakes.
     """
     _check_new(study)
-    study.header()  # a study whose names can be mistaken does not begin
+    study.header()  # a study with ambiguous names is refused
     form, *_ = {part.form for part in itertools.islice(in_parts(path, study.config, name), 1)}
     record = {"file": path.name, "format": form, "sha256": sha256(path)}
     found = _Evaluations(study, path, objective, skip_invalid)
@@ -75,8 +75,8 @@ def begin_with(
 ) -> Imported:
     """Make evaluations iteration 0 of a study that has not begun; raises UserError if it has.
 
-    parts: the evaluations, which are not in memory at once.  record: where they are from, for the archive.
-    skipped: what was left out, and why, once the last part was taken.
+    parts: the evaluations, some at a time to save memory. record: their origin, for the archive.
+    skipped: what was left out and why; it is complete after the last part.
     """
 
     def passing() -> Iterator[Part]:
@@ -87,7 +87,7 @@ def begin_with(
 
 
 def _first(skipped: dict[str, str]) -> list[dict[str, str]]:
-    # An attribute of an HDF5 file has little room.
+    # HDF5 limits the size of an attribute.
     return [{"row": r, "why": why} for r, why in list(skipped.items())[:_KEPT]]
 
 
@@ -125,7 +125,7 @@ def _begin(
 
 
 class _Tally:
-    """How many outcomes there are of each status, and how many that ran do not say each constraint."""
+    """Counts outcomes by status, and evaluations that did not report a constraint."""
 
     def __init__(self, study: Study):
         self.constraints = list(study.config.constraints)
@@ -133,7 +133,7 @@ class _Tally:
         self.unknown: Counter[str] = Counter()
 
     def of(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """The same outcomes, counted as they pass."""
+        """Yields the same outcomes, and counts them."""
         names = self.constraints
         for proposals, outcomes in parts:
             self.statuses.update(o.status for o in outcomes)
@@ -144,7 +144,7 @@ class _Tally:
 
 
 class _Evaluations:
-    """The evaluations in the rows of a file, and why a row was left out, by its place."""
+    """The evaluations in the rows of a file. It also notes why a row was left out, by place."""
 
     def __init__(self, study: Study, path: Path, objective: str, skip_invalid: bool):
         self.study, self.path, self.objective = study, path, objective
@@ -154,10 +154,10 @@ class _Evaluations:
         self.number = 0
 
     def of(self, parts: Iterator[FileRows], record: dict[str, Any]) -> Iterator[Part]:
-        """Those of each part of a file; counts them in the record.
+        """The evaluations of each part of a file, which the record counts.
 
-        Raises UserError, once all have been looked at, if there are none, or if a row has a mistake and
-        none is to be left out.
+        Raises UserError after the last row if there are no evaluations. It does so too if a row has
+        a mistake and `skip_invalid` is not set.
         """
         rows = 0
         left_out: dict[str, str] = {}
@@ -183,7 +183,7 @@ class _Evaluations:
             if i in problems:
                 continue
             try:
-                # Only what is kept is numbered: slots have no gaps.
+                # Only rows that are kept get a number, so slots have no gaps.
                 outcome = self.reader.outcome(self.number, points[i], row)
             except ValueError as error:
                 problems[i] = str(error)
@@ -208,11 +208,11 @@ def _mistakes(path: Path, skipped: dict[str, str]) -> str:
 def _check_new(study: Study) -> None:
     if os.path.lexists(study.archive):
         raise UserError(
-            f"{study.archive}: is there already, and a warm start begins a study; "
-            "give the study another name"
+            f"{study.archive}: is there already, but a warm start begins a new study; give "
+            "the study another name"
         )
     for folder in (study.pending(0), study.iteration(0)):
         if (folder / "proposals.json").exists():
             raise UserError(
-                f"{folder}: the study has begun with a design; give the study another name"
+                f"{folder}: the study has already begun with a design; give the study another name"
             )

@@ -1,4 +1,4 @@
-"""What Snakemake needs: the DAG of a run, its messages, jobs, the Slurm executor."""
+"""What Snakemake needs: the DAG of a run, its messages, its jobs and the Slurm executor."""
 
 from dngo.provenance import workflow_folder
 

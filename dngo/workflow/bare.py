@@ -1,12 +1,12 @@
 """A stage's job on a cluster without a Snakemake in it.
 
-A Snakemake in a job reads the workflow again and starts the rule's script in a process of its own, which
-costs more than sixty short evaluations. The Snakemake that submits the job knows all of that already.
-It writes a note, one for all jobs of the rule, and the job begins at once. A fit
-and the proposals that follow from it are one process. A job that needs more (conda, files that are not
+A Snakemake in a job reads the workflow again, and starts the rule's script in another process. That
+costs more than sixty short evaluations. The Snakemake that submits the job knows all of that
+already. So it writes one note for all jobs of the rule, and each job begins at once. A fit and the
+proposals that follow from it are one process. A job that needs more (conda, files that are not
 shared, a folder for temporary files) is Snakemake's own.
 
-Until the number of threads is set nothing is imported here that might compute.
+This module imports nothing that computes until the number of threads is set.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from typing import Any, NoReturn
 
 from dngo.workflow.words import CANNOT_BEGIN
 
-OVERHEAD_MB = 400  # what a job needs beside the objective, with its Snakemakes
-# What Snakemake tells a job's script; libraries of linear algebra read it.
+OVERHEAD_MB = 400  # MB that a job with a Snakemake needs in addition to the objective
+# Snakemake sets these for a job's script. Libraries of linear algebra read them.
 THREADS = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
-NOTHING = "-"  # in place of a path
+NOTHING = "-"  # stands for a path
 STAGES = ("fit", "propose", "evaluate")
-HOLD = 30  # seconds for which a job that cannot begin keeps its node from taking the next one
+# Seconds for which a job that cannot begin stays on its node, so that no other job goes there.
+HOLD = 30
 TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
 
 
 def job_limits(wildcards: Any, resources: Any) -> dict[str, float]:
-    """Seconds and bytes that a cluster job has left for the objective, a little less than it has.
+    """Seconds and bytes that the objective may use: a little less than the cluster job has.
 
-    So a job that meets a limit writes that down itself before the scheduler kills it.
+    The job then meets its own limit first, and records that before the scheduler kills it.
     """
     seconds = 60 * getattr(resources, "runtime", math.inf)
-    memory = getattr(resources, "mem_mb", 0) or math.inf  # 0 is Slurm's word for all of a node
+    # 0 means all the memory of a node in Slurm.
+    memory = getattr(resources, "mem_mb", 0) or math.inf
     found = {
         "seconds": seconds - min(max(30, 0.05 * seconds), 0.5 * seconds) - _elapsed(),
         "memory": 1e6 * max(memory - OVERHEAD_MB, 0.1 * memory),
@@ -52,14 +54,14 @@ def job_limits(wildcards: Any, resources: Any) -> dict[str, float]:
 
 
 def _elapsed() -> float:
-    """Seconds since this job began, on a clock of its node that nobody sets; 0 outside a job."""
+    """Seconds since this job began, by its node's monotonic clock; 0 outside a job."""
     from dngo.storage.processes import age
 
     return age(os.getpid()) or 0.0 if "SLURM_JOB_ID" in os.environ else 0.0
 
 
 def stage_of(rule: Any) -> str:
-    """The stage that a rule of Snakemake runs; "" if it needs no cluster or is not as shipped."""
+    """The stage that a Snakemake rule runs. "" if the rule needs no cluster, or differs from ours."""
     from dngo.provenance import workflow_folder
 
     rules = workflow_folder() / "rules"
@@ -69,12 +71,12 @@ def stage_of(rule: Any) -> str:
 
 
 def members(job: Any) -> list[Any]:
-    """The jobs of rules that a job of Snakemake stands for, in the order in which they must run."""
+    """The rules' jobs in one job of Snakemake, in the order in which they must run."""
     return [m for level in job.toposorted for m in level] if job.is_group() else [job]
 
 
 def is_bare(workflow: Any, job: Any) -> bool:
-    """Whether a job only runs scripts of stages, in the environment as it is."""
+    """Whether a job only runs scripts of stages, in the current environment."""
     from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
     parts = members(job)
@@ -93,10 +95,10 @@ def is_bare(workflow: Any, job: Any) -> bool:
 
 
 def command(job: Any, folder: Path, python: str, patience: float) -> str:
-    """The command line of a job that runs stages: words without a quote where paths have no spaces.
+    """The command line of a job that runs stages. It has no quotes if no path has spaces.
 
-    job: Snakemake's.  folder: where the note is kept while the run goes on.
-    patience: seconds within which what is written here is to be seen by the job.
+    job: Snakemake's.  folder: the note's, for the time of the run. patience: seconds for which the
+    job waits to see a file written here.
     """
     from dngo.provenance import workflow_folder
     from dngo.storage.files import write_json
@@ -128,9 +130,10 @@ def command(job: Any, folder: Path, python: str, patience: float) -> str:
 
 
 def holding(command: str) -> str:
-    """A job's command for our executor: a job that cannot begin says so, and waits until that is seen.
+    """A job's command for our executor. A job that cannot begin says so, and waits until the
+    executor reads it.
 
-    A node that ended such jobs at once would be free at once, and would take all waiting jobs.
+    If the job ended at once, its node would take the next waiting job, and so all of them.
     """
     python, _, script, *_ = shlex.split(command)
     check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])
@@ -140,7 +143,7 @@ def holding(command: str) -> str:
 
 
 def main() -> None:
-    """Run the stages that the note and the command line say."""
+    """Run the stages that the note and the command line name."""
     parser = argparse.ArgumentParser()
     parser.add_argument("note", type=Path)
     parser.add_argument("--threads", type=int, default=1)
@@ -165,7 +168,7 @@ def main() -> None:
 
 
 def _cannot_begin(hold: bool) -> NoReturn:
-    """End a job that could not read what it needs on this node."""
+    """End a job that cannot read its files on this node."""
     print(f"{CANNOT_BEGIN} (exit status 1)", flush=True)
     if hold:
         time.sleep(HOLD)
@@ -173,7 +176,7 @@ def _cannot_begin(hold: bool) -> NoReturn:
 
 
 def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
-    """One stage: its name, and then its rule, iteration, chunk, log, benchmark, output and input."""
+    """Run a stage. words: its name, rule, iteration, chunk, log, benchmark, output and input."""
     from dngo.evaluation.limits import Limits
     from dngo.workflow.job import job
 
@@ -193,9 +196,9 @@ def _run(words: Sequence[str], config: Any, given: argparse.Namespace) -> None:
 
 
 def _note_cost(path: Path, seconds: float) -> None:
-    """What Snakemake notes of a job, of which the report shows the seconds.
+    """Write the costs of a job as Snakemake does. The report shows the seconds.
 
-    Memory and CPU seconds belong to the process so far.
+    Memory and CPU seconds count from the start of the process.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     row = [seconds, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime]
@@ -205,7 +208,9 @@ def _note_cost(path: Path, seconds: float) -> None:
 
 
 def _seen(path: Path, patience: float) -> Path:
-    """The path, once a network file system shows it here; raises FileNotFoundError if it does not."""
+    """Wait until the network file system shows a path here; raises FileNotFoundError if it never
+    does.
+    """
     end = time.monotonic() + patience
     while not path.exists():
         if time.monotonic() > end:
@@ -215,7 +220,7 @@ def _seen(path: Path, patience: float) -> Path:
 
 
 def _prepare(threads: int) -> None:
-    """The environment that Snakemake gives a script."""
+    """Set the environment that Snakemake gives a script."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
     os.environ |= {f"{name}_NUM_THREADS": str(min(threads, given)) for name in THREADS}
     os.environ |= dict.fromkeys(TEMPORARY, tempfile.gettempdir())

@@ -1,7 +1,7 @@
 """What a run prints for people: a bar for the study, and a line for each batch.
 
-`--logger dngo` (snakemake_logger_plugin_dngo) hands on Snakemake's messages; what they do not say is
-read from the study's folder. Without a terminal there is no bar, and every line is plain.
+`--logger dngo` (snakemake_logger_plugin_dngo) passes on Snakemake's messages. The study's folder
+says the rest. Without a terminal there is no bar, and lines have no colours.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from dngo.study import Study
 
-PAUSE = 1.0  # seconds between two looks at the study, at least
-SHARE = 0.05  # of a core that looking may take
+PAUSE = 1.0  # least seconds between two looks at the study
+SHARE = 0.05  # of a core, at most, for these looks
 STAGES = {"surrogate.h5": "fit", "proposals.json": "propose", "receipt.json": "merge"}
 
 
@@ -41,7 +41,7 @@ def outlive_readers() -> None:
 
 
 def attach(handlers: Sequence[Any], study: Study) -> None:
-    """Have `--logger dngo`, where it is among the handlers, show the course of a study."""
+    """Have `--logger dngo` show the course of a study, if it is one of the handlers."""
     for handler in handlers:
         if hasattr(handler, "course"):
             handler.course = handler.course or Course(handler.stream)
@@ -55,7 +55,7 @@ class Course:
     def __init__(self, stream: TextIO):
         self.studies: list[Study] = []
         self.stream = stream
-        self._jobs: dict[int, list[str]] = {}  # number of a job: what it makes
+        self._jobs: dict[int, list[str]] = {}  # what each job makes, by its number
         self._since: dict[int, float] = {}
         self._bar: Any = None
         self._told: set[str] = set()
@@ -65,14 +65,14 @@ class Course:
     # ---- what Snakemake says --------------------------------------------------------------------
 
     def knows(self, record: logging.LogRecord) -> bool:
-        """Whether a message is of jobs of these studies: they have lines of their own."""
+        """Whether a message concerns a job of these studies. Such jobs have their own lines."""
         if record.__dict__.get("event") == LogEvent.JOB_INFO:
             return self._study(_paths(record)) is not None
         number = record.__dict__.get("job_id", record.__dict__.get("jobid"))
         return number is None or number in self._jobs
 
     def follow(self, record: logging.LogRecord) -> None:
-        """Take note of a message: a batch that was merged becomes a line."""
+        """Take note of a message. For each merged batch, print a line."""
         told = record.__dict__
         event = told.get("event")
         if event == LogEvent.JOB_INFO and self._study(_paths(record)) is not None:
@@ -138,7 +138,7 @@ class Course:
         pause, before = PAUSE, 0.0
         while not self._over.wait(pause):
             spent = time.thread_time()
-            # A file that is about to be replaced, or a terminal that has gone: the run goes on.
+            # The file is being replaced, or the terminal has gone. The run goes on.
             with contextlib.suppress(Exception):
                 self._draw()
             cost = time.thread_time() - spent
@@ -167,7 +167,7 @@ class Course:
             self._bar.refresh()
 
     def _at_work(self) -> str:
-        """The stage that the others wait for, and for how long it has run."""
+        """The stage that the others wait for, and how long it has run."""
         for number, paths in list(self._jobs.items()):
             for path in paths:
                 place, _, name = path.rpartition("/")

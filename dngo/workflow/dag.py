@@ -1,7 +1,7 @@
-"""What the Snakefile asks for: the plan of one run, as paths.
+"""The plan of one run as paths, for the Snakefile.
 
 The batch size, the chunks and the iterations are known before anything runs, so the DAG is static.
-Iterations that the archive holds are left out of it, and so are their files as inputs.
+It leaves out iterations that the archive already holds, and does not name their files as inputs.
 """
 
 from __future__ import annotations
@@ -47,26 +47,27 @@ class Dag:
     def __init__(
         self, study: Study, *, main: bool = False, remote: bool = False, folder: str | None = None
     ):
-        """folder: the study's as the rules name it, where Snakemake puts a module's prefix before it."""
+        """folder: the study's folder as the rules name it; Snakemake adds a module's prefix."""
         self.study = study
         self.remote = remote
         self.travels = False  # see `here`
-        self.cores: int | None = None  # of this machine, where jobs run on it
+        self.cores: int | None = None  # of this machine, if jobs run on it
         self.config: dict[str, Any] = json.loads(study.config.resolved())
         self.folder = str(study.folder) if folder is None else folder
         self._claim: Claim | None = None
-        self._listen: Callable[[], None] = lambda: None  # to signals, once a run begins
+        # Called when a run begins, to listen to signals.
+        self._listen: Callable[[], None] = lambda: None
         self.needs = _as_inputs(study.config.needs, modified=None)
-        self._file = ""  # the configuration's, as it is given to `dngo`
+        self._file = ""  # option that names the configuration in commands of `dngo`
         # A cluster job runs one rule for its own wildcards: it needs no plan.
         self.archived = study.merged()
         self.plan = study.plan() if main else None
 
     @classmethod
     def of(cls, workflow: Any, config: Any) -> Dag:
-        """The DAG of a Snakefile that is being read: the main one, or a module of another workflow.
+        """The DAG for the Snakefile that Snakemake is reading: the main one, or a module.
 
-        workflow: Snakemake's.  config: a module's; the main Snakefile's comes from its files.
+        workflow: Snakemake's. config: a module's; the main Snakefile reads its own from files.
         Raises UserError with one line for each mistake.
         """
         roles = {
@@ -76,7 +77,8 @@ class Dag:
         }
         if workflow.modifier.is_main_snakefile():
             end_at_once()
-            # `cores: all` means this machine's: a cluster's jobs may have more than its login node.
+            # `cores: all` means the cores of this machine. A job on a cluster may have more than
+            # the login node.
             if workflow.nodes is not None:
                 workflow.global_resources["_cores"] = None
             files = workflow.overwrite_configfiles
@@ -108,13 +110,13 @@ class Dag:
     ) -> Dag:
         """Plan the run of a study; raises UserError with one line for each mistake."""
         if (workflow_folder() / "dngo").is_dir():
-            # The scripts of this run's jobs import the package beside the Snakefile too.
+            # The jobs' scripts import the package beside the Snakefile, as this process does.
             paths = [str(workflow_folder()), os.environ.get("PYTHONPATH", "")]
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         dag = cls(study, main=main, remote=remote, folder=folder)
         if main:
             dag._check_folder()
-            os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # recorded by the jobs
+            os.environ["DNGO_PROFILE"] = _profile(sys.argv)  # the jobs record it
             if dag.study.config.objective.strict:
                 dag.study.changes()
             if folder is None and dag.goes_on:
@@ -129,15 +131,15 @@ class Dag:
         return dag
 
     def _check_folder(self) -> None:
-        # Snakemake itself looks into it before the run begins.
+        # Snakemake looks into this folder before the run begins.
         there = next(p for p in (self.study.folder, *self.study.folder.parents) if p.exists())
         if not there.is_dir():
             raise UserError(f"{there}: is not a folder; name another one under `results`")
         self.study.check_new()
         if fault(self.folder):
             raise UserError(
-                f"{self.folder}: Snakemake keeps no path that is not UTF-8; rename the folder, or type "
-                "the command within it"
+                f"{self.folder}: Snakemake needs paths in UTF-8; rename the folder, or type "
+                "the command inside it"
             )
 
     def _announce(self, *, brief: bool) -> None:
@@ -149,7 +151,7 @@ class Dag:
         else:
             text = f"{summary(self.study)}\n\nNothing to evaluate: {self.plan.reason}."
         warnings = [f"Warning: {line}" for line in self.study.config.exposed]
-        with contextlib.suppress(BrokenPipeError):  # nobody reads it: no reason not to run
+        with contextlib.suppress(BrokenPipeError):  # nobody reads the summary, so go on
             print("\n".join([text, *warnings]), file=sys.stderr)
 
     @property
@@ -160,8 +162,9 @@ class Dag:
     def _drop_stale(self) -> None:
         if self.goes_on:
             (self.study.folder / "done").unlink(missing_ok=True)
-        # If the archive was deleted or replaced by an older copy, old receipts must not hide that
-        # an iteration has to be merged again from its outcomes on disk.
+        # Somebody may have deleted the archive, or replaced it by an older copy. Then its
+        # iterations must be merged again from their outcomes on disk, and old receipts must not
+        # hide that.
         assert self.plan is not None
         for t in self.plan.iterations:
             self.study.clear_end(t)
@@ -172,10 +175,10 @@ class Dag:
     # ---- where files are ------------------------------------------------------------------------
 
     def here(self, path: str) -> str:
-        """A file that stays where Snakemake runs, also where jobs share no file system with it.
+        """A file that stays on the machine of Snakemake, even if jobs share no file system with it.
 
-        Then batches and outcomes travel through Snakemake's storage. Fits and proposals need the
-        archive, and so are made here.
+        In that case, batches and outcomes travel through Snakemake's storage. Fits and proposals
+        need the archive, so they run here.
         """
         return stays(path) if self.travels else path
 
@@ -187,10 +190,10 @@ class Dag:
     # ---- inputs ---------------------------------------------------------------------------------
 
     def targets(self, wildcards: Any) -> list[str]:
-        """The last planned receipt, the report once there is something to report, and the end."""
+        """The last planned receipt, the report if there is something to report, and the run's end."""
         assert self.plan is not None
-        # The receipt is a target itself: for an existing report alone Snakemake would not make a
-        # missing receipt again.
+        # The receipt is a target of its own. If the report exists, Snakemake would not make a
+        # missing receipt again for it.
         receipts = [self._receipt(t) for t in self.plan.iterations[-1:]]
         if not receipts and not self.archived:
             return []
@@ -204,11 +207,17 @@ class Dag:
         return [self.here(f"{self.folder}/archive.h5")]
 
     def shown(self, wildcards: Any) -> list[str]:
-        """What refreshes the report during this run, so that the last word is the report's own."""
+        """The refreshments during this run.
+
+        The final report waits for them, so that it is written last.
+        """
         return [self._shown(t) for t in self.plan.iterations[-2:-1]] if self.plan else []
 
     def previous_shown(self, wildcards: Any) -> list[str]:
-        """The refreshment before, if it is yet to come: an old report never replaces a new one."""
+        """The refreshment before this one, if it is still planned.
+
+        So no old report replaces a newer one.
+        """
         t = int(wildcards.iteration)
         return [self._shown(t - 1)] if t > self.archived else []
 
@@ -216,7 +225,7 @@ class Dag:
         return self.here(f"{self.folder}/iterations/{t}/shown")
 
     def training(self, wildcards: Any) -> list[str]:
-        """The merge that completes the training prefix of an iteration, if it is yet to come."""
+        """The merge that completes the training data of an iteration, if it is still planned."""
         last = self.study.training_iterations(int(wildcards.iteration)) - 1
         return [self._receipt(last)] if last >= self.archived else []
 
@@ -227,7 +236,7 @@ class Dag:
         return [self.here(f"{self.folder}/iterations/{wildcards.iteration}/surrogate.h5")]
 
     def previous_batch(self, wildcards: Any) -> list[str]:
-        """The batch before, where it may be pending when this one is chosen."""
+        """The batch before, if it may still run when this one is chosen."""
         t = int(wildcards.iteration)
         if t == 0 or t - 1 < max(self.archived, self.study.training_iterations(t)):
             return []
@@ -240,7 +249,7 @@ class Dag:
         return [f"{folder}/{chunk}.json" for chunk in range(self.study.num_chunks(t))]
 
     def previous_merge(self, wildcards: Any) -> list[str]:
-        """The merge before, if it is yet to come: the archive grows in order."""
+        """The merge before this one, if it is still planned. The archive grows in order."""
         t = int(wildcards.iteration)
         return [self._receipt(t - 1)] if t > self.archived else []
 
@@ -250,7 +259,7 @@ class Dag:
     # ---- resources ------------------------------------------------------------------------------
 
     def resources(self, rule: str) -> dict[str, Any]:
-        """The configured resources of a rule, but for its threads.
+        """The configured resources of a rule, without its threads.
 
         Time and memory of an evaluation grow with each attempt where the user asks for it.
         """
@@ -268,7 +277,7 @@ class Dag:
 
     @cached_property
     def _rows(self) -> int:
-        """Evaluations that the archive has at the end of this run."""
+        """The number of evaluations in the archive at the end of this run."""
         header = self.study.header()
         planned = self.plan.iterations if self.plan else ()
         return (header.rows if header else 0) + sum(map(self.study.config.batch_size_of, planned))
@@ -285,22 +294,22 @@ class Dag:
     def retries(self) -> int:
         """Attempts at an evaluation that Snakemake makes after the first.
 
-        One more than configured: the last one starts nothing and writes down the lost points. A cluster
-        job makes one attempt; the next attempt is another job with resources of its own.
+        One more than configured: the last one starts nothing, but records the lost points. A
+        cluster job makes one attempt. The next attempt is another job with its own resources.
         """
         return 0 if self.remote else self.study.config.retries + 1
 
     @property
     def limits(self) -> Any:
-        """What a cluster job gives an evaluation: a function of its resources, or nothing.
+        """The limits of an evaluation in a cluster job: a function of the job's resources, or nothing.
 
-        On this machine Snakemake's resources limit nothing but CPUs; and a constant is planned a
-        quarter faster than a function that is asked for every job.
+        On this machine Snakemake's resources limit CPUs only. There a constant is enough, and
+        planning takes a quarter less time than with a function.
         """
         return job_limits if self.remote else {"cpus": self.threads("evaluate")}
 
     def threads(self, rule: str) -> int:
-        """The configured threads of a rule, for as many points as a job evaluates side by side."""
+        """The configured threads of a rule, times the points that a job evaluates side by side."""
         config = self.study.config
         threads = int(getattr(config.resources, rule).get("threads", 1))
         if rule != "evaluate":
@@ -311,7 +320,7 @@ class Dag:
 
     @property
     def _at_once(self) -> int:
-        """How many points a job asks for resources for; with `auto` it has what it is given."""
+        """The number of points whose resources a job asks for. With `auto` it asks for one."""
         config = self.study.config
         at_once = 1 if config.points_at_once == "auto" else config.points_at_once
         return min(at_once, config.points_per_job)
@@ -319,10 +328,10 @@ class Dag:
     # ---- the run --------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Called when a run starts: one Snakemake at a time works on a study.
+        """Called when a run starts. It claims the study: only one Snakemake at a time may work on it.
 
-        A user's mistake, such as a second run, is one line and ends this process; Snakemake would
-        add places in its own code. A run that was killed leaves nothing to unlock.
+        A user's mistake, such as a second run, prints one line and ends this process. Snakemake
+        would add places in its own code. A run that was killed leaves no lock behind.
         """
         self._listen()
         try:
@@ -338,8 +347,8 @@ class Dag:
                 pass
         except OSError as error:
             raise UserError(
-                f"{self.study.folder}: cannot be written to ({error.strerror}); mend that, or name "
-                "another folder under `results`"
+                f"{self.study.folder}: cannot be written to ({error.strerror}); correct "
+                "that, or name another folder under `results`"
             ) from None
         claim = self.study.run_claim
         patience = 5.0
@@ -357,9 +366,9 @@ class Dag:
         changes = self.study.begin()
         if changes:
             logger.warning(
-                f"The objective is not what was evaluated before: {changes}. The study learns from both "
-                "as from one; if they differ, begin another study. objective.strict: true refuses such "
-                "changes."
+                f"The objective has changed since the earlier evaluations: {changes}. The "
+                "study treats both as the same objective; if their values differ, begin "
+                "another study. objective.strict: true refuses such changes."
             )
 
     def release(self) -> None:
@@ -368,7 +377,7 @@ class Dag:
             self._claim.release()
 
     def end(self, *, success: bool) -> None:
-        """Called when a run ends: release the study, and say how it stands."""
+        """Called when a run ends. Release the study, and print its state."""
         from dngo.report import headline, summary
 
         self.release()
@@ -381,14 +390,14 @@ class Dag:
             )
 
     def _why_stopped(self) -> str:
-        """What stopped a run, and how to go on, in words."""
+        """A message: what stopped the run, and how to go on."""
         reason = self.study.journal.stopped
         if not reason:
             return "See the messages above, then type the same command again."
         lines = [
             "What stopped it:",
             f"  {reason}",
-            "When that is mended, the same command goes on. Before:",
+            "Correct that, then type the same command again. Before:",
             f"  {typed()} check --run{self._file}     evaluates one point outside the study",
         ]
         fine = ("ok", "infeasible", "pending")
@@ -396,18 +405,19 @@ class Dag:
             lines += [
                 f"  {typed()} retry --failed{self._file}  has failed points evaluated anew, in the next "
                 "batch",
-                "If such failures belong to this space, set stop.failures: 0, and no run stops for them.",
+                "If such failures are normal in this space, set stop.failures: 0. Then no "
+                "run stops for them.",
             ]
         return "\n".join(lines)
 
 
 def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
-    """Files as inputs of a rule, whose age makes no evaluation run again.
+    """Files as inputs of a rule. Their age makes no evaluation run again.
 
-    modified: what a module does to the paths of its rules. These are the workflow's around it, and keep
-    theirs. Raises UserError for a name that Snakemake takes for a pattern.
+    modified: how a module changes the paths of its rules. These files belong to the user's
+    workflow, so their paths stay. Raises UserError for a name that Snakemake takes for a pattern.
     """
-    # From here: a folder of any name may lie above.
+    # Relative to here, as a folder above may have any name.
     names = [os.path.relpath(name) if {"{", "}"} & set(name) else name for name in needs]
     check_names(names)
     found = [ancient(name) for name in names]
@@ -420,7 +430,7 @@ def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
 
 
 def _profile(argv: Sequence[str]) -> str:
-    """The profile that Snakemake was started with, of its command line or the environment."""
+    """The profile that Snakemake was started with: from its command line, or from the environment."""
     for word, value in pairwise([*argv, ""]):
         if word == "--profile":
             return value
@@ -430,7 +440,7 @@ def _profile(argv: Sequence[str]) -> str:
 
 
 def _study(configfiles: Sequence[str | Path], overrides: Mapping[str, Any]) -> Study:
-    """The study of the files named, of ./config.yaml, or of the one beside the Snakefile."""
+    """The study of the named files; otherwise of ./config.yaml, or of the one beside the Snakefile."""
     own, default = Path("config.yaml"), workflow_folder() / "config.yaml"
     found = default if default.exists() and not own.exists() else own
     return find_study(configfiles or [found], overrides)
@@ -439,18 +449,20 @@ def _study(configfiles: Sequence[str | Path], overrides: Mapping[str, Any]) -> S
 def _module_study(workflow: Any, config: Any) -> tuple[Study, str]:
     """The study of a module's `config:`, and its folder as the module's rules name it.
 
-    `config:` is the study's, or has it in a section `dngo`, beside what is the user's.
+    `config:` is the study's configuration, or holds it in a section `dngo` next to the user's own
+    keys.
     """
     given = config.get("dngo", config) if isinstance(config, Mapping) else None
     if not isinstance(given, Mapping) or not given:
         raise UserError(
-            'module: `config:` has no study in it; give it one, as `config: config["dngo"]`'
+            'module: `config:` has no study in it; give it one, for example `config: config["dngo"]`'
         )
     found = load([], as_meant(given, workflow.configfiles), place="module: config")
     folder = str(Path(found.results) / found.study)
     prefixed = workflow.modifier.path_modifier.replace_prefix
     place = prefixed(f"{folder}/archive.h5")
-    # The rules' paths begin with <study>, and get the prefix before that is known to be absolute.
+    # The rules' paths begin with <study>. Snakemake adds the prefix before it knows that <study> is
+    # absolute.
     if place != prefixed("<study>/archive.h5").replace("<study>", folder):
         raise UserError(
             f"module: its prefix cannot be put before `results: {found.results}`; give a relative "

@@ -1,4 +1,4 @@
-"""What every script does around its one call: log, progress, and errors that a person can read."""
+"""What every script does around its one call: it writes the log, the progress and readable errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINE_EVERY = 60.0  # seconds between progress lines in a log
 def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
     """Run a stage with its output in Snakemake's log file; yields the study and a progress callback.
 
-    A user's mistake ends as one line, in the log and on the terminal, and exit status 1.
+    A user's mistake ends with exit status 1, and with one line in the log and on the terminal.
     """
     end_at_once()
     terminal = sys.stderr
@@ -50,7 +50,8 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
             except UserError as error:
                 message, status = str(error), 1
                 if CLUSTER_JOB in os.environ and type(error) is CannotStart:
-                    # Whether that is the node's fault its executor knows, which sees the others.
+                    # The executor sees the other jobs, so it decides whether this is the node's
+                    # fault.
                     message = f"{message}\n{CANNOT_START}"
                 elif isinstance(error, CannotStart):
                     _stop_run(snakemake, message)
@@ -63,13 +64,13 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
         print(message, file=log)
         # A terminal that has gone does not change how a job ends.
         with contextlib.suppress(OSError):
-            line = "\r\033[K" if terminal.isatty() else ""  # the run may have a bar there
+            line = "\r\033[K" if terminal.isatty() else ""  # the run's bar may be there
             print(f"{line}{snakemake.rule}: {message}", file=terminal, flush=True)
         sys.exit(status)
 
 
 class _Log(io.TextIOBase):
-    """A log that never fails: text that a full disk refuses is dropped."""
+    """A log that never fails. It drops text if the disk is full."""
 
     def __init__(self, path: Path):
         self.stream: Any = None
@@ -94,10 +95,10 @@ class _Log(io.TextIOBase):
 
 
 def _stop_run(snakemake: Any, message: str) -> None:
-    """Have the Snakemake of this run submit nothing more, where it runs on this host.
+    """Have the Snakemake of this run submit nothing more, if it runs on this host.
 
-    Its executor may read `STOPS` instead; otherwise the other jobs report the same. None of them uses
-    up an attempt at its point.
+    On another host, its executor may read `STOPS`. Otherwise each further job reports the same.
+    None of them counts as an attempt at its point.
     """
     with contextlib.suppress(UserError, OSError, ValueError, TypeError):
         study = load_study(snakemake.config)
@@ -126,7 +127,7 @@ class LogLines:
 
 @contextlib.contextmanager
 def bar(name: str) -> Iterator[Callable[[float, str], None]]:
-    """Progress of a command: a bar once a second has passed, if standard error is a terminal."""
+    """Progress of a command. After a second it shows a bar, if standard error is a terminal."""
     from tqdm import tqdm
 
     with tqdm(

@@ -1,4 +1,4 @@
-"""What Snakemake does only for a main Snakefile, and a study also needs as a module of a user's workflow.
+"""What a study needs as a module of a user's workflow, but Snakemake does for main Snakefiles only.
 
 Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
 it, by which only the age of files decides what runs again. A study that is used as a module gets both
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def attach(workflow: Any, dag: Dag) -> None:
-    """Have Snakemake begin and end this study with the run, and run its rules by the age of files.
+    """Have Snakemake begin and end this study with the run. Only the age of files makes its rules run.
 
-    workflow: Snakemake's, while it reads the module; each `use rule` reads it once more.
+    workflow: Snakemake's, while it reads the module. Each `use rule` reads the module again.
     """
     if not hasattr(workflow, "dngo_modules"):
         workflow.dngo_modules = _Modules(workflow)
@@ -29,7 +29,7 @@ def attach(workflow: Any, dag: Dag) -> None:
 
 
 class _ByAge(Reason):
-    """A reason to run a job, in which only the age and the absence of files count."""
+    """A reason to run a job. Only the age and the absence of files count."""
 
     __slots__ = ()
     code_changed = params_changed = input_changed = software_stack_changed = property(
@@ -38,7 +38,7 @@ class _ByAge(Reason):
 
 
 class _Reasons(defaultdict):
-    """Snakemake's reasons by job; the job decides the class of its reason."""
+    """Snakemake's reasons by job. The job decides the class of its reason."""
 
     def __init__(self, reason_of: Callable[[Any], Reason]):
         super().__init__(Reason)
@@ -50,7 +50,7 @@ class _Reasons(defaultdict):
 
 
 class _Modules:
-    """The studies that a workflow has as modules."""
+    """The studies that are modules of a workflow."""
 
     def __init__(self, workflow: Any):
         self.workflow = workflow
@@ -70,13 +70,15 @@ class _Modules:
         workflow._prepare_dag = prepared
 
     def add(self, dag: Dag, rules: set[Any]) -> None:
-        """rules: those of this reading of the module; Snakemake adds them as it reads on."""
+        """rules: a set for this reading of the module. Snakemake adds rules to it while it reads."""
         folder = str(dag.study.folder)
         self.studies.setdefault(folder, dag)
         self.rules.setdefault(folder, []).append(rules)
 
     def _check_rules(self) -> None:
-        """End with a line if a rule's `with: input:` has cut evaluations off from what is proposed."""
+        """End with one line if a rule's `with: input:` removes the proposals from the inputs of
+        evaluations.
+        """
         for rule in (
             each for folder in self.rules for rules in self.rules[folder] for each in rules
         ):
@@ -84,9 +86,10 @@ class _Modules:
             is_told = any(str(path).endswith("/proposals.json") for path in rule.input)
             if evaluates and not is_told and "proposals" not in dict(rule.input.items()):
                 sys.exit(
-                    f"rule {rule.name}: its `with: input:` leaves `proposals` out, so nothing would be "
-                    "proposed; remove `input:`, and name the files under `needs` of the study, as "
-                    f"needs: [{', '.join(str(path) for path in rule.input)}]"
+                    f"rule {rule.name}: its `with: input:` leaves `proposals` out, so "
+                    "nothing would be proposed; remove `input:`, and name the files under "
+                    "`needs` of the study: needs: "
+                    f"[{', '.join(str(path) for path in rule.input)}]"
                 )
 
     def _has(self, folder: str, rule: Any) -> bool:
@@ -97,13 +100,16 @@ class _Modules:
             if self._has(folder, job.rule):
                 reason = _ByAge()
                 if dag.goes_on and f"{folder}/done" in job.output:
-                    # Snakemake does not make a missing input for an output that exists.
+                    # If an output exists, Snakemake does not make its missing input.
                     reason.updated_input.update(dag.merged(job.wildcards))
                 return reason
         return Reason()
 
     def _join(self, event: str, act: Callable[[], None]) -> None:
-        """Call `act` before the handler of the main Snakefile, which may be read before or after."""
+        """Call `act` before the handler of the main Snakefile.
+
+        Snakemake may read that handler before or after this.
+        """
         workflow, register = self.workflow, getattr(self.workflow, event)
 
         def join() -> None:
@@ -124,7 +130,7 @@ class _Modules:
         setattr(workflow, event, registering)
 
     def _begin(self) -> None:
-        """Claim each study that this run has something to do in."""
+        """Claim each study in which this run has something to do."""
         running = {job.rule for job in self.workflow.dag.needrun_jobs()}
         try:
             for folder, dag in self.studies.items():

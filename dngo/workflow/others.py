@@ -1,6 +1,7 @@
-"""Jobs without a Snakemake in them, for the schedulers of which Snakemake has a plugin that runs a command.
+"""Jobs without a Snakemake in them, for other schedulers. Their Snakemake plugin must run a command.
 
-All else is the plugin's: how it submits, asks and cancels. Where a job must be a Snakemake it stays one.
+The plugin still submits, asks and cancels in its own way. A job that needs a Snakemake still gets
+one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from dngo.workflow import bare
 
-# Each hands the command of a job to a shell, or to its scheduler as words.
+# Each of them passes the command of a job to a shell, or as words to its scheduler.
 PLUGINS = ("cluster-generic", "drmaa", "flux", "htcondor", "lsf", "sge")
 
 
 def register() -> None:
-    """Have Snakemake use these plugins with jobs of our own."""
+    """Have Snakemake use these plugins with our jobs."""
     for name in PLUGINS:
         plugin: Any = ExecutorPluginRegistry().plugins.get(name)
         if plugin is not None and not issubclass(plugin.executor, _Bare):
@@ -25,10 +26,10 @@ def register() -> None:
 
 
 class _Bare:
-    """Put before a plugin's executor."""
+    """A base class that comes before the plugin's executor."""
 
     def format_job_exec(self: Any, job: Any) -> str:
-        """The command of a job: the stage itself, unless Snakemake has something to do there."""
+        """The command of a job. It runs the stage itself, unless the job needs a Snakemake."""
         declared = self.workflow.remote_execution_settings.envvars
         if declared or not bare.is_bare(self.workflow, job):
             return str(super().format_job_exec(job))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What the rules ask a cluster for: the study's `resources`, and defaults for the rest."""
+"""The resources that the rules ask a cluster for: the study's `resources`, and defaults for the rest."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any
 from dngo.config import Config
 from dngo.errors import UserError
 
-# Of a cluster's job, with few observations: 100,000 take 800 MB and a minute.
+# For a cluster job with up to a few observations. 100,000 take 800 MB and a minute.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "fit": {"mem_mb": 4000, "runtime": 20},
     "propose": {"mem_mb": 4000, "runtime": 20},
 }
-# Beyond, MB for each observation, and observations for each minute: several times what was measured
-# (benchmarks/results/scaling.csv), as nodes are slower, and objectives may be several.
+# For more observations: MB for each of them, and observations for each minute. Both allow for
+# several times what was measured (benchmarks/results/scaling.csv), since nodes may be slower, and a
+# study may have several objectives.
 MB_EACH = 0.008
 EACH_MINUTE = 20_000
-TOGETHER = {"fit": "propose", "propose": "fit"}  # one job of a cluster
+TOGETHER = {"fit": "propose", "propose": "fit"}  # they are one job on a cluster
 RULES = ("fit", "propose", "evaluate", "merge")
 
 
 def asked(config: Config, rule: str, *, cluster: bool, rows: int = 0) -> dict[str, Any]:
-    """The resources of a rule, but for its threads.
+    """The resources of a rule, without its threads.
 
-    rows: observations that a fit may have.  On a cluster fit and propose are one job: if only one of
-    them names a partition or the like, it holds for both.
+    rows: observations that a fit may have.  On a cluster fit and propose are one job: a partition
+    that only one of them names holds for both.
     """
     found = dict(getattr(config.resources, rule))
     if cluster and rule in TOGETHER:
@@ -39,7 +40,7 @@ def asked(config: Config, rule: str, *, cluster: bool, rows: int = 0) -> dict[st
 
 
 def _by_size(rule: str, rows: int) -> dict[str, Any]:
-    """What a fit or a proposal needs, where nobody says it."""
+    """What a fit or a proposal needs, if the configuration does not say it."""
     least = DEFAULTS[rule]
     return {
         "mem_mb": max(least["mem_mb"], 1000 + math.ceil(MB_EACH * rows)),
@@ -48,17 +49,18 @@ def _by_size(rule: str, rows: int) -> dict[str, Any]:
 
 
 def check(config: Config, workflow: Any, argv: Sequence[str] = sys.argv) -> None:
-    """Raise UserError if a resource of the configuration would have no effect, or cannot have one.
+    """Raise UserError if a resource of the configuration has no effect, or contradicts another.
 
-    workflow: Snakemake's. What its command line says wins, as it should; what a profile says does not.
+    workflow: Snakemake's. A resource on its command line may override the configuration. One in a
+    profile may not.
     """
     for name in ("fit", "propose"):
         for key, value in getattr(config.resources, name).items():
             other = getattr(config.resources, TOGETHER[name]).get(key, value)
             if workflow.nodes is not None and value != other and str in (type(value), type(other)):
                 raise UserError(
-                    f"resources.{name}.{key}: fit and propose are one job, so {key} must be the same in "
-                    f"both, and not {value} and {other}"
+                    f"resources.{name}.{key}: fit and propose are one job, so {key} must be "
+                    f"the same in both, but is {value} and {other}"
                 )
     settings, named = workflow.resource_settings, workflow.modifier.modify_rulename
     for name in RULES:

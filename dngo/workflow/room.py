@@ -1,7 +1,8 @@
-"""A run on a machine that refuses: without a process or a thread to spare, or with a full disk.
+"""A run waits if the machine has no process or thread left, or if the disk is full.
 
-Jobs wait for what they need. So does Snakemake itself. It starts each job once, with threads of its own,
-and notes in its folder what has begun and ended. An error there would end the run.
+Jobs wait by themselves. This module makes Snakemake itself wait. It starts each job once, with
+threads of its own, and notes in its folder what has begun and ended. An error there would end the
+run.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from snakemake.shell import shell
 from dngo.storage.patience import has_no_disk, has_no_room, patiently
 
 _start = threading.Thread.start
-_workflows: list[Any] = []  # Snakemake's, of which one runs in this process
+_workflows: list[Any] = []  # Snakemake's; one runs in this process
 
 
 def _heed() -> None:
-    """End a wait once Snakemake was told to stop, as by `kill PID`."""
+    """End a wait if Snakemake was asked to stop, for example by `kill PID`."""
     for workflow in _workflows:
         if getattr(getattr(workflow, "scheduler", None), "_user_kill", None):
             thread = threading.current_thread()
             if thread is threading.main_thread():
-                raise KeyboardInterrupt  # as Ctrl-C does, which the scheduler takes for its end
+                raise KeyboardInterrupt  # as Ctrl-C does; the scheduler ends
             if type(thread).__module__ == benchmark.__name__:
-                raise SystemExit  # it measures, and ends without a word
-            raise InterruptedError(errno.EINTR, "the run was told to stop")  # a job's, and its end
+                raise SystemExit  # a thread that only measures ends quietly
+            raise InterruptedError(errno.EINTR, "the run was told to stop")  # ends a job
 
 
 def _patiently(
@@ -60,7 +61,7 @@ def _writing(write: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole(write: Callable[..., None]) -> Callable[..., None]:
-    """Write a script from its beginning, even if a part was written before."""
+    """Write a script from its beginning, even if a part of it is there."""
 
     def whole(self: Any, preamble: str, stream: Any) -> None:
         stream.seek(0)
@@ -72,10 +73,10 @@ def _whole(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def await_room(workflow: Any, *, alone: bool) -> None:
-    """Have Snakemake's process wait, where the system would refuse it, until it is told to stop.
+    """Have Snakemake wait whenever the system refuses what it needs, until it is asked to stop.
 
-    workflow: Snakemake's.  alone: whether all rules are a study's. Then no shell stays beside a script,
-    since starting one takes another fork.
+    workflow: Snakemake's.  alone: whether all rules belong to studies. Then no shell stays beside a
+    script, which saves a fork.
     """
     _workflows.append(workflow)
     if subprocess.Popen is _Popen:
@@ -89,6 +90,6 @@ def await_room(workflow: Any, *, alone: bool) -> None:
     ):
         if hasattr(owner, name):
             setattr(owner, name, _writing(act(getattr(owner, name))))
-    logging.raiseExceptions = False  # what a log cannot hold is left out, without a traceback
+    logging.raiseExceptions = False  # the log drops what it cannot hold, without a traceback
     if alone:
         shell.prefix("set -euo pipefail; exec ")

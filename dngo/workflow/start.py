@@ -1,4 +1,4 @@
-"""`dngo run`: the words that start Snakemake with this workflow, whichever folder they are typed in."""
+"""`dngo run`: the command that starts Snakemake with this workflow. It works in any folder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dngo.workflow import snakefile
 def command(config: Path, results: str | None, given: Sequence[str]) -> list[str]:
     """The command line that runs a study, or goes on with it.
 
-    results: the folder of the studies, if not the configured one.  given: what the user adds for
-    Snakemake; it wins.  Raises UserError for a configuration that is not there or not valid.
+    results: the folder of the studies, if not the configured one. given: the user's words for
+    Snakemake; they override ours. Raises UserError if the configuration is missing or not valid.
     """
     if not config.exists():
         raise UserError(f"{config}: there is no such file; `dngo init` writes one")
@@ -27,7 +27,7 @@ def command(config: Path, results: str | None, given: Sequence[str]) -> list[str
     words += ["--configfile", os.path.abspath(config)]
     if not _has(given, "--workflow-profile"):
         words += ["--workflow-profile", str(workflow_folder() / "profiles" / "default")]
-    # The same working folder and .snakemake/, wherever the command is typed.
+    # The working folder and .snakemake/ stay the same, wherever the command is typed.
     if not _has(given, "--directory", "-d"):
         folder = os.path.abspath(study.beside)
         if cannot_be_written(folder):
@@ -51,7 +51,7 @@ def _has(given: Sequence[str], *options: str) -> bool:
 def _with_profiles(given: Sequence[str], beside: Path) -> list[str]:
     """The words, with a path for each profile that Snakemake would not find by its name.
 
-    It is looked for beside the configuration, then in this package (`slurm`).
+    A profile may lie beside the configuration, or in this package (`slurm`).
     """
     from snakemake.cli import get_profile_dir
 

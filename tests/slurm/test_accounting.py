@@ -66,7 +66,7 @@ def test_a_job_that_is_longer_than_its_qos_allows_ends_the_run(
     output = toy.run(check=False, timeout=60)
     assert toy.process.returncode
     message = (
-        "Slurm takes jobs of evaluate and does not start them: QOSMaxWallDurationPerJobLimit. Change "
+        "Slurm takes jobs of evaluate but does not start them: QOSMaxWallDurationPerJobLimit. Change "
         "runtime of evaluate (now 20 minutes): `resources: {evaluate: {runtime: ...}}`"
     )
     assert output.count(message) == 1

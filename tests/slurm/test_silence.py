@@ -138,7 +138,7 @@ def test_a_job_that_can_never_start_ends_the_run_with_what_to_change(
     cluster.run("scontrol", "update", "partitionname=main", "maxtime=10")
     output = toy.end(timeout=60, check=False)
     assert toy.process.returncode
-    found = "Slurm takes jobs of evaluate and does not start them: PartitionTimeLimit. Change runtime of evaluate"
+    found = "Slurm takes jobs of evaluate but does not start them: PartitionTimeLimit. Change runtime of evaluate"
     assert output.count(found) == 1
     assert "stopped early" in output
     assert not toy.jobs()

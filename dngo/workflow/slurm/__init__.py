@@ -1,10 +1,10 @@
-"""The place of our Slurm executor in Snakemake, and the versions of the plugin that it fits.
+"""How our Slurm executor gets into Snakemake, and the plugin's versions that it fits.
 
-`executor` has the executor: a subclass of that of snakemake-executor-plugin-slurm.
-It takes the plugin's place under the plugin's name, `slurm`, when a run is planned. A plugin under a
-name of its own would be worse: Snakemake finds plugins among the installed top-level packages only, and
-so none in an editable installation nor in a clone used with conda; and it derives the names of a
-plugin's options from the plugin's name, so that the `slurm-...` lines of a user's profile would be
+The module `executor` holds it: a subclass of the executor in snakemake-executor-plugin-slurm. When
+a run is planned, it replaces the plugin under the plugin's name, `slurm`. A plugin with a new name
+would be worse for two reasons. Snakemake finds plugins among the installed top-level packages only.
+It would find none in an editable installation, or in a clone used with conda. It also derives the
+names of options from the plugin's name. The `slurm-...` lines of a user's profile would then be
 accepted and ignored.
 """
 
@@ -19,15 +19,15 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 PACKAGE = "snakemake-executor-plugin-slurm"
-# What pyproject.toml asks for too. tests/test_slurm_executor.py fails where the plugin has changed in what
-# our executor replaces or calls.
+# The same as in pyproject.toml. Our executor replaces and calls parts of the plugin;
+# tests/test_slurm_executor.py fails if one of them has changed.
 AT_LEAST, BELOW = (2, 8), (2, 9)
 
 
 def register() -> None:
     """Have Snakemake use our executor where the profile says `executor: slurm`.
 
-    A version of the plugin that it does not fit is an error only of runs that use it.
+    If the executor does not fit the plugin's version, only runs that use it fail.
     """
     plugin: Any = ExecutorPluginRegistry().plugins.get("slurm")
     if plugin is None:
@@ -42,7 +42,7 @@ def register() -> None:
 
 
 def listen(workflow: Any) -> None:
-    """Have SIGTERM end a run on Slurm within seconds: called when a run begins."""
+    """Called when a run begins. From then on, SIGTERM ends a run on Slurm within seconds."""
     executor: Any = getattr(workflow.scheduler, "_executor", None)
     if hasattr(executor, "terminate") and current_thread() is main_thread():
         signal.signal(signal.SIGTERM, executor.terminate)
@@ -54,8 +54,8 @@ def _refusing(installed: str) -> type:
     class Refusing:
         def __init__(self, *_: Any):
             raise WorkflowError(
-                f"{PACKAGE} {installed} is installed, and this version of dngo fits {wanted}: "
-                f"pip install '{PACKAGE}{wanted}'"
+                f"{PACKAGE} {installed} is installed, but this version of dngo needs "
+                f"{wanted}: pip install '{PACKAGE}{wanted}'"
             )
 
     return Refusing

@@ -1,4 +1,4 @@
-"""Slurm's commands, each with a time limit: none of them can keep a run waiting, or from ending."""
+"""Slurm's commands. Each has a time limit, so none of them can delay a run or its end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-SLOW = 30.0  # seconds without an answer after which that is said
-LIMIT, LONGEST_LIMIT = (
-    60.0,
-    240.0,
-)  # seconds for an answer, at first and after others were not given
+SLOW = 30.0  # seconds without an answer before the user reads of it
+LIMIT, LONGEST_LIMIT = 60.0, 240.0  # seconds for an answer, at first and after missing answers
 LOOK = 0.25  # seconds between looks at whether the run is being ended
 GOODBYE = 5.0  # seconds that the end of a run waits for its jobs to be cancelled
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said.  status: its exit status, None if it gave no answer in time."""
+    """The output of a command. status: its exit status, or None if it gave no answer in time."""
 
     status: int | None = None
     out: str = ""
@@ -39,7 +36,10 @@ class Calls:
     """Runs the commands of Slurm for one run of Snakemake, from any thread."""
 
     def __init__(self, tell: Callable[[str], None]):
-        """tell: called with messages for the user: that Slurm is silent, and that it answers again."""
+        """tell: called with messages for the user.
+
+        They say that Slurm is silent, or that it answers again.
+        """
         self._tell = tell
         self._over = threading.Event()
         self._unanswered = 0
@@ -67,7 +67,8 @@ class Calls:
                 text=True,
                 errors="replace",
                 env=environment,
-                # Ctrl-C is Snakemake's: it ends its calls by itself, and what they have started.
+                # Ctrl-C goes to Snakemake alone. It ends these calls itself, with the processes
+                # that they started.
                 start_new_session=True,
             )
         except OSError as error:
@@ -89,7 +90,7 @@ class Calls:
                 return Answer()
 
     def silent(self, who: str) -> None:
-        """Say, once, that Slurm does not answer."""
+        """Tell the user once that Slurm does not answer."""
         with self._lock:
             said, self._silent = self._silent, True
         if not said:
@@ -100,20 +101,23 @@ class Calls:
             self._unanswered = 0
 
     def answers(self) -> None:
-        """Note that Slurm has answered a question about its jobs; said where it was silent before."""
+        """Note that Slurm has answered a question about its jobs.
+
+        If it was silent before, tell the user.
+        """
         with self._lock:
             said, self._silent = self._silent, False
         if said:
             self._tell("Slurm answers again.")
 
     def end(self) -> None:
-        """End all calls, and let none begin any more."""
+        """End all calls, and allow no further ones."""
         self._over.set()
 
     def last(self, *words: str) -> bool:
-        """Run a command at the end of a run; whether it succeeded within a few seconds.
+        """Run a command at the end of a run. Returns whether it succeeded within a few seconds.
 
-        One that takes longer goes on by itself, for ten minutes at most.
+        A command that takes longer goes on alone, for ten minutes at most.
         """
         bounded = [*(["timeout", "600"] if shutil.which("timeout") else []), *words]
         try:

@@ -48,16 +48,17 @@ from dngo.workflow.slurm.reasons import Queue, Row
 from dngo.workflow.slurm.submitting import Submitting
 from dngo.workflow.words import STOPS
 
-SILENCE = 30.0  # seconds after which a job that Slurm does not know is over
-GLANCE, GLANCES = 1.0, 5  # seconds between looks at outputs, and how often they have Slurm asked
-LOCAL = 3.0  # seconds that a job on this machine has to end by itself, where the run is ended
+SILENCE = 30.0  # seconds after which a job counts as over if Slurm does not know it
+# Seconds between looks at outputs, and the most looks that have us ask Slurm at once.
+GLANCE, GLANCES = 1.0, 5
+LOCAL = 3.0  # seconds for a job on this machine to end by itself when the run is ended
 
 ENDED_BADLY = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
 # Over, unless Slurm queues the job again a moment later.
 ENDED_PERHAPS = {"NODE_FAIL", "PREEMPTED", "REVOKED", "UNKNOWN", "GONE"}
 OVER = {*ENDED_BADLY, *ENDED_PERHAPS, "COMPLETED"}
 GONE = Row("GONE")
-# What a node may be blamed for: as it ends a job that had not begun, and that had.
+# A node is blamed for these ends of a job: before it began, and after.
 BLAMED = {"BOOT_FAIL", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "PENDING"}
 AVOIDED = {"BOOT_FAIL", "FAILED", "NODE_FAIL"}
 
@@ -66,19 +67,19 @@ class Executor(Submitting):
     """The executor of `--profile slurm`; see the module's text."""
 
     slurm_logdir: Path
-    _terminated = False  # by SIGTERM: what runs on the cluster is let to end
+    _terminated = False  # by SIGTERM; jobs that run on the cluster may end by themselves
     _over = False
 
     def __post_init__(self, test_mode: bool = False) -> None:
         super().__post_init__(test_mode)
         self._queue = Queue(self.run_uuid)
-        self._asked: list[Any] = []  # jobs that Slurm was last asked about, without those over
-        self._free: dict[Any, int] = {}  # deaths of a job that were no attempt
+        self._asked: list[Any] = []  # jobs that Slurm was last asked about and that are not over
+        self._free: dict[Any, int] = {}  # deaths of a job that did not count as attempts
 
     # ---- jobs -----------------------------------------------------------------------------------
 
     def format_job_exec(self, job: Any) -> str:
-        """The command of a job: the stage itself, unless Snakemake has something to do there."""
+        """The command of a job. It runs the stage itself, unless the job needs a Snakemake."""
         if not bare.is_bare(self.workflow, job):
             return super().format_job_exec(job)
         patience = self.workflow.execution_settings.latency_wait
@@ -91,29 +92,32 @@ class Executor(Submitting):
 
     @property
     def cores(self) -> str:
-        """Cores that a job may use: those of its node, whatever the login node has."""
+        """Cores that a job may use: all of its node's, even if the login node has fewer."""
         return "all"
 
     def get_account_arg(self, job: Any) -> Iterator[str]:
-        """The account that is configured: Slurm knows whether it is valid, and your own by itself."""
+        """The configured account.
+
+        Slurm itself knows whether it is valid, and which is the user's default.
+        """
         account = str(job.resources.get("slurm_account") or "").replace(",", " ").split()
         return iter([f" -A {shlex.quote(account[0])}" if account else ""])
 
     def get_partition_arg(self, job: Any) -> str:
-        """The partition that is configured; without one Slurm takes its default by itself."""
+        """The configured partition. Without one, Slurm itself takes its default."""
         known = job.resources.get("slurm_partition") or self._partitions
         return super().get_partition_arg(job) if known else ""
 
     # ---- the end of a run -------------------------------------------------------------------------
 
     def terminate(self, *_: Any) -> None:
-        """What SIGTERM does: Snakemake ends now, and what runs on the cluster ends by itself."""
+        """What SIGTERM does: Snakemake ends now. Jobs that run on the cluster end by themselves."""
         if not (self._cancelled or self._over):
             self._terminated = True
             raise SystemExit
 
     def cancel_jobs(self, active_jobs: list[Any]) -> None:
-        """Cancel all submitted jobs, or only those that still wait; no call of Slurm delays the end."""
+        """Cancel all submitted jobs, or only those that still wait. No call of Slurm delays the end."""
         self._cancelled = True
         self.calls.end()
         local = psutil.Process().children(recursive=True)
@@ -125,11 +129,14 @@ class Executor(Submitting):
             words += [f"--clusters={name}" for name in self._submitted_job_clusters]
             if not self.calls.last(*words):
                 self.logger.warning(
-                    f"Slurm did not confirm within {GOODBYE:.0f} s that the jobs are cancelled; should "
-                    f"some be left, `{' '.join(words)}` cancels them. They do no harm."
+                    f"Slurm did not confirm within {GOODBYE:.0f} s that the jobs are "
+                    f"cancelled. If some are left, they do no harm; `{' '.join(words)}` "
+                    "cancels them."
                 )
             elif self._terminated:
-                self.logger.info("Jobs that run go on; the same command takes their outcomes in.")
+                self.logger.info(
+                    "Jobs that run go on. The same command will collect their outcomes."
+                )
         ended.join()
 
     def shutdown(self) -> None:
@@ -141,7 +148,7 @@ class Executor(Submitting):
     # ---- polling --------------------------------------------------------------------------------
 
     async def sleep(self) -> None:
-        """Wait before asking Slurm again; less long once all outputs of a batch are there."""
+        """Wait before asking Slurm again. Once all outputs of a batch are there, wait less."""
         until = time.monotonic() + self.next_seconds_between_status_checks
         while (left := until - time.monotonic()) > 0 and self.wait:
             await asyncio.sleep(min(left, GLANCE))
@@ -149,14 +156,14 @@ class Executor(Submitting):
                 return
 
     def _is_written(self) -> bool:
-        """Whether all outputs of the jobs that write to one folder are there: fit's, or a batch's.
+        """Whether one folder (a fit's or a batch's) has all outputs of the jobs that write to it.
 
-        That counts for a few looks only, in case a job does not end after its last output. Each look
+        Only the first few looks count, in case a job does not end after its last output. Each look
         reads one file of each folder.
         """
         folders: dict[str, list[Any]] = {}
         for job in list(self.active_jobs):
-            if "dngo_folder" not in job.aux:  # of no output at all where a rule is the user's own
+            if "dngo_folder" not in job.aux:  # a user's own rule may have no output
                 outputs = bare.members(job.job)[-1].output
                 job.aux["dngo_folder"] = os.path.dirname(outputs[0]) if outputs else None
             if job.aux["dngo_folder"] is not None:
@@ -170,9 +177,9 @@ class Executor(Submitting):
 
     async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncIterator[Any]:
         """Report the jobs that have ended and yield the others."""
-        if not active_jobs:  # nor need __post_init__ be done: the polling begins before it
+        if not active_jobs:  # polling begins before __post_init__ ends
             return
-        if self._submitted_job_clusters:  # jobs on several clusters are the plugin's own business
+        if self._submitted_job_clusters:  # the plugin's own code handles jobs on several clusters
             async for job in super().check_active_jobs(active_jobs):
                 yield job
             return
@@ -194,7 +201,7 @@ class Executor(Submitting):
                 self._asked.remove(job)
 
     async def _hear(self, rows: dict[str, Row], active_jobs: Sequence[Any]) -> set[str]:
-        """Say what there is to say of jobs that do not run; the numbers of those that were cancelled."""
+        """Tell the user about jobs that do not run. Returns the numbers of those that were cancelled."""
         mine = {job.external_jobid: job for job in active_jobs}
         known = {number: rows[number] for number in mine if number in rows}
         alive = {
@@ -208,7 +215,7 @@ class Executor(Submitting):
         never = self._queue.never(alive, now)
         for number, key in never.items():
             job, row = mine[number].job, alive[number]
-            words = f"Slurm takes jobs of {jobs.rules(job)} and does not start them: {row.reason}"
+            words = f"Slurm takes jobs of {jobs.rules(job)} but does not start them: {row.reason}"
             self._give_up(f"{words}. {jobs.cure(job, key)}")
         stuck = set(never)
         if self._ending():
@@ -227,7 +234,7 @@ class Executor(Submitting):
         return stuck
 
     async def _bury(self, rows: dict[str, Row], active_jobs: Sequence[Any]) -> set[str]:
-        """End the jobs that say that they cannot begin, once others are kept from their node."""
+        """End the jobs that cannot begin, once other jobs are kept off their node."""
         dead, waiting = [], []
         for job in active_jobs:
             row = rows.get(job.external_jobid, GONE)
@@ -255,7 +262,7 @@ class Executor(Submitting):
         return set(numbers)
 
     async def _goes_on(self, job: Any, row: Row) -> bool:
-        """Whether a job is still to be watched; its end is reported here."""
+        """Whether to go on watching a job. If it has ended, this reports it."""
         state, reason = row.state, row.reason
         if state not in OVER:
             job.aux.pop("dngo_ended", None)
@@ -268,24 +275,24 @@ class Executor(Submitting):
                 self.logger.warning(f"Slurm does not know job {job.external_jobid} any more.")
             return await self._awaits_outputs(job, row, "Slurm does not know it any more", SILENCE)
         if state == "OUT_OF_MEMORY" and jobs.is_complete(job):
-            # The kernel ended the objective, not the job: that was written down.
+            # The kernel ended the objective and not the job. The job recorded that.
             return await self._awaits_outputs(job, row, "", 0.0)
         if state in ENDED_BADLY or (state in ENDED_PERHAPS and jobs.since(job) >= SILENCE):
             if state in BLAMED and not jobs.begins(job) and not self._is_late(job):
-                return True  # until its log shows up here
+                return True  # until its log is visible here
             await self._report_end(job, row, f"has ended: {state} {reason}")
             return False
         if "launch failed" in reason:
-            # A node could not start it, and Slurm holds it until somebody releases it.
+            # A node could not start the job. Slurm holds it until somebody releases it.
             await asyncio.to_thread(self.calls.ask, "scancel", "--quiet", job.external_jobid)
             await self._report_end(job, row, f"could not be started: {reason}")
             return False
         return True
 
     async def _awaits_outputs(self, job: Any, row: Row, otherwise: str, silence: float) -> bool:
-        """Whether the outputs of a job that is over may still show up; success once they are there.
+        """Whether the outputs of a finished job may still appear. Reports success once they are there.
 
-        All such jobs wait at the same time.
+        All such jobs wait side by side.
         """
         if jobs.is_complete(job):
             self._nodes.began(jobs.rules(job.job), row.node)
@@ -298,7 +305,7 @@ class Executor(Submitting):
         return False
 
     def _is_late(self, job: Any) -> bool:
-        """Whether a job's files must be visible here by now."""
+        """Whether a job's files should be visible here by now."""
         log = job.aux.get("slurm_logfile")
         with contextlib.suppress(OSError):
             if log is None or log.stat().st_size:
@@ -308,7 +315,7 @@ class Executor(Submitting):
     async def _report_end(self, job: Any, row: Row, what: str, how: str = "") -> None:
         """Report a job that failed, and note what the next attempt should avoid.
 
-        how: its exit status, in words, where Slurm need not be asked.
+        how: its exit status in words, if it is known without asking Slurm.
         """
         log, node = job.aux.get("slurm_logfile"), row.node
         begun, progress = jobs.begins(job), bool(log and jobs.says(log, PROGRESS))
@@ -316,7 +323,7 @@ class Executor(Submitting):
             self._nodes.began(jobs.rules(job.job), node)
         how = how or await asyncio.to_thread(self._submitter.ending, job.external_jobid)
         if log and jobs.says(log, STOPS):
-            # What runs is let to end; every further job would say the same.
+            # Running jobs may end. Every further job would say the same.
             self.workflow.scheduler.exit_gracefully()
         elif not progress and (row.state in AVOIDED or (row.state in BLAMED and not begun)):
             self._nodes.failed(job.job, node)
@@ -329,7 +336,7 @@ class Executor(Submitting):
             if self._is_free(job):
                 return
         if progress:
-            job.job.attempt -= 1  # which Snakemake is about to add: it was no failed attempt
+            job.job.attempt -= 1  # Snakemake is about to add one; this was no failed attempt
         where = f" on node {node}" if node else ""
         message = (
             f"Slurm job {job.external_jobid}{where} {what.strip()}{f' ({how})' if how else ''}. "
@@ -337,7 +344,7 @@ class Executor(Submitting):
         self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
 
     def _is_free(self, job: Any) -> bool:
-        """Whether the death of a job that had not begun does not count as an attempt; reported here."""
+        """Whether a job died before it began, which is no failed attempt. If so, this reports it."""
         if self._ending():
             self._drop(job.job)
             return True
@@ -349,20 +356,20 @@ class Executor(Submitting):
         return True
 
     def _blames(self, job: Any, node: str) -> bool:
-        """Whether a node is to blame that the objective could not be started there, and not its command."""
+        """Whether the node, and not the command, is the cause if the objective could not be started."""
         looks_wrong = self._nodes.unable(node)
         journal = self._journal(job)
         return not looks_wrong or (journal is not None and journal.ran)
 
     def _stop(self, job: Any, why: str) -> None:
-        """End the run for a mistake that every further job would meet."""
+        """End the run because of a mistake that every further job would meet."""
         journal = self._journal(job)
         if journal is not None and not self._ending():
             journal.note_stop(why)
         self._give_up(why)
 
     def _journal(self, job: Any) -> Journal | None:
-        """The journal of the study that a job belongs to; none if it is of a rule of the user's own."""
+        """The journal of a job's study; None for a job of the user's own rule."""
         with contextlib.suppress(Exception):
             return load_study(bare.members(job.job)[0].rule.module_globals["config"]).journal
         return None
@@ -378,12 +385,13 @@ class Executor(Submitting):
             self._nodes.began(jobs.rules(other.job), "")
         if self._nodes.hopeless:
             self._give_up(
-                f"{self._nodes.hopeless}. See {log}; can the nodes read {self.get_python_executable()} "
-                "and this folder? Mend that, then type the same command again."
+                f"{self._nodes.hopeless}. See {log}; can the nodes read "
+                f"{self.get_python_executable()} and this folder? Correct that, then type "
+                "the same command again."
             )
 
     def print_job_error(self, job_info: Any, msg: str | None = None, **kwargs: Any) -> None:
-        """Show an error, since Snakemake drops the message of a job that is a group of rules."""
+        """Show an error. Snakemake itself drops the message of a job that is a group of rules."""
         if msg and job_info.job.is_group():
             self.logger.error(f"Job of {jobs.rules(job_info.job)}: {msg}")
         super().print_job_error(job_info, msg, **kwargs)
@@ -413,7 +421,7 @@ class Executor(Submitting):
 
 
 def _end_processes(processes: list[psutil.Process]) -> None:
-    """End what runs on this machine, after a moment in which most of it ends by itself."""
+    """End processes on this machine. First they get a moment to end by themselves."""
     _, alive = psutil.wait_procs(processes, timeout=LOCAL)
     for process in alive:
         with contextlib.suppress(psutil.Error):

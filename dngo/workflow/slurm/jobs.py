@@ -1,4 +1,4 @@
-"""What the executor asks of a job: of Snakemake's, and of its log and its outputs."""
+"""What the executor needs to know about a job of Snakemake, its log and its outputs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ WHERE = {
 
 
 def rules(job: Any) -> str:
-    """The rules that a job of Snakemake stands for, in words."""
+    """The names of the rules in a job of Snakemake, as text."""
     return " and ".join(sorted(job.rules))
 
 
 def cluster(job: Any) -> str:
-    """The cluster that a job is for, "" for the one that there is."""
+    """The name of a job's cluster, "" for the default one."""
     found = (job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
     return str(next(filter(None, found), ""))
 
 
 def cure(job: Any, key: str) -> str:
-    """What to change for Slurm to take and to start a job, in words.
+    """A message: what the user must change so that Slurm takes and starts a job.
 
-    key: the resource, or several, in words.
+    key: the resource, or a text that names several.
     """
     parts = {str(part.rule.name): part.resources for part in bare.members(job)}
     first = key.replace(",", " ").split()[0]
@@ -64,7 +64,7 @@ def is_complete(job: Any) -> bool:
 
 
 def begins(job: Any) -> bool:
-    """Whether a job has come as far as its first line of ours; one of a user's own rules has none."""
+    """Whether our first line is in a job's log. A job of the user's own rule has no such line."""
     if not job.aux.get("dngo_begun"):
         log, parts = job.aux.get("slurm_logfile"), bare.members(job.job)
         own = all(bare.stage_of(part.rule) for part in parts)
@@ -73,7 +73,7 @@ def begins(job: Any) -> bool:
 
 
 def cannot_begin(job: Any) -> str:
-    """How a job that cannot begin, and waits for that to be seen, is about to end; "" otherwise."""
+    """The exit status, in words, of a job that says it cannot begin; "" for any other job."""
     log = job.aux.get("slurm_logfile")
     found = re.search(rf"^{re.escape(CANNOT_BEGIN)} \((.*)\)$", _end(log) if log else "", re.M)
     return found[1] if found else ""
@@ -89,7 +89,7 @@ def cannot_start(job: Any) -> str:
 
 
 def says(log: Path, words: str, *, start: bool = False) -> bool:
-    """Whether a job has said so, at its end or at its start: what stops the run, or that it has begun."""
+    """Whether a job's log has these words at its end, or at its start."""
     return words in (_start(log) if start else _end(log))
 
 

@@ -1,6 +1,6 @@
-"""Slurm's reasons for not taking or starting a job: whether they pass, and what to change.
+"""Slurm's reasons for not taking or starting a job. Does a reason pass, and what can the user change?
 
-All decisions here depend on Slurm's words and on a clock that is passed in.
+The decisions here depend only on Slurm's words, and on a time that the caller passes.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-STAYS_FOR = 20.0  # seconds for which a reason must hold before it is believed not to pass
-PATIENCE = 60.0  # seconds that jobs wait before it is said what for
-AGAIN = 3600.0  # seconds after which it is said once more
+STAYS_FOR = 20.0  # seconds after which a reason counts as one that will not pass
+PATIENCE = 60.0  # seconds of waiting before the user reads the reason
+AGAIN = 3600.0  # seconds after which the user reads it again
 
-# What sbatch says when it may accept the same job later.
+# Words of sbatch that mean: it may accept the same job later.
 _PASSES = re.compile(
     r"(Max|Grp)Submit|temporarily|\(inactive or drain\)|contact slurm controller|timed out"
     r"|Connection refused|communication connection|Zero Bytes|Resource unavailable"
     r"|authentication|munge|Socket|database",
     re.I,
 )
-# What it says where it may have accepted the job even so.
+# Words that mean: it may have accepted the job despite the error.
 _UNCERTAIN = re.compile(
     r"timed out|Zero Bytes|communication|Socket|Connection reset|Unexpected message", re.I
 )
-# What it says of a job that it will never accept, and the resource that the user must change.
+# Words that mean: it will never accept the job. Each comes with the resource that the user must
+# change.
 _STAYS = (
     (re.compile(r"invalid partition", re.I), "slurm_partition"),
     (
@@ -44,10 +45,11 @@ _STAYS = (
     (re.compile(r"node count|NodePerJob|MinNode", re.I), "nodes"),
     (re.compile(r"node configuration is not available", re.I), "threads, mem_mb or constraint"),
 )
-# When all remaining nodes are excluded, or an excluded node no longer exists.
+# All remaining nodes are excluded, or an excluded node no longer exists.
 _NO_NODE = re.compile(r"node configuration is not available|Invalid node name", re.I)
 
-# Why a job is pending that will never start as it is, and the resource that the user must change.
+# Reasons of a pending job that will never start. Each comes with the resource that the user must
+# change.
 _NEVER = (
     (re.compile(r"InvalidAccount|AccountNotAllowed|account not permitted"), "slurm_account"),
     (re.compile(r"InvalidQOS|QOSNotAllowed|QOS not permitted"), "qos"),
@@ -63,7 +65,7 @@ _NEVER = (
     (re.compile(r"BadConstraints"), "constraint, threads or mem_mb"),
     (re.compile(r"DependencyNeverSatisfied|DeadLine|ReservationDeleted"), "slurm_extra"),
 )
-# Limits on what all of a user's jobs hold together: one job alone may be beyond them.
+# Limits on the sum of a user's jobs. A single job may exceed them.
 _TOGETHER = (
     (re.compile(r"(Cpu|CPU)PerUser|Grp(Cpu|CPU)Limit"), "threads"),
     (re.compile(r"Mem(ory)?PerUser|GrpMem\w*Limit"), "mem_mb"),
@@ -76,8 +78,8 @@ _USUAL = {"", "None", "Priority", "Resources", "BeginTime", "Prolog", "Cleaning"
 class Refusal:
     """Why `sbatch` did not accept a job.
 
-    words: Slurm's own.  passes: whether the same job may be accepted later.  key: the resource that
-    must be changed, "" where that is not known.
+    words: Slurm's own. passes: whether Slurm may accept the same job later. key: the resource that
+    the user must change, "" if unknown.
     """
 
     words: str
@@ -86,7 +88,7 @@ class Refusal:
 
     @classmethod
     def read(cls, words: str) -> Refusal:
-        """The refusal in what sbatch printed, on one line."""
+        """The refusal that sbatch printed, on one line."""
         words = " ".join(words.split())
         if _PASSES.search(words):
             return cls(words, passes=True)
@@ -95,22 +97,22 @@ class Refusal:
 
     @property
     def uncertain(self) -> bool:
-        """Whether the job may have been accepted even so."""
+        """Whether Slurm may have accepted the job despite the error."""
         return bool(_UNCERTAIN.search(self.words))
 
     @property
     def for_want_of_nodes(self) -> bool:
-        """Whether there may be no node left because some are excluded."""
+        """Whether excluded nodes may be the reason that no node is left."""
         return bool(_NO_NODE.search(self.words))
 
 
 def key_of(reason: str) -> str:
-    """The resource that must be changed for a pending job to start; "" if waiting may help."""
+    """The resource to change so that a pending job can start; "" if waiting may help."""
     return next((key for pattern, key in _NEVER if pattern.search(reason)), "")
 
 
 class Row(NamedTuple):
-    """What `squeue` says of a job.  node: where its script runs or ran.  tag: see `submission`."""
+    """A job as `squeue` lists it. node: where its script runs or ran. tag: see `submission`."""
 
     state: str
     reason: str = ""
@@ -130,15 +132,15 @@ def minutes(limit: str) -> float:
 
 @dataclass
 class Queue:
-    """What the jobs of a run wait for, and since when: what to say of it, and when.
+    """What the jobs of a run wait for, and since when. It decides what to tell the user, and when.
 
     run: the name of its jobs.  Times are seconds of any monotonic clock.
     """
 
     run: str
-    _since: dict[str, float] = field(default_factory=dict)  # a reason, or "" for: nothing runs
+    _since: dict[str, float] = field(default_factory=dict)  # by reason; "" means that no job runs
     _said: dict[str, float] = field(default_factory=dict)
-    _never: dict[str, float] = field(default_factory=dict)  # a job, by its number
+    _never: dict[str, float] = field(default_factory=dict)  # by the job's number
 
     def never(self, rows: Mapping[str, Row], now: float) -> dict[str, str]:
         """The jobs that will never start as they are, by number, and the resource to change."""
@@ -151,7 +153,7 @@ class Queue:
         return {job: key for job, key in found.items() if now - self._never[job] >= STAYS_FOR}
 
     def hear(self, rows: Mapping[str, Row], now: float) -> list[str]:
-        """What to tell the user now; rows: of the jobs that are not over, by number."""
+        """Messages for the user now. rows: by number, the jobs that are not over."""
         waiting: dict[str, list[str]] = {}
         for job, row in rows.items():
             if row.state == "PENDING":
@@ -181,13 +183,18 @@ class Queue:
     def _of(self, reason: str, full: str, jobs: Sequence[str]) -> str:
         number = _jobs(len(jobs))
         if "held" in reason.lower() or "hold" in reason.lower():
-            return f"Slurm holds {number} ({reason}); `scontrol release {','.join(jobs)}` lets go."
+            return (
+                f"Slurm holds {number} ({reason}); `scontrol release {','.join(jobs)}` releases "
+                "them."
+            )
         key = next((key for pattern, key in _TOGETHER if pattern.search(reason)), "")
         hint = (
-            f" If nothing else is running, one job alone is beyond it: change {key}." if key else ""
+            f" If nothing else is running, one job alone exceeds this limit: change {key}."
+            if key
+            else ""
         )
         if reason == reason.lower():  # a state
-            return f"{number} in Slurm's state {reason.upper()} and not running; waiting."
+            return f"{number} in Slurm's state {reason.upper()}, not running; waiting."
         return f"Slurm does not start {number} yet: {full}; waiting.{hint}"
 
     def _idle(self, waiting: Mapping[str, Sequence[str]]) -> str:

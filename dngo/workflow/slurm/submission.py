@@ -1,7 +1,7 @@
 """How a job is submitted: exactly once, even if the answer is lost.
 
-A submission that got no answer, or an answer that leaves it open, may have been accepted even so.
-Each one carries a tag in its comment, and is looked for by that before it is tried again.
+Slurm may have accepted a submission although its answer was lost or unclear. So each submission has
+a tag in its comment. Before trying again, the executor looks for a job with that tag.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _FORMAT = "--format=%i|%T|%r|%B|%k"
 
 @dataclass(frozen=True)
 class Submission:
-    """One job for Slurm.  words: of sbatch.  script: for its standard input.  tag: names it."""
+    """One job for Slurm.
+
+    words: sbatch's command line. script: its standard input. tag: names the job.
+    """
 
     words: tuple[str, ...]
     tag: str
@@ -50,7 +53,7 @@ class Submission:
         return found
 
     def excluding(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """The words with more nodes excluded: of two options the last counts."""
+        """The words with more nodes excluded. If an option stands twice, sbatch uses the last."""
         if not set(nodes):
             return self.words
         excluded = ",".join(sorted(self.excluded | set(nodes)))
@@ -59,7 +62,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one job of a rule asks for.  job: Snakemake's.  words: of sbatch, without what is run."""
+    """What one job of a rule asks for. job: Snakemake's. words: sbatch's, without the command to run."""
 
     job: Any
     words: tuple[str, ...]
@@ -68,14 +71,14 @@ class Sample:
 
 
 class Submitter:
-    """Submits the jobs of one run, whose name is `run`, and asks Slurm how they are."""
+    """Submits the jobs of one run, and asks Slurm for their state. run: the name of the run."""
 
     def __init__(self, calls: Calls, executor: Any):
         """executor: Snakemake's, for the options of its profile."""
         self.calls, self.run = calls, executor.run_uuid
         self._executor, self._settings = executor, executor.workflow.executor_settings
         self._numbers = itertools.count(1)
-        # The environment of a job, with the variable that marks it as one.
+        # The environment of a job. A variable in it says that it is one.
         self._environment = {**os.environ, CLUSTER_JOB: "1"}
 
     def prepare(self, job: Any, command: str, logs: Path) -> Submission:
@@ -116,7 +119,7 @@ class Submitter:
         return tuple(os.path.expandvars(word) if word in extra else word for word in words)
 
     def submit(self, submission: Submission, excluded: Iterable[str], stop: Any) -> Answer:
-        """Have Slurm take a job; `stop` says whether its answer is waited for no longer."""
+        """Submit a job. `stop` says whether to stop waiting for the answer."""
         return self.calls.ask(
             *submission.excluding(excluded),
             stdin=submission.script,
@@ -125,25 +128,26 @@ class Submitter:
         )
 
     def sample(self, job: Any) -> Sample:
-        """A job of each kind, for Slurm to look at; raises WorkflowError as `prepare` does."""
+        """A sample of a rule's jobs, for Slurm to test. Raises WorkflowError as `prepare` does."""
         partition = str(job.resources.get("slurm_partition") or "")
         words = self._words(job, Path(os.devnull), "test")
         return Sample(job, words, partition, float(job.resources.get("runtime") or 0))
 
     def test(self, sample: Sample) -> Answer:
-        """What Slurm would say of such a job."""
+        """Slurm's answer to `sbatch --test-only` for such a job."""
         return self.calls.ask(*sample.words, "--test-only", "--wrap=true")
 
     def all_nodes_work(self) -> bool:
-        """Whether no node is down, drained or the like."""
+        """Whether all nodes work: none is down or drained."""
         answer = self.calls.ask("sinfo", "--noheader", "--format=%T")
         working = re.compile(r"(idle|mixed|allocated|completing|planned)[-+]?")
         return answer.status == 0 and all(map(working.fullmatch, answer.out.split()))
 
     def beyond_partition(self, sample: Sample) -> float:
-        """Minutes that the partition of such a job allows if it asks for more, 0 if it may have them.
+        """The partition's limit in minutes if such a job asks for more; 0 if it does not.
 
-        Sites without EnforcePartLimits take such a job, and never start it. A QOS may lift the limit.
+        Without EnforcePartLimits, Slurm takes a job beyond the limit and never starts it. A QOS may
+        lift the limit.
         """
         answer = self.calls.ask("sinfo", "--noheader", "--format=%P|%l")
         rows = (line.strip().split("|") for line in answer.out.splitlines())
@@ -163,7 +167,7 @@ class Submitter:
         return 0.0 if flags.status is None or "PartitionTimeLimit" in flags.out else limit
 
     def exclude(self, numbers: Iterable[str], nodes: Iterable[str]) -> None:
-        """Keep jobs that wait in the queue from nodes."""
+        """Keep queued jobs off these nodes."""
         jobs, excluded = ",".join(sorted(numbers)), ",".join(sorted(nodes))
         self.calls.ask("scontrol", "update", f"jobid={jobs}", f"excnodelist={excluded}")
 
@@ -172,7 +176,7 @@ class Submitter:
         return str(validate_or_get_slurm_job_id(answer.out.strip().split(";")[0], answer.out))
 
     def rows(self, cluster: str = "") -> dict[str, Row] | None:
-        """What Slurm says of each job of this run, by its number; None if it does not answer."""
+        """Slurm's row for each job of this run, by number; None if Slurm does not answer."""
         words = ["squeue", "--noheader", "--states=all", f"--name={self.run}", _FORMAT]
         answer = self.calls.ask(*words, *([f"--clusters={cluster}"] if cluster else []))
         if answer.status != 0:
@@ -195,6 +199,6 @@ class Submitter:
         return f"signal {number}" if number else f"exit status {status}"
 
     def is_down(self) -> bool:
-        """Whether Slurm says of itself that no controller is up; any other trouble is not known here."""
+        """Whether Slurm itself says that no controller is up. Other trouble does not count."""
         answer = self.calls.ask("scontrol", "ping")
         return " DOWN" in answer.out and " UP" not in answer.out

@@ -1,4 +1,4 @@
-"""Submitting the jobs of a run: patient, once each, and away from nodes that are bad for them."""
+"""Submits the jobs of a run: patiently, each one once, and not to bad nodes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from dngo.workflow.slurm.nodes import Nodes
 from dngo.workflow.slurm.reasons import Refusal
 from dngo.workflow.slurm.submission import Sample, Submission, Submitter
 
-OUTAGE = 24 * 3600.0  # seconds that a submission waits for the controller
+OUTAGE = 24 * 3600.0  # seconds for which a submission waits for the controller
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
-LOOKS = 3  # at whether a submission without an answer has become a job, a pause apart
+LOOKS = 3  # looks for the job of a submission without an answer, one pause between two
 
 
 class Submitting(plugin.Executor):
-    """The part of the executor that submits."""
+    """The part of the executor that submits jobs."""
 
     slurm_logdir: Path
-    _cancelled = False  # the run is being ended, and its jobs with it
+    _cancelled = False  # the run and its jobs are being ended
     _waits_for = ""
-    _tests: list[Sample] | None = None  # a job of each rule, for Slurm to look at
+    _tests: list[Sample] | None = None  # a job of each rule, for Slurm to test
 
     def __post_init__(self, test_mode: bool = False) -> None:
         super().__post_init__(test_mode)
         self.slurm_logdir = self.slurm_logdir / self.run_uuid
         self.calls = Calls(self.logger.warning)
         self._submitter, self._nodes = Submitter(self.calls, self), Nodes()
-        self._numbers: dict[str, str] = {}  # of jobs whose submission was in doubt, by its tag
+        self._numbers: dict[str, str] = {}  # numbers of jobs whose submission was in doubt, by tag
         self._said: set[str] = set()
         self._testing = threading.Lock()
         self._submitted = False
 
     def run_jobs(self, ready: list[Any]) -> None:
-        """Submit jobs; before the first of a run, one of each rule is shown to Slurm."""
+        """Submit jobs. Before a run's first job, Slurm tests one job of each rule."""
         if self._tests is None:
             self._tests = self._of_each_rule()
         super().run_jobs(ready)
@@ -57,12 +57,12 @@ class Submitting(plugin.Executor):
                 found.setdefault(jobs.rules(whole), whole)
         samples = []
         for job in found.values():
-            with contextlib.suppress(WorkflowError):  # which its submission will tell
+            with contextlib.suppress(WorkflowError):  # its submission will say why
                 samples.append(self._submitter.sample(job))
         return samples
 
     def run_job(self, job: Any) -> None:
-        """Submit a job, in a thread of its own, as soon as Slurm accepts it."""
+        """Submit a job in its own thread, as soon as Slurm accepts it."""
         try:
             self._test()
             number, submission = "", None
@@ -96,11 +96,11 @@ class Submitting(plugin.Executor):
                 answer = self._submitter.test(sample)
                 if (
                     answer.status is None or self._cancelled
-                ):  # it would not answer about the others either
+                ):  # Slurm would not answer about the others either
                     return
                 refusal = Refusal.read(answer.words)
                 if refusal.for_want_of_nodes and not self._submitter.all_nodes_work():
-                    continue  # it would be accepted, and then wait for jobs that Slurm refuses
+                    continue  # Slurm would accept it, and it would wait for jobs that Slurm refuses
                 if answer.status and refusal.key and not refusal.passes:
                     words = f"Slurm refuses jobs of {rules}: {refusal.words}"
                     self._give_up(f"{words}. {jobs.cure(job, refusal.key)}")
@@ -110,7 +110,9 @@ class Submitting(plugin.Executor):
                     self._give_up(f"{words}. {jobs.cure(job, 'runtime')}")
 
     def _number(self, job: Any, submission: Submission) -> str:
-        """The number of a job once Slurm has taken it; "" if it does not, or the run is being ended."""
+        """The number of a job once Slurm has taken it; "" if Slurm refuses it, or if the run is
+        being ended.
+        """
         pause, doubtful, twice = PAUSE, False, False
         while not self._ending():
             if doubtful and (found := self._find(submission.tag, jobs.cluster(job))):
@@ -147,9 +149,9 @@ class Submitting(plugin.Executor):
         return ""
 
     def _find(self, tag: str, cluster: str) -> str:
-        """The number of the job that a submission without an answer has become, "" if there is none.
+        """The number of the job with this tag, whose submission got no answer; "" if there is none.
 
-        Returns without one only if Slurm says so, or the run is being ended.
+        Returns "" only if Slurm says that there is no such job, or if the run is being ended.
         """
         looks = LOOKS
         while looks and not self._ending():
@@ -165,13 +167,14 @@ class Submitting(plugin.Executor):
         return ""
 
     def _without_excluded(self, job: Any, excluded: Iterable[str]) -> bool:
-        """Whether to try a job again, with fewer excluded nodes, if no node is left for it."""
+        """If no node is left for a job, whether to try it again with fewer excluded nodes."""
         if set(excluded) > self._nodes.left_out.keys():
             self._nodes.forget(job)
             return True
         self._give_up(
             f"No node is left for jobs of {jobs.rules(job)}; left out: {self._nodes.none_left}. "
-            "Mend that, or name other nodes or another partition, then type the same command again."
+            "Correct that, or name other nodes or another partition. Then type the same "
+            "command again."
         )
         return False
 
@@ -184,20 +187,20 @@ class Submitting(plugin.Executor):
         return ""
 
     def _give_up(self, message: str) -> None:
-        """Say, once, what a change must resolve, and end the run when what runs has ended."""
+        """Tell the user once what must change. The run ends when its running jobs have ended."""
         if message not in self._said:
             self._said.add(message)
             self.logger.error(message)
         self.workflow.scheduler.exit_gracefully()
 
     def _drop(self, job: Any) -> None:
-        """Count a job as failed without a word: what there is to say has been said."""
+        """Count a job as failed without a message, since the user has read the reason already."""
         if self._ending():
-            job.attempt = max(job.attempt, job.restart_times + 1)  # nor is it tried again
+            job.attempt = max(job.attempt, job.restart_times + 1)  # and do not try it again
         self.workflow.scheduler.error_callback(job)
 
     def _ending(self) -> bool:
-        """Whether nothing new is to be submitted: Ctrl-C, SIGTERM, or a refusal that stays."""
+        """Whether to submit no more jobs: after Ctrl-C, SIGTERM, or a refusal that stays."""
         return self._cancelled or bool(getattr(self.workflow.scheduler, "_user_kill", None))
 
     def _pause(self, seconds: float) -> None:
@@ -206,7 +209,7 @@ class Submitting(plugin.Executor):
             time.sleep(0.25)
 
     def _await_controller(self) -> None:
-        """Return once the controller answers, or after a day, or when the run is being ended."""
+        """Wait until the controller answers, a day has passed, or the run is being ended."""
         deadline = time.monotonic() + OUTAGE
         while not self._ending() and self._submitter.is_down() and time.monotonic() < deadline:
             self.calls.silent("scontrol ping")

@@ -117,7 +117,7 @@ def test_looking_needs_the_archive_alone(both: tuple[Toy, Toy], tmp_path: Path) 
     assert list(importance.index) == ["x", "y"] and (importance.objective_total > 0).all()
     assert study.figure("progress").data and "toy" in study._repr_html_() and "toy" in repr(study)
     for call, words in (
-        (lambda: study.ask(), "is only to be looked at"),
+        (lambda: study.ask(), "you can only look at it"),
         (lambda: study.slice("z"), "'z' is no parameter"),
         (lambda: study.predict({"x": 2, "y": 0}), "x: 2 is outside 0 to 1"),
         (lambda: study.model(9), "has no iteration 9"),

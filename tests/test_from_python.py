@@ -169,7 +169,7 @@ def test_a_function_may_be_anything_that_can_be_called() -> None:
             {"evaluations": "9"},
             "evaluations must be a whole number, not '9'",
         ),
-        (lambda x, y: x, SPACE, {"objective": 3}, "objective: is a mapping of limits"),
+        (lambda x, y: x, SPACE, {"objective": 3}, "objective: must be a mapping of limits"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_evaluated(
@@ -335,7 +335,7 @@ def test_ctrl_c_ends_it_and_again_goes_on(workers: int) -> None:
     assert process.returncode == -signal.SIGINT and out == ""
     assert (
         err.splitlines()[-1]
-        == "KeyboardInterrupt: what has ended is kept, and the same call goes on"
+        == "KeyboardInterrupt: outcomes so far are kept, and the same call goes on"
     )
     assert 2 <= len(lines("ended")) < 6
     start(text).communicate(timeout=300)

@@ -420,7 +420,7 @@ def test_a_study_with_other_objectives_teaches_nothing(
         config.write_text(json.dumps(document(study="one", transfer=[str(study.path)], **changes)))
         assert main(["check", str(config)]) == 1
         said = capsys.readouterr().err
-        assert f"it knows cost, yield, and this study has other objectives: {names}" in said
+        assert f"it knows cost, yield, but this study has other objectives: {names}" in said
 
 
 def test_objectives_cannot_change(study: dngo.api.Session, tmp_path: Path, capsys) -> None:

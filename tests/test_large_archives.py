@@ -102,7 +102,7 @@ def test_what_is_appended_is_looked_through_before_it_takes_the_place(
             file[place][-1] = "[" if place.endswith("metadata") else 1e300
 
     monkeypatch.setattr(writing, "_append", spoil)
-    with pytest.raises(UserError, match="cannot be read back"):
+    with pytest.raises(UserError, match="could not be read back"):
         append(path, config, 1)
     assert path.read_bytes() == before
 

@@ -310,7 +310,7 @@ def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> N
     assert "to be <= 400: " in page and "; expected 3" in page and "with probability" in page
     # A number becoming a flag is another study.
     study.configure(iterations=2, batch_size=3, extra="[small, heat]")
-    with pytest.raises(UserError, match="which constraints are numbers"):
+    with pytest.raises(UserError, match="whether a constraint is a number"):
         archive_of(study, results)
     _exchanged(study, tmp_path, capsys)
     with h5py.File(study.archive, "r+") as file:

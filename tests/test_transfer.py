@@ -269,7 +269,7 @@ def test_a_file_that_is_no_sound_archive_is_one_line(tmp_path: Path, spoil: Any)
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        ({"x": SPACE["x"]}, "knows no parameter"),
+        ({"x": SPACE["x"]}, "lacks the parameters"),
         ({**SPACE, "x": {"type": "float", "low": 5, "high": 6}}, "none of its"),
     ],
 )

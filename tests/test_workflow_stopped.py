@@ -199,17 +199,17 @@ def test_an_edit_of_what_a_study_is_stops_it_before_anything_is_lost(toy) -> Non
         if number == 0:
             output = study.snakemake(check=False)
             assert words in " ".join(output.split()), output
-            assert "put the old value back" in output and "Traceback" not in output
+            assert "Put the old value back" in output and "Traceback" not in output
         edited = Study(load([study.folder / "config.yaml"], {"results": str(study.results.parent)}))
         for stage in (
             lambda s: s.evaluate(0, 0, study.folder / "none.json"),
             lambda s: s.merge(0, study.folder / "none.json"),
             lambda s: s.propose(0, None, study.folder / "none.json"),
         ):
-            with pytest.raises(UserError, match="what cannot change has") as refused:
+            with pytest.raises(UserError, match="a part that cannot change has") as refused:
                 stage(edited)
             assert words in " ".join(str(refused.value).split())
-            assert "put the old value back" in str(refused.value)
+            assert "Put the old value back" in str(refused.value)
     assert study.evaluations() == before
     assert not study.archive.exists() and not (study.folder / "none.json").exists()
     (study.folder / "config.yaml").write_text(good)

@@ -1,8 +1,8 @@
-"""dngo from Python: a study to look at, to ask and to tell; a function to optimise.
+"""dngo from Python: look at a study, ask it for points and tell it outcomes, or optimise a function.
 
-To look you need nothing but an archive. Asking, telling and evaluating go through the stages of the
-workflow, on the same folder and under the same claims, so a study may change hands between Python and
-Snakemake at any batch.
+To look at a study you need only its archive. Asking, telling and evaluating run the stages of the
+workflow. They use the same folder and the same claims. So you can switch between Python and
+Snakemake after any batch.
 """
 
 from dngo.api.beginning import create, maximize, minimize

@@ -1,4 +1,4 @@
-"""A study that begins in Python, or goes on there."""
+"""Begin a study in Python, or go on with it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from dngo.storage.plain import plain
 from dngo.study import Study
 
 FOLDER = "dngo-studies"
-_TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []  # each is removed as the process ends
-UNKNOWN = f"{MAIN}:objective"  # of a study whose outcomes are reported by hand
+# Temporary folders, removed when the process ends.
+_TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
+UNKNOWN = f"{MAIN}:objective"  # of a study without an objective: people report its outcomes
 
 
 def create(
@@ -32,18 +33,20 @@ def create(
     folder: str | Path = FOLDER,
     **settings: Any,
 ) -> Session:
-    """A study by its name: a new one, or the existing one, which goes on.
+    """Begin the study of this name, or go on with the existing one.
 
-    name: its folder in `folder`; None: a temporary one, which is gone with this process.
-    space: a mapping of names to parameters: (0, 1) or (1e-5, 1, "log") for a real number, `Int(1, 9)`,
-    `Float(...)`, a list for a choice, `Choice(...)`, a value for a constant.
-    constraints: what is reported beside the objective, and what is to hold:
-    {"temperature": "<= 350", "converged": True}.
-    settings: other keys of a configuration (docs/configuration.md), as seed=1, batch_size=8,
-    surrogate="gp", stop={"target": 0.1}; objectives={"error": "minimize", "speed": "maximize"} of several,
-    in place of the direction.
-    Nothing is written yet. Raises UserError for a mistake, and where the study of that name is another
-    one: its space, direction and constraints cannot change.
+    name: the study's, and its folder's within `folder`; None: a temporary folder that lasts as long
+    as this process.
+    space: a mapping of names to parameters: (0, 1) or (1e-5, 1, "log") for a real number, `Int(1,
+    9)`, `Float(...)`, a list for a choice, `Choice(...)`, a value for a constant.
+    constraints: values that are reported with the objective, and what must hold: {"temperature":
+    "<= 350", "converged": True}.
+    settings: other keys of a configuration (docs/configuration.md), such as seed=1, batch_size=8,
+    surrogate="gp", stop={"target": 0.1}. For several objectives: objectives={"error": "minimize",
+    "speed": "maximize"} instead of the direction. Raises UserError for a mistake, or if the
+    existing study has another space, direction or constraints: they cannot change.
+
+    Nothing is written yet.
     """
     place = Path(folder if name is not None else _temporary()).absolute()
     given = {
@@ -51,7 +54,7 @@ def create(
         "study": "temporary" if name is None else name,
         "results": str(place),
         "objective": {
-            # Each of several objectives has a direction of its own.
+            # With several objectives, each has its own direction.
             **(
                 {}
                 if "objectives" in settings and direction == "minimize"
@@ -64,7 +67,7 @@ def create(
     }
     config = validate(given, source="create")
     study = Study(config)
-    header = study.header()  # checks that it is the same study, and that no names clash
+    header = study.header()  # checks that the study is the same, and that no names clash
     flying = study.in_flight(header.iterations if header else 0)
     if header or flying:
         last = (
@@ -83,7 +86,7 @@ def _temporary() -> str:
 
 
 def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as a configuration has them; raises UserError for a name that is no key."""
+    """Settings as in a configuration; raises UserError for an unknown key."""
     keys = [n for n in Config.model_fields if n not in ("study", "results", "space", "constraints")]
     for name in settings:
         if name not in keys:
@@ -95,17 +98,19 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(objective: Any) -> dict[str, Any]:
-    """The limits of the objective: what a call gives besides the function."""
+    """The limits of the objective, which a call may give in addition to the function."""
     given = dict(objective) if isinstance(objective, Mapping) else {}
     if objective is not None and not isinstance(objective, Mapping):
-        raise UserError("create: objective: is a mapping of limits, as {'time_limit': 60}")
+        raise UserError(
+            "create: objective: must be a mapping of limits, for example {'time_limit': 60}"
+        )
     if not given.keys() & {"command", "callable"}:
         given["callable"] = UNKNOWN
     return given
 
 
 def _going_on(config: Config, last: Config) -> Config:
-    """The configuration of a study that goes on: its objective is known already."""
+    """The configuration of a study that goes on, with the objective that it already has."""
     if config.objective.callable != UNKNOWN:
         return config
     keys = ("command", "callable", "working_directory")
@@ -126,15 +131,18 @@ def minimize(
     progress: bool | None = None,
     **settings: Any,
 ) -> Session:
-    """Minimise a Python function, and hand back the study: `best()` has `.objective` and `.parameters`.
+    """Minimise a Python function and return the study; its `best()` has `.objective` and `.parameters`.
 
-    function: is given the parameters by name, or all of them as one mapping. It returns a number, or
-    {"objective": 0.1, "constraints": {...}}, or several objectives by their names; an exception is a
-    failed outcome.
-    evaluations: of the study in all: the same call goes on with what is missing, after Ctrl-C too.
-    name: of the study, `dngo-studies/NAME`; the function's by default, None for a temporary one.
-    workers, progress: as in `Session.optimize`. settings: as in `create`, and its other arguments.
-    Raises UserError, Halted (a UserError) where the function looks mistaken, KeyboardInterrupt.
+    function: takes the parameters by name, or all of them as one mapping. It returns a number, or
+    {"objective": 0.1, "constraints": {...}}, or several objectives by their names; an exception
+    becomes a failed outcome.
+    evaluations: the total of the study. After Ctrl-C, the same call makes the missing ones.
+    name: the study's; its folder is `dngo-studies/NAME`. By default the function's name; None: a
+    temporary study.
+    workers, progress: as in `Session.optimize`.
+    settings: as in `create`, and its other arguments.
+    Raises UserError, KeyboardInterrupt, or Halted (a UserError) if failures look like a mistake in
+    the function.
     """
     return _best(function, space, evaluations, "minimize", name, workers, progress, settings)
 
@@ -149,7 +157,7 @@ def maximize(
     progress: bool | None = None,
     **settings: Any,
 ) -> Session:
-    """The same as `minimize` where large values are good."""
+    """Like `minimize`, but large values are good."""
     return _best(function, space, evaluations, "maximize", name, workers, progress, settings)
 
 

@@ -18,7 +18,7 @@ FOR_A_PAPER = ("course", "edf", "ranks")
 class Figures:
     """`figures.slices()` is a figure of the report, `figures.course("course.pdf")` one for a paper.
 
-    What it has, `dir(study.figures)` says.
+    `dir(study.figures)` lists them.
     """
 
     def __init__(self, view: Callable[[], View]) -> None:
@@ -31,10 +31,11 @@ class Figures:
         labels: Mapping[str, str] | None = None,
         width: float = 88.0,
     ) -> go.Figure | Path:
-        """The best value so far: to look at, or as a new file for a paper.
+        """The best value so far, as a figure to look at or as a new file for a paper.
 
-        output: its name ends in .pdf, .svg or .png; None: the report's figure. labels: what stands at an
-        axis, by the name of a parameter or `objective`. width: of the file's figure, in mm.
+        output: its name ends in .pdf, .svg or .png; None: the report's figure.
+        labels: the labels of axes, by the name of a parameter or `objective`.
+        width: of the figure in the file, in mm.
         Raises UserError.
         """
         if output is None:
@@ -74,7 +75,7 @@ class Figures:
         return Path(output)
 
     def _compared(self, kind: str) -> go.Figure:
-        """A figure of the page that compares studies, of this one alone."""
+        """A figure of the page that compares studies, with this study alone."""
         from dngo.report.figures import all_compared
 
         view = of_objective(self._view(), None)
@@ -107,7 +108,7 @@ class Figures:
 
 
 def _known(view: View) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The functions that draw figures, by name: those of several objectives, and all of them."""
+    """The functions that draw figures, by name: those for several objectives, and all functions."""
     from dngo.report.figures import FIGURES, OF_FRONTS
 
     fronts = {draw.__name__: draw for draw in OF_FRONTS} if view.has_several else {}
@@ -115,7 +116,7 @@ def _known(view: View) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def of_objective(view: View, objective: str | None) -> View:
-    """The view of the only objective, or of one of several; raises UserError."""
+    """The view of the only objective, or of the named one; raises UserError."""
     if not view.has_several and objective is None:
         return view
     if objective in view.directions:

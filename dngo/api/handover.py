@@ -1,4 +1,4 @@
-"""A study that was begun in Python, as a configuration for Snakemake."""
+"""Writes a study that began in Python as a configuration for Snakemake."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEAD = """\
 
 
 def write_config(study: Study, path: str | Path | None, objective: str | None) -> Path:
-    """Write the configuration of a study to a file, which is new or says the same already.
+    """Write the configuration of a study to a new file, or to one that already says the same.
 
-    objective: "module:function" or a command, if not the function that was evaluated.
+    objective: "module:function" or a command; by default the function that was evaluated.
     Raises UserError if no other process can import that function, or if another file is in the way.
     """
     config = study.config
@@ -39,7 +39,10 @@ def write_config(study: Study, path: str | Path | None, objective: str | None) -
 
 
 def _document(config: Config, file: Path, objective: str | None) -> dict[str, Any]:
-    """The content of the file: all that is no default, with paths relative to its folder."""
+    """The content of the file: all keys that differ from their defaults.
+
+    Paths are relative to its folder.
+    """
     folder = file.absolute().parent
     whole, given = (
         config.model_dump(mode="json"),
@@ -71,7 +74,7 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
 
 
 def _evaluated(config: Config, objective: str | None, folder: Path) -> dict[str, Any]:
-    """What Snakemake evaluates; raises UserError if Snakemake cannot find it."""
+    """The objective that Snakemake evaluates; raises UserError if Snakemake cannot find it."""
     if objective is not None:
         kind = "command" if " " in objective or ":" not in objective else "callable"
         none = {"command": None, "callable": None, "working_directory": None}
@@ -83,8 +86,9 @@ def _evaluated(config: Config, objective: str | None, folder: Path) -> dict[str,
     module, _, function = name.partition(":")
     if module == MAIN:
         raise UserError(
-            f"write_config: {function} lives in this process alone (a notebook, a lambda, or inside "
-            "another function), and Snakemake starts others; put it into a file, as objective.py, and say "
+            f"write_config: {function} exists in this process only (a notebook, a lambda, "
+            "or inside another function), but Snakemake starts other processes; put it "
+            "into a file, for example objective.py, and call "
             f"write_config(objective='objective:{function}')"
         )
     if place is None:
@@ -92,8 +96,8 @@ def _evaluated(config: Config, objective: str | None, folder: Path) -> dict[str,
     source = Path(place) / f"{module.replace('.', '/')}.py"
     if source.is_file() and _begins_something(source):
         raise UserError(
-            f"write_config: importing {source} for {function} begins the study anew; put what "
-            "calls it below `if __name__ == '__main__':`"
+            f"write_config: importing {source} for {function} would begin the study again; "
+            "put the call below `if __name__ == '__main__':`"
         )
     relative = os.path.relpath(place, folder)
     return {"working_directory": None if relative == "." else relative}
@@ -107,7 +111,7 @@ def _begins_something(source: Path) -> bool:
         return False
     for statement in tree.body:
         if isinstance(statement, ast.If | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue  # code below a condition is left to its writer
+            continue  # code below a condition is its writer's decision
         for node in ast.walk(statement):
             name = getattr(
                 getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", "")

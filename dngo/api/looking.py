@@ -1,7 +1,7 @@
-"""A study looked at from Python: its table, its best points, its model, its figures.
+"""Look at a study from Python: its table, its best points, its model and its figures.
 
-To look you need nothing but an archive. Reported outcomes are merged first, wherever the study's folder is
-known and nobody else holds it.
+You need only its archive. If the study's folder is known and no other process holds it, reported
+outcomes are merged first.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 Points: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame"
-INTERVAL = 1.959964  # deviations on either side of the mean that hold 95 % of a normal
+INTERVAL = 1.959964  # deviations: 95 % of a normal lie closer to its mean
 
 
 @dataclass(frozen=True)
 class Result:
-    """Numbers as a table, and a figure of them."""
+    """A table of numbers, and their figure."""
 
     frame: pd.DataFrame
     figure: go.Figure
@@ -53,22 +53,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The surrogate that an iteration was proposed with."""
+    """The surrogate that proposed an iteration."""
 
     view: View
 
     @property
     def iteration(self) -> int:
-        """Which iteration it proposed."""
+        """The number of the iteration that it proposed."""
         return self.view.model_iteration
 
     def predict(self, points: Points) -> pd.DataFrame:
-        """What an evaluation at some points would give: mean, std, low and high (95 %), feasibility.
+        """Predict evaluations at some points: mean, std, low and high (95 %), feasibility.
 
-        Of several objectives mean_NAME and so on.
+        With several objectives, the columns are mean_NAME and so on.
 
         points: a dict of parameters, several, or a DataFrame with a column for each parameter, in
-        natural units. A row for each. Raises UserError for a point outside the space.
+        natural units. A row for each.
+        Raises UserError for a point outside the space.
         """
         known = self.view.config["constraints"]
         x = self.view.box.encode(natural_points(self.view.space, points, known))
@@ -102,16 +103,18 @@ class Looking:
 
     @property
     def study(self) -> Study:
-        """What the workflow works on; raises UserError for an archive that lies apart from it."""
+        """The study, as the workflow uses it; raises UserError for an archive outside its study's
+        folder.
+        """
         if self._study is None:
             raise UserError(
-                f"{self.path}: an archive that lies outside its study's folder is only to be looked at; "
-                "open the study's configuration"
+                f"{self.path}: this archive lies outside its study's folder, so you can "
+                "only look at it; open the study's configuration"
             )
         return self._study
 
     def _settle(self) -> None:
-        """Merge outcomes that were reported, here or elsewhere, before somebody looks."""
+        """Merge outcomes that were reported here or elsewhere, so that the reader sees them."""
         if self._study is not None:
             self._study.settle()
 
@@ -125,19 +128,20 @@ class Looking:
         return self._seen[1]
 
     def table(self) -> pd.DataFrame:
-        """Every proposal of the archive with its reasons and its outcome, a row for each.
+        """A table with a row for each proposal of the archive: its reasons and its outcome.
 
-        Parameters are the columns parameter_NAME, constraints constraint_NAME, and number_NAME where they
-        have a threshold, as in an export; what the objective reported beside is metadata_NAME as well.
+        It has the columns of an export: parameter_NAME, constraint_NAME, and number_NAME for a
+        constraint with a threshold. Metadata from the objective are columns metadata_NAME.
         """
         self._settle()
         return _pandas().DataFrame(table_of(self.path) if self.path.exists() else [])
 
     def curves(self) -> pd.DataFrame:
-        """What evaluations reported as they ran: a row for each point that is kept of a curve.
+        """The values that evaluations reported while they ran: a row for each stored point of a curve.
 
-        Columns: id, iteration, slot, step, value in natural units (NaN where it was no number), seconds
-        since the start of the evaluation (NaN: unknown), and whether it was stopped early.
+        Columns: id, iteration, slot, step, value in natural units (NaN if it was no number),
+        seconds since the start of the evaluation (NaN if unknown), and whether it was stopped
+        early.
         """
         self._settle()
         rows = []
@@ -155,23 +159,24 @@ class Looking:
         return self._view.has_model
 
     def best(self, by: Literal["model", "observed"] = "observed") -> Best:
-        """The best evaluated point: by its outcome, or by what the latest model expects there.
+        """The best evaluated point, by its outcome or by the latest model's prediction.
 
-        The model heeds noise: of the points that are feasible with a probability of at least one
-        half, the one whose mean is best when it is made worse by a deviation: the best of many means
-        is a lucky one too. Raises UserError if there is none.
+        The model takes noise into account. It looks at points that are feasible with a probability
+        of at least 0.5. It makes each mean worse by one deviation, since the best of many means is
+        partly luck, and takes the best. Raises UserError if there is no such point.
         """
         return self.top(1, by)[0]
 
     def top(self, count: int, by: Literal["model", "observed"] = "observed") -> list[Best]:
-        """The best `count` evaluated points, or all there are, the best first: see `best`."""
+        """The best evaluated points, `count` of them at most, the best one first. See `best`."""
         view = self._view
         if view.has_several:
             raise UserError(
-                f"{self.path}: has several objectives, and no one best point; `front` has the best ones"
+                f"{self.path}: has several objectives, so no single point is the best; "
+                "`front` has the best ones"
             )
         if by not in ("model", "observed"):
-            raise UserError(f"by: is 'model' or 'observed', not {by!r}")
+            raise UserError(f"by: must be 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
             raise UserError(f"{self.path}: no surrogate has learnt the objective yet")
         rows = view.ranking(by)[: max(whole("count", count), 1)]
@@ -199,8 +204,8 @@ class Looking:
     def compare(self, *proposals: str) -> pd.DataFrame:
         """Points side by side, by their ids: `study.compare("3-1", "5-2")`.
 
-        A row for each parameter, outcome and reason, a column for each point. Of two points the column
-        `difference` is the second minus the first, or on a logarithmic scale the factor between them.
+        Each parameter, outcome and reason has a row; each point has a column. For two points there
+        is a column `difference`: the second minus the first, or their ratio on a logarithmic scale.
         Raises UserError.
         """
         from dngo.report.beside import beside
@@ -213,10 +218,10 @@ class Looking:
         return _pandas().DataFrame(found, index=[line.name for line in lines])
 
     def front(self) -> pd.DataFrame:
-        """Of several objectives the points that no other point beats in all of them, a row for each.
+        """With several objectives: a row for each point that no other point beats in all of them.
 
-        Columns: id, each objective in its own units, parameter_NAME, and whether it is the knee. Raises
-        UserError if there is one objective, or no evaluation is ok yet.
+        Columns: id, each objective in its own units, parameter_NAME, and whether it is the knee.
+        Raises UserError if there is only one objective, or if no evaluation is ok yet.
         """
         view = self.view_of_front()
         front = view.front
@@ -234,19 +239,20 @@ class Looking:
         )
 
     def view_of_front(self) -> View:
-        """The view of a study with several objectives and a front; raises UserError."""
+        """The view of a study that has several objectives and a front; raises UserError."""
         view = self._view
         if not view.has_several:
-            raise UserError(f"{self.path}: has one objective; `best` has its best point")
+            raise UserError(f"{self.path}: has only one objective; `best` has its best point")
         if not len(view.front.rows):
             raise UserError(f"{self.path}: no evaluation is feasible yet")
         return view
 
     def model(self, iteration: int | None = None) -> Fitted:
-        """The surrogate that an iteration was proposed with; the latest one by default.
+        """The surrogate that proposed an iteration; by default the latest one.
 
         If the archive no longer holds it (`archive.surrogates: last`), it is read from the stage's
-        file, or fitted again, which takes as long as the first fit. Raises UserError if there is none.
+        file, or fitted again. That takes as long as the first fit. Raises UserError if the
+        iteration has no surrogate.
         """
         view = self._view
         if iteration is not None:
@@ -271,9 +277,9 @@ class Looking:
         return self.model().feasibility(points)
 
     def slice(self, name: str, objective: str | None = None) -> Result:
-        """What the latest model expects along one parameter, through the best point.
+        """The latest model's predictions along one parameter, through the best point.
 
-        objective: which of several.
+        objective: which one, if there are several.
         """
         from dngo.report.figures.model import slices
 
@@ -284,7 +290,7 @@ class Looking:
             raise UserError(f"{name!r} is no parameter that varies; they are {', '.join(columns)}")
         figure = slices(view, [name])
         if view.best is None or figure is None:
-            raise UserError(f"{name}: there is no best point yet in which it is active")
+            raise UserError(f"{name}: no best point yet has this parameter active")
         j = columns[name]
         values = view.slice_values(j)
         frame = fitted._frame(view.through(view.best, {j: values}))
@@ -294,17 +300,17 @@ class Looking:
         return Result(frame, figure.plot)
 
     def importance(self, objective: str | None = None) -> Result:
-        """Sobol indices of the latest model: how much of what it expects depends on a parameter.
+        """Sobol indices of the latest model: how much its predictions depend on each parameter.
 
         Columns: first and total order, of the objective and of feasibility; NaN where constant.
-        objective: which of several.
+        objective: which one, if there are several.
         """
         from dngo.report.figures.model import importance
 
         view = of_objective(self.model().view, objective)
         figure = importance(view)
         if figure is None:
-            raise UserError(f"{self.path}: the model is constant: nothing matters yet")
+            raise UserError(f"{self.path}: the model is constant, so no parameter matters yet")
         order = [j for j, _ in view.columns]
         columns = {
             f"{of}_{kind}": view.importance[kind][i][order]
@@ -315,22 +321,23 @@ class Looking:
         return Result(_pandas().DataFrame(columns, index=index), figure.plot)
 
     def figure(self, name: str = "progress", objective: str | None = None) -> go.Figure:
-        """One of the figures of the report, by its name; raises UserError that names them.
+        """A figure of the report, by name. Raises UserError that lists the names.
 
-        objective: which of several, of a figure of one.
+        objective: which one of several, for a figure of a single objective.
         """
         return self.figures._drawn(name, objective)
 
     @property
     def figures(self) -> Figures:
-        """Those of the report, and those for a paper: `study.figures.course("course.pdf")`."""
+        """The figures of the report and for papers: `study.figures.course("course.pdf")`."""
         return Figures(lambda: self._view)
 
     def report(self, output: str | Path | None = None) -> str:
         """What the study found, in words, as `dngo report` prints it.
 
-        output: an HTML file that the whole report is written to as well. Raises UserError where there is
-        nothing yet, for an archive that lies apart from its study, and where another file is in the way.
+        output: an HTML file, to which the whole report is written as well.
+        Raises UserError if nothing has been merged yet, or if another file is in the way. It also
+        raises UserError for an archive outside its study's folder.
         """
         from dngo.report import summary
         from dngo.report.page import study_page
@@ -349,7 +356,7 @@ class Looking:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration; of an archive, that of its last iteration."""
+        """The configuration. An archive alone gives that of its last iteration."""
         if self._study is not None:
             return self._study.config
         header = archive.read_header(self.path)

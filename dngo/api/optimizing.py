@@ -1,8 +1,8 @@
-"""A Python function from its first point to its last, on this machine: the stages of the workflow.
+"""Optimise a Python function on this machine, with the stages of the workflow.
 
-The points of a batch are evaluated by processes of this machine, or by this process; fits and
-proposals are made in this one. What has ended is on disk, even if this process is killed, and the same
-call goes on.
+Other processes of this machine, or this process, evaluate the points of a batch. This process makes
+fits and proposals. Each outcome goes to disk at once. If this process is killed, the same call goes
+on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.study import Study
 
-GOES_ON = "what has ended is kept, and the same call goes on"
+GOES_ON = "outcomes so far are kept, and the same call goes on"
 
 
 def optimize(
@@ -41,11 +41,12 @@ def optimize(
     batch_size: int | None,
     progress: bool | None,
 ) -> Study:
-    """Evaluate a function until the study has so many evaluations, and hand back the study as it ran.
+    """Evaluate a function until the study has this many evaluations. Returns the study as it ran.
 
-    workers: evaluations side by side, each in a process of its own; 0: one after another, in this one.
-    batch_size: points in a batch; None: as many as the study was given, or else as there are workers.
-    progress: whether there is a bar; None: on a terminal and in a notebook.
+    workers: evaluations side by side, each in its own process; 0: one after another in this
+    process.
+    batch_size: points in a batch; None: the study's batch size, or else the number of workers.
+    progress: whether to show a bar; None: on a terminal and in a notebook.
     Raises UserError, KeyboardInterrupt.
     """
     evaluations, workers = whole("evaluations", evaluations), whole("workers", workers)
@@ -56,13 +57,13 @@ def optimize(
     found = Function.of(function, always, list(space))
     study = _set_up(study, found, max(1, workers), batch_size, evaluations)
     with contextlib.ExitStack() as stack:
-        # Before there are threads, since a fork has none of them.
+        # Fork before any thread starts, since a fork would lack it.
         forks = stack.enter_context(contextlib.closing(Forking(found.call))) if workers else None
         stack.enter_context(claimed(study))
         if changed := study.begin():
             print(
-                f"{study.folder}: {changed}; its earlier evaluations stay; another `name` begins another "
-                "study",
+                f"{study.folder}: {changed}; the earlier evaluations stay; choose another "
+                "`name` to begin another study",
                 file=sys.stderr,
             )
         bar = stack.enter_context(_Bar(study, evaluations, progress))
@@ -70,7 +71,7 @@ def optimize(
         try:
             while run.goes_on(evaluations):
                 pass
-        except KeyboardInterrupt:  # wherever it came: a fit is only done again
+        except KeyboardInterrupt:  # at any moment; at worst a fit is done again
             raise KeyboardInterrupt(GOES_ON) from None
     return study
 
@@ -78,7 +79,7 @@ def optimize(
 def _set_up(
     study: Study, found: Function, workers: int, batch_size: int | None, evaluations: int
 ) -> Study:
-    """The study with the function as its objective, and with the sizes of its batches."""
+    """The study with the function as its objective, and with its batch sizes."""
     config = study.config
     objective = config.objective.model_copy(
         update={"command": None, "callable": found.name, "working_directory": found.folder}
@@ -100,7 +101,7 @@ def _set_up(
         "iterations": max(1, study.merged()) - 1 + max(0, math.ceil(left / size)),
         "points_per_job": size,
         "points_at_once": workers,
-        # One batch runs at a time: the next one learns from all of it.
+        # One batch runs at a time, so that the next one learns from all its outcomes.
         "batches_in_flight": 1,
     }
     return Study(config.model_copy(update=changes), study.beside, study.records.asked)
@@ -113,7 +114,7 @@ def _rows(study: Study) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """One call of `optimize`. forks: None where the function is called in this process."""
+    """One call of `optimize`. forks: None if this process calls the function."""
 
     study: Study
     function: Function
@@ -122,7 +123,7 @@ class _Run:
     bar: _Bar
 
     def goes_on(self, evaluations: int) -> bool:
-        """Evaluate and merge what is in flight, or else the next batch; False once all is done."""
+        """Evaluate and merge the batches in flight, or else the next batch. Returns False at the end."""
         study = self.study
         flying = study.in_flight(study.merged())
         if not flying:
@@ -143,7 +144,7 @@ class _Run:
         return True
 
     def _evaluate(self, batch: Batch) -> None:
-        """Raises KeyboardInterrupt at Ctrl-C; SIGTERM does what it did before."""
+        """Evaluate a batch. Raises KeyboardInterrupt at Ctrl-C; SIGTERM keeps its effect."""
         with StopSignal.for_a_while():
             try:
                 return self.study.evaluate_here(batch.iteration, self._evaluators(batch))
@@ -167,18 +168,19 @@ class _Run:
     def _slots(self) -> list[Slot]:
         threads = max(1, (os.cpu_count() or 1) // max(1, self.workers))
         shares = slots(max(1, self.workers), threads, Limits())
-        return [replace(share, cpus=frozenset()) for share in shares]  # others work here too
+        # Other processes work here too.
+        return [replace(share, cpus=frozenset()) for share in shares]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An evaluator that shows its outcomes on a progress bar."""
+    """An evaluator that counts its outcomes on a progress bar."""
 
     evaluator: Watched
     bar: _Bar
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """What earlier starts have left."""
+        """The outcome that earlier starts left behind, if any."""
         outcome = self.evaluator.adopt(proposal, attempts)
         if outcome is not None:
             self.bar.add(outcome)
@@ -191,12 +193,12 @@ class Seen:
         return outcome
 
     def tidy(self, proposal: Proposal) -> None:
-        """Called once the outcome is on disk."""
+        """Remove temporary files. Called once the outcome is on disk."""
         self.evaluator.tidy(proposal)
 
 
 class _Bar:
-    """The progress of a run and its best value, while it runs."""
+    """A bar with the progress and the best value of a run."""
 
     def __init__(self, study: Study, evaluations: int, shown: bool | None):
         self._sign = derive.sign(study.config)
@@ -214,7 +216,7 @@ class _Bar:
         if shown is None:
             shown = notebook or sys.stderr.isatty()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a notebook lacks widgets: it shows text then
+            warnings.simplefilter("ignore")  # the notebook lacks widgets and shows text instead
             from tqdm.auto import tqdm
 
             self._bar = tqdm(
@@ -232,12 +234,12 @@ class _Bar:
         self._bar.close()
 
     def says(self, what: str) -> None:
-        """Show what is done now."""
+        """Show what the run is doing now."""
         best = "" if math.isinf(self._best) else f"best {self._sign * self._best:.6g}, "
         self._bar.set_postfix_str(f"{best}{what}")
 
     def add(self, outcome: Outcome) -> None:
-        """Count an outcome; any thread may."""
+        """Count an outcome. Any thread may call it."""
         with self._lock:
             if outcome.status == "ok":
                 self._best = min(self._best, self._sign * outcome.objective)
@@ -245,5 +247,5 @@ class _Bar:
             self._bar.update()
 
     def end(self, reason: str) -> None:
-        """Say why there is no further batch."""
+        """Say why no further batch follows."""
         self._bar.write(f"no further batch: {reason}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""A space as Python says it: `{"x": (0, 1), "n": Int(1, 9), "kind": ["a", "b"]}`.
+"""A search space in Python: `{"x": (0, 1), "n": Int(1, 9), "kind": ["a", "b"]}`.
 
-Each function gives the section that a configuration has in that place; `dngo.config` checks it.
+Each function returns the section of a configuration for its parameter. `dngo.config` checks it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ def Float(
 ) -> dict[str, Any]:
     """A real number from low to high, both included.
 
-    log: search on a logarithmic scale. step: a grid. default: evaluated first. active_if: other
-    parameters and the values that they must have for this one to exist, `{"kind": "a"}`.
+    log: search on a logarithmic scale.
+    step: a grid.
+    default: evaluated first.
+    active_if: the parameter exists only if other parameters have these values: `{"kind": "a"}`.
     """
     found = {"type": "float", "low": low, "high": high, "log": log or None, "step": step}
     return _section({**found, "default": default, "active_if": active_if})
@@ -45,7 +47,7 @@ def Int(
     default: int | None = None,
     active_if: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A whole number from low to high, both included; the rest as of `Float`."""
+    """A whole number from low to high, both included. `Float` explains the other arguments."""
     found = {"type": "int", "low": low, "high": high, "log": log or None, "step": step}
     return _section({**found, "default": default, "active_if": active_if})
 
@@ -57,7 +59,10 @@ def Choice(
     default: Any = None,
     active_if: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One of several values: text, numbers, true and false. ordered: their order means something."""
+    """One of several values: text, numbers, true and false.
+
+    ordered: whether their order has a meaning.
+    """
     values = list(choices)
     if not ordered and sorted(map(repr, values)) == ["False", "True"]:
         found: dict[str, Any] = {"type": "boolean"}
@@ -70,9 +75,9 @@ def Choice(
 
 @dataclass(frozen=True)
 class Named:
-    """A space whose names and choices may be anything, as in other libraries.
+    """A space of another library, whose names and choices may be anything.
 
-    names: what each parameter is called here. values: for a choice among objects, each by its word.
+    names: our name of each parameter. values: for a choice among objects, each object by its word.
     """
 
     sections: dict[str, dict[str, Any]]
@@ -81,7 +86,10 @@ class Named:
 
     @classmethod
     def of(cls, space: Mapping[str, Any]) -> Named:
-        """The space in words: choices that are text, numbers, true and false stay as they are."""
+        """The space with words for objects.
+
+        Choices that are text, numbers, true or false stay as they are.
+        """
         names, given, values = {}, {}, {}
         for i, (name, parameter) in enumerate(space.items()):
             legal = re.fullmatch(r"[A-Za-z_]\w{0,63}", name, re.ASCII)
@@ -97,7 +105,7 @@ class Named:
         return cls(sections(given), names, values)
 
     def theirs(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """A point as the other library has it."""
+        """A point in the names and values of the other library."""
         return {
             name: self.values[own][point[own]] if own in self.values else point[own]
             for name, own in self.names.items()
@@ -105,7 +113,7 @@ class Named:
         }
 
     def ours(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """A point of the other library as a study has it."""
+        """A point of the other library in the names and values of our study."""
         found = {}
         for name, own in self.names.items():
             value = point[name]
@@ -118,7 +126,7 @@ class Named:
 
 
 def _is_plain(choices: list[Any]) -> bool:
-    """Whether an archive can hold each value, and no two look alike."""
+    """Whether an archive can hold every value, and no two values look alike."""
     scalars = (scalar(choice) for choice in choices)
     return all(
         isinstance(c, bool | int | str) or (isinstance(c, float) and math.isfinite(c))
@@ -127,10 +135,11 @@ def _is_plain(choices: list[Any]) -> bool:
 
 
 def sections(space: Any) -> dict[str, dict[str, Any]]:
-    """The section `space` of a configuration; raises UserError for anything that is no parameter."""
+    """The section `space` of a configuration; raises UserError for what is not a parameter."""
     if not isinstance(space, Mapping):
         raise UserError(
-            f"space: must be a mapping of names to parameters, as {{'x': (0, 1)}}, and not {shown(space)}"
+            f"space: must be a mapping of names to parameters, for example {{'x': (0, 1)}}, "
+            f"not {shown(space)}"
         )
     return {str(name): _parameter(str(name), value) for name, value in space.items()}
 
@@ -155,13 +164,13 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
     if isinstance(scalar(value), str | int | float):
         return {"type": "fixed", "value": scalar(value)}
     raise UserError(
-        f"space.{name}: {shown(value)} is no parameter: (low, high) is a real number, dngo.Int(1, 9) a "
-        "whole one, ['a', 'b'] a choice"
+        f"space.{name}: {shown(value)} is no parameter; write (low, high) for a real "
+        "number, dngo.Int(1, 9) for a whole one, ['a', 'b'] for a choice"
     )
 
 
 def _section(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what was left out, and with values as a configuration writes them."""
+    """The given keys only, with values as in a configuration."""
     found = {str(key): value for key, value in given.items() if value is not None}
     if isinstance(found.get("active_if"), Mapping):
         found["active_if"] = {

@@ -7,9 +7,9 @@
     for point in study.ask(4):
         study.tell(point, measure(**point.parameters))
 
-To look you need nothing but an archive. Asking and telling go through the stages of the workflow, on
-the same folder and under the same claims, so a study may change hands between a notebook and
-Snakemake at any batch: the same archive and seed give the same points.
+To look at a study you need only its archive. Asking and telling run the stages of the workflow.
+They use the same folder and the same claims. So you can switch between a notebook and Snakemake
+after any batch. The same archive and seed give the same points.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from dngo.study import Study
 
 
 def open_study(path: str | Path, *, results: str | Path | None = None) -> Session:
-    """The study of a configuration (YAML), of an archive (HDF5), or of the folder that holds either.
+    """Open the study of a configuration (YAML), an archive (HDF5), or a folder with one of them.
 
-    results: folder of the studies, if not the one that the configuration names.
-    Raises UserError if there is no such file, or if it is neither.
+    results: the folder of the studies, if not the one in the configuration.
+    Raises UserError if the file does not exist, or is neither of them.
     """
     file = file_at(path, results)
     study = _study_of(file, results)
     if study is None or is_archive(file):
         return Session(file, study)
-    study.header()  # whose archive it is
+    study.header()  # checks that the archive is this study's
     study.settle()
     return Session(study.archive, study)
 
 
 def _study_of(file: Path, results: str | Path | None) -> Study | None:
-    """The study of a configuration or of an archive; None for an archive that lies apart from it."""
+    """The study of a configuration or an archive; None for an archive outside its study's folder."""
     if not is_archive(file):
         return find_study([file], {"results": str(results)} if results else {})
     header = archive.read_header(file)
@@ -66,7 +66,7 @@ def _study_of(file: Path, results: str | Path | None) -> Study | None:
 
 
 class Session(Looking):
-    """A study, or an archive alone, as `dngo.open` gives it."""
+    """A study, or an archive alone; `dngo.open` returns it."""
 
     def __init__(self, path: Path, study: Study | None):
         super().__init__(path, study)
@@ -79,11 +79,12 @@ class Session(Looking):
     # ---- asking and telling ---------------------------------------------------------------------
 
     def ask(self, n: int | None = None) -> list[Proposal]:
-        """The next batch: points to evaluate, each with its `parameters`, and why.
+        """The next batch of points to evaluate. Each has its `parameters`, and says why it was chosen.
 
-        n: how many; `batch_size` if left out, or the size of the design. The first points are the
-        ones that `add` has added. Raises UserError while as many batches as `batches_in_flight`
-        allows wait for outcomes: `pending` has their points.
+        n: how many points; by default `batch_size`, or the size of the design. Points from `add`
+        come first.
+        Raises UserError if too many batches already wait for outcomes (`batches_in_flight`).
+        `pending` lists their points.
         """
         with claimed(self.study) as study:
             study.merge_complete()
@@ -92,14 +93,15 @@ class Session(Looking):
             if len(flying) >= study.config.batches_in_flight:
                 points = ", ".join(p.id for p in self.pending()[:5])
                 raise UserError(
-                    f"{study.folder}: iteration {flying[-1].iteration} waits for outcomes ({points} ...); "
-                    "tell them, or skip them; `pending` lists them"
+                    f"{study.folder}: iteration {flying[-1].iteration} waits for outcomes "
+                    f"({points} ...); tell the outcomes, or skip the points; `pending` "
+                    "lists them"
                 )
             t = merged + len(flying)
             return next_batch(study, t, n).evaluated
 
     def pending(self) -> list[Proposal]:
-        """The points that were asked for and have no outcome yet, also after a restart."""
+        """The points that were asked for and have no outcome yet, also those from before a restart."""
         self._settle()
         study = self.study
         return [
@@ -115,16 +117,18 @@ class Session(Looking):
         objective: float | Sequence[float] | None = None,
         **outcome: Any,
     ) -> Told:
-        """Enter what was measured: of points that were asked for, or of others.
+        """Enter the outcomes of points. The points may be asked for, or your own.
 
-        points: a proposal, its id, a dict of parameters, several of these, or a DataFrame. objective:
-        its value, or as many values. outcome: each constraint by name (or `constraints`, a dict of
-        them), `status`, `noise`, `duration`, `started`, `finished`, `message`, `metadata`.
-        All of it may stand in the dicts or columns instead. An objective needs every constraint
-        with it; a point without one has a `status`, as failed. A batch whose outcomes are all
-        there is merged into the archive when somebody asks or looks, or at the end of this process;
-        they are on disk before. Outcomes of other points are known to the next `ask`, and
-        in the archive with its batch. Raises UserError for what cannot be entered; then nothing is entered.
+        points: a proposal, its id, a dict of parameters, several of these, or a DataFrame.
+        objective: one value for each point.
+        outcome: each constraint by name (or `constraints`, a dict of them), `status`, `noise`,
+        `duration`, `started`, `finished`, `message`, `metadata`. All of these may stand in the
+        dicts or columns instead. With an objective, every constraint is needed. A point without an
+        objective needs a `status`, such as failed. Outcomes go to disk at once. A complete batch is
+        merged into the archive at the next call that asks or looks, or at the end of this process.
+        The next `ask` learns from outcomes of your own points, and its batch takes them into the
+        archive.
+        Raises UserError for what cannot be entered; then nothing is entered.
         """
         study = self.study
         rows = with_outcomes(records(points, named=True), objective, outcome)
@@ -133,7 +137,7 @@ class Session(Looking):
         return tell(study, Source.of_values(rows, "api", "tell"))
 
     def add(self, points: Points) -> None:
-        """Put points at the head of the next batch; raises UserError as `dngo add` does."""
+        """Put points first in the next batch; raises UserError as `dngo add` does."""
         add(self.study, Source.of_values(records(points), "user", "add"))
 
     def skip(self, point: Proposal | str, reason: str) -> None:
@@ -151,16 +155,19 @@ class Session(Looking):
         batch_size: int | None = None,
         progress: bool | None = None,
     ) -> Session:
-        """Evaluate a function until the study has so many evaluations; the study itself, to go on with.
+        """Evaluate a function until the study has this many evaluations. Returns the study itself.
 
-        function: is given the parameters by name, or all of them as one mapping. It returns a number, or
-        {"objective": 0.1, "constraints": {...}, "metadata": {...}}; an exception is a failed outcome.
-        workers: evaluations side by side, each in a process of its own, a fork of this one; 0: one after
-        another in this process, which has no limits then. batch_size: points in a batch; as many as
-        the study was given, or as workers. progress: whether there is a bar; None: on a terminal and in a
-        notebook. What has ended is kept whatever ends this process, and the same call goes on.
-        Raises UserError for a mistake, KeyboardInterrupt at Ctrl-C, and Halted, a UserError, where failures
-        look like a mistake of the function (`stop.failures`).
+        function: takes the parameters by name, or all of them as one mapping. It returns a number,
+        or {"objective": 0.1, "constraints": {...}, "metadata": {...}}; an exception becomes a
+        failed outcome.
+        workers: evaluations side by side, each in its own fork of this process; 0: one after
+        another in this process, without limits.
+        batch_size: points in a batch; by default the study's batch size, or else the number of
+        workers.
+        progress: whether to show a bar; None: on a terminal and in a notebook. Outcomes so far are
+        kept, however this process ends, and the same call goes on.
+        Raises UserError for a mistake, and KeyboardInterrupt at Ctrl-C. Raises Halted, a UserError,
+        if failures look like a mistake in the function (`stop.failures`).
         """
         self._study = optimize(
             self.study,
@@ -173,10 +180,11 @@ class Session(Looking):
         return self
 
     def write_config(self, path: str | Path | None = None, *, objective: str | None = None) -> Path:
-        """Write the study's configuration, with which Snakemake goes on: `dngo run PATH`.
+        """Write the study's configuration, so that Snakemake can go on: `dngo run PATH`.
 
-        path: NAME.yaml in this folder by default. objective: "module:function" or a command, where the
-        function that was evaluated can be found by nobody else, as one of a notebook.
-        Raises UserError if no other process can find it, or if another file is in the way.
+        path: NAME.yaml in this folder by default.
+        objective: "module:function" or a command. It is needed if other processes cannot find the
+        evaluated function, such as one in a notebook.
+        Raises UserError if it is needed and missing, or if another file is in the way.
         """
         return write_config(self.study, path, objective)

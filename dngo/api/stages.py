@@ -1,4 +1,4 @@
-"""What a call from Python does as the workflow does it: claim, merge, and the next batch."""
+"""The workflow's steps for calls from Python: claim, merge, and propose the next batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dngo.study import Study
 
 @contextlib.contextmanager
 def claimed(study: Study) -> Iterator[Study]:
-    """Hold the study as a run of Snakemake does; raises UserError if somebody else does."""
+    """Claim the study as a run of Snakemake does; raises UserError if another process holds it."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(study.held(wait=5.0))
@@ -29,10 +29,10 @@ def claimed(study: Study) -> Iterator[Study]:
 
 
 def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
-    """Ask for n points although others wait: one more batch may be in flight for each that is.
+    """Ask for n points although others wait. It allows one batch in flight more than there are.
 
-    The list is empty while the design is in flight: nothing can be asked for beside it. most: batches in
-    flight beyond which the first one is given up.
+    The list is empty while the design is in flight, since nothing else can be asked for then.
+    most: if more batches are in flight, the first one is given up.
     """
     with claimed(study):
         study.merge_complete()
@@ -49,40 +49,41 @@ def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
 
 
 def give_up(study: Study, batch: Batch) -> None:
-    """Withdraw the points of a batch that have no outcome, as their evaluations have died, and merge it.
+    """Withdraw a batch's points without an outcome, since their evaluations died. Then merge it.
 
-    An outcome that is reported for one of them later counts as of a point that nobody asked for.
+    If one of their outcomes is reported later, it counts as the outcome of a point that nobody
+    asked for.
     """
     for proposal in batch.evaluated:
         if find_outcome(study.outcome_file(proposal), proposal) is None:
-            skip(study, proposal.id, "nobody tells its outcome")
+            skip(study, proposal.id, "nobody reported its outcome")
     study.merge_complete()
 
 
 def settle_at_the_end(owner: object, study: Study) -> weakref.finalize[..., Any]:
-    """Merge it once the owner is gone, or as the process ends."""
+    """Merge the study's outcomes when the owner is deleted, or when the process ends."""
     found = weakref.finalize(owner, _settle_quietly, study)
-    # Registered so that it runs before HDF5 ends; the usual atexit may run later.
+    # This runs before HDF5 ends. A usual atexit function may run after that.
     found.atexit = False
     atexit.register(found)
     return found
 
 
 def _settle_quietly(study: Study) -> None:
-    """What cannot be merged at the end is merged by the next one who asks."""
+    """Merge, and ignore errors. The next process that asks merges the rest."""
     with contextlib.suppress(UserError, OSError):
         study.settle()
 
 
 def next_batch(study: Study, t: int, n: int | None) -> Batch:
-    """Fit and propose iteration t, of n points; None: as many as are configured.
+    """Fit and propose iteration t with n points; None: the configured number.
 
-    Of a study whose stop criterion is met the batch is empty, and `ended` says why.
+    If the stop criterion is met, the batch is empty, and `ended` says why.
     """
     n = None if n is None else whole("n", n)
     if n is not None and n < 1:
-        raise UserError(f"ask for 1 point at least, not for {n}")
-    # The workflow stops at the configured iterations; a call may ask for more.
+        raise UserError(f"ask for at least 1 point, not for {n}")
+    # The workflow stops after the configured iterations. A call may ask for more.
     changes: dict[str, Any] = {"iterations": max(study.config.iterations, t)}
     if n is not None and t:
         changes["batch_size"] = n
@@ -98,7 +99,7 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
 
 
 def whole(name: str, value: Any) -> int:
-    """A number of things as Python has it, of NumPy too; raises UserError."""
+    """A count as a Python int, also from NumPy; raises UserError."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise UserError(f"{name} must be a whole number, not {shown(value)}")
     return int(value)

@@ -10,7 +10,10 @@ from dngo.stopping.curves import Curve
 
 
 def read_curves(path: Path, iterations: int | None = None) -> list[Curve]:
-    """The curve of each row of the first iterations (None: of all); empty where nothing was reported."""
+    """The curve of each row of the first iterations (None: all).
+
+    A row without reports has an empty one.
+    """
     with reading(path) as file:
         known = int(file.attrs["iterations"])
         found: list[Curve] = []

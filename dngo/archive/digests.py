@@ -1,4 +1,4 @@
-"""Digests of what an archive holds: a chain, one link for each iteration, of values and not of bytes."""
+"""Digests of an archive's values, not of its bytes. They form a chain with a link for each iteration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def genesis_digest(file: h5py.File) -> str:
 def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
     part = slice(first, first + rows)
-    # A resumed archive of an earlier version has columns that are newer than its first iterations.
+    # If an earlier version began an archive, some of its columns are newer than its first
+    # iterations.
     later = {f"/proposals/{n}" for n in set(OPTIONAL_COLUMNS) - set(recorded_columns(group))}
     tables = _Columns(
         {
@@ -33,15 +34,15 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     )
     attributes = {k: plain(v) for k, v in group.attrs.items() if k != "digest"}
     surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
-    if is_replaceable(group):  # then the digest of its model stands for it
+    if is_replaceable(group):  # the digest of the model stands for the model
         surrogate = {k: v for k, v in surrogate.items() if not k.startswith(("/model/", "/model@"))}
-    # Digests of earlier releases do not name what no evaluation reported.
+    # Digests of earlier releases do not name a field that no evaluation reported.
     progress = [contents(group["progress"])] if "progress" in group else []
     return digest(tables, attributes, surrogate, *progress)
 
 
 class _Columns(Mapping[str, Any]):
-    """Some rows of columns by name, each of which is read when it is asked for."""
+    """Some rows of columns, by name. A column is read when it is asked for."""
 
     def __init__(self, columns: dict[str, h5py.Dataset], part: slice):
         self.columns, self.part = columns, part
@@ -58,29 +59,29 @@ class _Columns(Mapping[str, Any]):
 
 
 def is_replaceable(group: h5py.Group) -> bool:
-    """Whether the model of an iteration may be left out of the archive once there is a later one."""
+    """Whether the archive may drop the model of an iteration once there is a later one."""
     return "surrogate" in group and group["surrogate"].attrs.get("kept") == "last"
 
 
 def model_digest(model: h5py.Group) -> str:
-    """The digest of a fitted model as it is stored."""
+    """The digest of a stored model."""
     return digest(contents(model))
 
 
 def recorded_columns(group: h5py.Group) -> list[str]:
-    """The optional columns in which an iteration's rows have values."""
+    """The optional columns for which an iteration's rows have values."""
     return str(group.attrs.get("columns", "")).split()
 
 
 def chain_problems(file: h5py.File) -> list[str]:
-    """One line for each link of the chain that does not fit; no lines if no value was altered."""
+    """A line for each link of the chain that is wrong. No lines: no value was altered."""
     problems: list[str] = []
     previous = genesis_digest(file)
     for t in range(int(file.attrs["iterations"])):
         group = file[f"iterations/{t}"]
         first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
         if str(group.attrs["previous"]) != previous:
-            problems.append(f"iteration {t}: does not follow the digest of the one before")
+            problems.append(f"iteration {t}: does not name the digest of the iteration before it")
         if iteration_digest(file, group) != str(group.attrs["digest"]):
             problems.append(
                 f"iteration {t} (rows {first} to {first + rows - 1}): its values do not have "

@@ -1,4 +1,4 @@
-"""The rows of an archive as one flat table, read column by column and a slice of the rows at a time."""
+"""The rows of an archive as one flat table. It is read by column, and some rows at a time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dngo.redaction import each_text, redacted
 from dngo.space import Space
 from dngo.space.columns import natural
 
-ROWS = 4096  # that are in memory at once
-# Columns that exist if any row has them; other rows then have None.
+ROWS = 4096  # rows in memory at once
+# Columns that exist only if some row has a value. Other rows then have None.
 REPORTED = ("number_", "last_", "stopped_")
 Columns = dict[str, list[Any]]
 
 
 def flat_columns(path: Path) -> Iterator[Columns]:
-    """Parameters, why each point was proposed, and its outcome: columns by name, some rows at a time.
+    """Columns by name, some rows at a time: parameters, reasons of each proposal, and its outcome.
 
-    All slices have the same columns. None is a parameter that does not exist at its point, a constraint
-    that is not known, and what was not `REPORTED`. What looks like a secret, which earlier releases wrote
-    down, is left out.
+    All parts have the same columns. None stands for an inactive parameter, an unknown constraint,
+    and a value that was not `REPORTED`. Earlier releases may have stored secrets; this leaves out
+    what looks like one.
     """
     space = read_space(path)
     with reading(path) as file:
@@ -60,7 +60,7 @@ def _columns(
     size = part.stop - part.start
 
     def of(table: h5py.Group, name: str) -> list[Any]:
-        if name not in table:  # what later releases added
+        if name not in table:  # columns that later releases added
             return [OPTIONAL_COLUMNS[name]] * size
         column = table[name]
         return list((column.asstr() if column.dtype.kind == "O" else column)[part].tolist())
@@ -98,7 +98,7 @@ def _columns(
 
 
 class _Ran:
-    """The last point that each evaluation reported as it ran, and why it was stopped if it was."""
+    """The last point of each evaluation's curve, and the reason if it was stopped early."""
 
     def __init__(self, file: h5py.File):
         self.records = file["iterations"]
@@ -108,7 +108,7 @@ class _Ran:
         self.read: dict[int, Any] = {}
 
     def columns(self, iteration: list[int], slot: list[int]) -> Columns:
-        """Of rows of these iterations and slots; empty where nothing was reported."""
+        """The columns for rows of these iterations and slots; empty if nothing was reported."""
         names = ("last_step", "last_value") if self.curves else ()
         stops = ("worse_than", "of") if self.curves and self.stops else ()
         found: Columns = {n: [] for n in (*names, *(f"stopped_{s}" for s in stops))}

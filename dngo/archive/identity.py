@@ -1,4 +1,4 @@
-"""What may never change in a study, and the message if it did."""
+"""The parts of a study that can never change, and the message if one has changed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from dngo.space.types import parameters_of_archive
 
 
 def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Compare the study that an archive or a batch belongs to with the one that is configured.
+    """Compare the study of an archive or a batch with the configured study.
 
-    place: the file that `found` is from.  found, wanted: as `Config.identity` gives them.
-    Raises UserError that names what changed, from what to what, and the way on.
+    place: the file with `found`.
+    found, wanted: as `Config.identity` returns them.
+    Raises UserError that says what changed, from what to what, and how to go on.
     """
-    if repr(found) == repr(wanted):  # as nearly always
+    if repr(found) == repr(wanted):  # the usual case
         return
     changes = [
         f"{name} was {_show(found.get(key, empty))} and is {_show(wanted.get(key, empty))}"
@@ -26,7 +27,7 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
             ("direction", "objective.direction", ""),
             ("objectives", "objectives", {}),
             ("constraints", "constraints", []),
-            ("thresholds", "which constraints are numbers with a bound", []),
+            ("thresholds", "whether a constraint is a number with a bound", []),
             ("transfer", "transfer", []),
             ("space_constraints", "space_constraints", []),
         )
@@ -36,18 +37,19 @@ def check_identity(place: Path, found: dict[str, Any], wanted: dict[str, Any]) -
     if changes:
         home = _archive(place)
         more = (
-            ", and bring along what was evaluated: "
-            f"`dngo fork {home} --config` that other study's configuration"
+            f"; to take the evaluations along: `dngo fork {home} --config` with that "
+            "study's configuration"
         )
         raise UserError(
-            f"{place}: its study was begun with another configuration, and what cannot change has "
-            f"changed: {'; '.join(changes)[:600]}. Nothing was evaluated or written: put the old "
-            f"value back and go on, or give the study another name{more if home.exists() else ''}"
+            f"{place}: its study began with another configuration, and a part that cannot "
+            f"change has changed: {'; '.join(changes)[:600]}. Nothing was evaluated or "
+            "written. Put the old value back and go on, or give the study another "
+            f"name{more if home.exists() else ''}"
         )
 
 
 def _archive(place: Path) -> Path:
-    """The archive of the study that a file belongs to: itself, or of a batch the one two folders above."""
+    """The archive of a file's study: the file itself, or for a batch the archive two folders above."""
     return place if place.suffix == ".h5" else place.parents[2] / "archive.h5"
 
 
@@ -69,7 +71,7 @@ def _changed_space(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def _today(space: Any) -> dict[str, Any]:
-    """A space as this release writes it, with what an earlier release did not know filled in."""
+    """A space as this release writes it. Keys that an earlier release did not know are filled in."""
     try:
         return {n: p.model_dump(mode="json") for n, p in parameters_of_archive(space).items()}
     except ValidationError:

@@ -3,31 +3,25 @@
 Layout (format 1), readable by plain h5py::
 
     /                      attributes: format_version, identity (JSON), rows, iterations, digest
-    /proposals/            one row per proposal, in the order (iteration, slot)
-        iteration slot source value mean std feasibility num_pending runner_up
-        stage  deviation_scale  origin (JSON, of points that people entered)
-        parameters/NAME    natural values; numbers are NaN, choices "" where inactive
-        means/NAME stds/NAME aims/NAME   of each of several objectives: what was expected, and how much the
-                           pick was for it
-        v  x               rows as matrices: natural values, and the model's inputs
-    /outcomes/             the same rows
-        status objective noise duration attempts host job started finished message metadata
-        constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the threshold of then
-        numbers/NAME       of each constraint that has a threshold: what was reported, or NaN
-        objectives/NAME noises/NAME   of each of several objectives; `objective` is then NaN
-    /iterations/T/         attributes: config, versions, columns, `outlook`, environment, merged
-                           (environment of the merge), seed, spawn_key, training_iterations,
-                           training_digest, pending, first_row, rows, points_per_job, previous,
-                           digest
-    /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit, kept,
-                           model_digest;  model/ the fitted model, where `kept` is "last" of the newest
-                           surrogate alone;  `foreseen` what it said of its batch
-                           (`dngo.archive.predictions`);  `told` outcomes that it knew beside the prefix
+    /proposals/            one row per proposal, in the order (iteration, slot) iteration slot
+    source value mean std feasibility num_pending runner_up stage  deviation_scale  origin (JSON, of
+    points that people entered) parameters/NAME    natural values; numbers are NaN, choices "" where
+    inactive means/NAME stds/NAME aims/NAME   for each of several objectives: its prediction, and
+    its weight in the pick v  x               rows as matrices: natural values, and the model's
+    inputs /outcomes/             the same rows status objective noise duration attempts host job
+    started finished message metadata constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the
+    threshold at that time numbers/NAME       for each constraint with a threshold: the reported
+    number, or NaN objectives/NAME noises/NAME   for each of several objectives; `objective` is then
+    NaN /iterations/T/         attributes: config, versions, columns, `outlook`, environment, merged
+    (environment of the merge), seed, spawn_key, training_iterations, training_digest, pending,
+    first_row, rows, points_per_job, previous, digest /iterations/T/surrogate/  attributes:
+    settings, versions, environment, summary ... of the fit, kept, model_digest;  model/ the fitted
+    model, where `kept` is "last" of the newest surrogate alone;  `foreseen` what it said of its
+    batch (`dngo.archive.predictions`);  `told` outcomes that it knew beside the prefix
     /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
-                           (`dngo.archive.progress`)
-    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if there are any;
-                           numbers/NAME/ those of a constraint that has a threshold in both studies;
-                           objectives/NAME those of one of several objectives
+    (`dngo.archive.progress`) /transfer/I/           evaluations of earlier studies
+    (`dngo.archive.transfer`), if there are any; numbers/NAME/ those of a constraint that has a
+    threshold in both studies; objectives/NAME those of one of several objectives
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ import numpy as np
 from dngo.batch import STATUSES
 
 FORMAT_VERSION = 1
-SLICE = 8192  # rows of text that are read at once
+SLICE = 8192  # rows of text read at once
 TEXT = h5py.string_dtype("utf-8")
 
 
@@ -49,8 +43,9 @@ def _statuses(number: int) -> Any:
     return h5py.enum_dtype({s: i for i, s in enumerate(STATUSES[:number])}, basetype="u1")
 
 
-# The names of statuses in an archive: those of a study that stops nothing early are without `stopped`, and
-# those of before version 0.2 without `withdrawn`; the next iteration that needs one teaches them.
+# The names of statuses in an archive. They lack `stopped` if the study stops nothing early, and
+# `withdrawn` if the archive is older than version 0.2. The next iteration that needs one of them
+# adds it.
 STATUS, EARLIER_STATUS, ALL_STATUS = _statuses(-1), _statuses(-2), _statuses(len(STATUSES))
 PROPOSAL_COLUMNS: dict[str, Any] = {
     "iteration": "i8",
@@ -80,12 +75,13 @@ OUTCOME_COLUMNS: dict[str, Any] = {
     "metadata": TEXT,
 }
 
-# Groups with a column for each of several objectives, of numbers; a study with one has none of them.
+# Groups with a column of numbers for each of several objectives. A study with one objective lacks
+# these groups.
 PROPOSAL_GROUPS = ("means", "stds", "aims")
 OUTCOME_GROUPS = ("objectives", "noises")
 
-# What later versions added: an archive may be without it. Columns of /proposals have this value in
-# earlier rows; an iteration's attribute `columns` names those that its digest covers.
+# Later versions added these; an old archive may lack them. Earlier rows of /proposals then have
+# this value. The attribute `columns` of an iteration names the columns that its digest covers.
 OPTIONAL_COLUMNS: dict[str, Any] = {"stage": "", "deviation_scale": 1.0, "origin": ""}
 OPTIONAL_ATTRIBUTES = ("versions", "columns", "outlook")
 # Attributes and their types; dict stands for a JSON object, ndarray for a list of numbers.
@@ -128,7 +124,9 @@ TRANSFER_ARRAYS = ("v", "x", "y")
 
 
 def foreseen_columns(dataset: h5py.Dataset) -> list[tuple[str, str]]:
-    """What the columns of a surrogate's `foreseen` are, in order; raises ValueError if it lacks them."""
+    """The names of the columns of a surrogate's `foreseen`, in order; raises ValueError if it has
+    none.
+    """
     found = json.loads(str(dataset.attrs.get("columns")))
     if not isinstance(found, list) or not all(
         isinstance(c, list) and len(c) == 2 and all(isinstance(w, str) for w in c) for c in found
@@ -146,9 +144,9 @@ def columns_of(group: h5py.Group) -> list[h5py.Dataset]:
 
 
 def group_of(table: h5py.Group, name: str, part: slice) -> list[dict[str, float]]:
-    """The numbers in a group with a column for each objective, a mapping for each row, without NaN.
+    """The numbers of a group that has a column for each objective: a mapping for each row, without NaN.
 
-    Empty where there is no such group.
+    Empty if there is no such group.
     """
     columns = {n: table[name][n][part] for n in table.get(name, ())}
     rows = zip(*columns.values(), strict=True)
@@ -163,7 +161,7 @@ def values_of(dataset: h5py.Dataset, part: slice) -> list[Any]:
 
 
 def words(column: h5py.Dataset, rows: int) -> np.ndarray:
-    """The first rows of a column of text, (n,) objects: of texts that are the same there is one."""
+    """The first rows of a column of text, (n,) objects. Equal texts share one object."""
     known: dict[bytes, str] = {}
     found = np.empty(rows, dtype=object)
     for start in range(0, rows, SLICE):

@@ -1,19 +1,15 @@
-"""What a surrogate predicted of the batch that it proposed, as the archive keeps it beside the model.
+"""A surrogate's predictions of the batch that it proposed. The archive keeps them with the model.
 
-Audits, reports and scores ask nothing else of the surrogates before the newest one, so that an archive
-need not hold these (`archive.surrogates: last`). A matrix with a row for each point of the batch; its
-columns are pairs of what was predicted and of what:
+Audits, reports and scores need only these predictions of older surrogates. So an archive may drop
+older surrogates (`archive.surrogates: last`). The predictions are a matrix with a row for each
+point of the batch. Each column is a pair: the kind of prediction, and its subject.
 
-``probability`` NAME
-    that a constraint holds; ``base rate`` NAME where nothing but that is known of it
-``mean``, ``std`` NAME
-    of the number of a constraint that has a threshold
-``cost``
-    expected, where costs are modelled
-``density``, ``level`` PART
-    of the outcome that came: its log predictive density, in the objective's units, and the probability
-    given to a lower value; NaN where the objective did not run. PART: ``all``, or of a mixture one
-    kind alone, ``gp`` or ``adaptive_basis``; of several objectives NAME, or NAME with ``/gp`` and so on
+``probability`` NAME that a constraint holds; ``base rate`` NAME if only its base rate is known
+``mean``, ``std`` NAME of the number of a constraint with a threshold ``cost`` expected, if costs
+are modelled ``density``, ``level`` PART of the outcome: its log predictive density, in the
+objective's units, and the predicted probability of a lower value; NaN if the objective did not run.
+PART: ``all``, or one kind of a mixture alone, ``gp`` or ``adaptive_basis``; with several objectives
+NAME, or NAME with ``/gp`` and so on
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ from dngo.units import Units
 if TYPE_CHECKING:
     from dngo.surrogates import Model
 
-NAME = "foreseen"  # of the dataset, beside the model
+NAME = "foreseen"  # the dataset's, next to the model
 Foreseen = dict[tuple[str, str], Array]
 
 
@@ -46,11 +42,12 @@ def foresee(
     constraints: Iterable[str],
     objectives: Mapping[str, Array] | None = None,
 ) -> Foreseen:
-    """What a model predicts at points, by kind and by name: (n,) each.
+    """A model's predictions at points, by kind and by name: (n,) each.
 
-    x: (n, d) encoded. y: (n,) the objectives that came, of the sign that is minimised, NaN unknown.
-    constraints: names of those to predict, as far as the model knows them. objectives: as y, of
-    several.
+    x: (n, d) encoded.
+    y: (n,) the measured objectives, with the sign that is minimised; NaN if unknown.
+    constraints: the names to predict, if the model knows them.
+    objectives: like y, by name, if there are several.
     """
     found: Foreseen = {}
     for name in sorted({*constraints} & {*model.classifiers}):
@@ -69,7 +66,7 @@ def foresee(
 
 
 def _judge(found: Foreseen, model: Model, x: Array, y: Array, name: str) -> None:
-    """Add the densities of outcomes of the objective; name: of one of several."""
+    """Add the densities of the objective's outcomes. name: which one of several objectives."""
     known = np.isfinite(y)
     for part, judged in _parts(model).items():
         density, level = np.full((2, len(x)), np.nan)
@@ -80,7 +77,7 @@ def _judge(found: Foreseen, model: Model, x: Array, y: Array, name: str) -> None
 
 
 def _parts(model: Model) -> dict[str, Model]:
-    """A model with its objective, and of a mixture of kinds each kind by itself."""
+    """The model of the objective, and each kind of a mixture by itself."""
     from dngo.surrogates.gaussian_process import GaussianProcess
 
     processes = tuple(c for c in model.objective if isinstance(c, GaussianProcess))
@@ -92,7 +89,7 @@ def _parts(model: Model) -> dict[str, Model]:
 
 
 def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(None)) -> Foreseen:
-    """What a model predicts of an iteration's rows, or of some of its slots."""
+    """A model's predictions of an iteration's rows, or of some of its slots."""
     identity = json.loads(file.attrs["identity"])
     attributes = file[f"iterations/{t}"].attrs
     first, rows = int(attributes["first_row"]), int(attributes["rows"])
@@ -112,9 +109,10 @@ def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(Non
 
 
 def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:
-    """What the surrogate of iteration t predicted of its batch, or of some of its slots.
+    """The surrogate's predictions of iteration t, or of some of its slots.
 
-    By the model itself in archives that recorded nothing. None where the iteration has no surrogate.
+    If the archive recorded no predictions, the model itself predicts. None if the iteration has no
+    surrogate.
     """
     with reading(path) as file:
         group = file.get(f"iterations/{t}/surrogate")
@@ -128,7 +126,7 @@ def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:
 
 
 def write(group: h5py.Group, found: Foreseen, **packing: object) -> None:
-    """Into the group of a surrogate."""
+    """Write predictions into the group of a surrogate."""
     values = np.column_stack(list(found.values()))
     dataset = group.create_dataset(NAME, data=values, **packing)
     dataset.attrs["columns"] = json.dumps([list(key) for key in found])

@@ -1,10 +1,9 @@
-"""What evaluations reported as they ran, as the archive keeps it: a group of an iteration, if any did.
+"""The archive's record of values that evaluations reported while they ran: a group of the iteration.
 
-``points``
-    a row for each point of a curve, by slot and by step: slot, step, value, seconds since the start; NaN
-    where it was no number, or is not known. Curves are thinned already (`dngo.stopping.curves`).
-``stops``
-    text, a JSON object by slot: why an evaluation was stopped (`dngo.stopping.settings.Decision`)
+``points`` a row for each point of a curve, by slot and by step: slot, step, value, seconds since
+    the start; NaN if it was no number, or is unknown. Curves are thinned already
+    (`dngo.stopping.curves`). ``stops`` text, a JSON object by slot: why an evaluation was stopped
+    (`dngo.stopping.settings.Decision`)
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ COLUMNS = ("slot", "step", "value", "seconds")
 
 
 def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
-    """Write into the group of an iteration; nothing if no evaluation reported anything."""
+    """Write into the group of an iteration. Write nothing if no evaluation reported anything."""
     rows = [(i, *point) for i, o in enumerate(outcomes) for point in o.curve]
     stops = {str(i): o.stop for i, o in enumerate(outcomes) if o.stop}
     if not rows and not stops:
@@ -40,7 +39,7 @@ def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, 
 
 
 def read(record: h5py.Group) -> tuple[dict[int, Curve], dict[int, dict[str, Any]]]:
-    """The curves of an iteration by slot, and the reasons of those that were stopped."""
+    """The curves of an iteration, and the reasons of evaluations that were stopped; both by slot."""
     group = record.get(NAME)
     if group is None:
         return {}, {}
@@ -64,26 +63,26 @@ def fields(record: h5py.Group) -> dict[int, dict[str, Any]]:
 
 
 def check(record: h5py.Group, rows: int) -> None:
-    """Raise Unsound unless the group of an iteration of so many rows can be used."""
+    """Raise Unsound unless the group can be used. rows: the number of rows of its iteration."""
     group = record.get(NAME)
     if group is None:
         return
     if not isinstance(group, h5py.Group) or set(group) != {"points", "stops"}:
-        raise Unsound(f"{record.name}/{NAME}: has not the members points and stops")
+        raise Unsound(f"{record.name}/{NAME}: does not have the members points and stops")
     points, stops = group["points"], group["stops"]
     if not isinstance(points, h5py.Dataset) or points.dtype.kind != "f":
         raise Unsound(f"{points.name}: holds values of another type")
     if points.ndim != 2 or points.shape[1] != len(COLUMNS):
         raise Unsound(
-            f"{points.name}: has shape {points.shape}, and (n, {len(COLUMNS)}) is expected"
+            f"{points.name}: has shape {points.shape}, but (n, {len(COLUMNS)}) is expected"
         )
     slots = points[:, 0]
     if not np.isin(slots, np.arange(rows)).all() or np.any(np.diff(slots) < 0):
-        raise Unsound(f"{points.name}: has points of rows that are not its own")
+        raise Unsound(f"{points.name}: has points of rows outside its iteration")
     same = np.diff(slots) == 0
     steps = points[:, 1]
     if not np.isfinite(steps).all() or np.any(np.diff(steps)[same] <= 0):
-        raise Unsound(f"{points.name}: has steps that do not rise")
+        raise Unsound(f"{points.name}: has steps that do not increase")
     if not isinstance(stops, h5py.Dataset) or stops.shape != () or stops.dtype.kind != "O":
         raise Unsound(f"{stops.name}: is not text")
     try:

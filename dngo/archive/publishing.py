@@ -1,7 +1,7 @@
-"""A copy of an archive for others: without what looks like a secret, and without names if that is wanted.
+"""A copy of an archive for others. It leaves out what looks like a secret, and names on request.
 
-An archive never changes. The copy is an archive of its own: every number is the same, and so is its replay,
-but its texts, and so its digests, are others. It names the digest of the archive that it was made of.
+An archive never changes, so the copy is a new archive. Its numbers and its replay are the same. Its
+texts differ, and so do its digests. It names the digest of the archive from which it was made.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dngo.errors import UserError
 from dngo.redaction import each_text, redacted, redacted_objective
 from dngo.storage.files import replacing
 
-# Text that a search space gives: a part of what a study is.
+# Text from the search space. It is a part of the study's identity.
 _KEPT = ("/proposals/parameters/", "/proposals/stage", "/proposals/source", "/transfer/")
 _HOME = re.compile(r"(?:/home|/Users)/([^/\s:;,'\"]+)|/root(?=/|$)")
-Change = Callable[[str, str], str]  # of a text, by the name of its attribute or dataset
+Change = Callable[[str, str], str]  # kinds of text, by the name of the attribute or dataset
 
 
 @dataclass
 class Aliases:
-    """Hosts, people and home folders in an archive, and what stands for each in a copy without names."""
+    """Hosts, people and home folders in an archive, and what a copy without names writes for each."""
 
     hosts: dict[str, str] = field(default_factory=dict)
     people: dict[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Aliases:
 
     @classmethod
     def of(cls, file: h5py.File) -> Aliases:
-        """Those that an archive's fields name."""
+        """The names in an archive's fields."""
         found = cls()
         for host in np.unique(file["outcomes/host"].asstr()[:]):
             found.add_host(str(host))
@@ -83,7 +83,7 @@ class Aliases:
 
 
 def _look(document: dict[str, Any], names: Aliases) -> None:
-    """The hosts and people that a JSON document has in the fields that name them."""
+    """Find the hosts and people in the fields of a JSON document."""
     waiting: list[Any] = [document]
     while waiting:
         part = waiting.pop()
@@ -99,7 +99,7 @@ def _look(document: dict[str, Any], names: Aliases) -> None:
 
 
 def changes(path: Path, *, anonymous: bool = False) -> tuple[Counter[str], Aliases]:
-    """How many texts a copy for others would change, by kind, and the people and hosts that they name."""
+    """How many texts a copy would change, by kind, and the people and hosts in them."""
     with reading(path) as file:
         names = Aliases.of(file)
         change = _change(names if anonymous else None)
@@ -110,10 +110,10 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
     """Write the copy; raises UserError if a value of the archive was altered."""
     with reading(path) as file:
         for problem in chain_problems(file)[:1]:
-            raise UserError(f"{path}: {problem}; publish an untouched copy")
+            raise UserError(f"{path}: {problem}; publish a copy that nobody changed")
         change = _change(Aliases.of(file) if anonymous else None)
         with replacing(target) as temporary:
-            # A new file: what is replaced within one stays in its gaps.
+            # Write a new file. Within a file, replaced text would stay in gaps.
             with h5py.File(temporary, "w", **LAYOUT) as copy:
                 _copy(file, copy, change)
                 _sign(file, copy)
@@ -122,7 +122,7 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
 
 
 def _change(names: Aliases | None) -> Change:
-    """A text as the copy has it."""
+    """A function that changes a text as the copy needs it."""
 
     def plain(text: str) -> str:
         return names.without(redacted(text)) if names else redacted(text)
@@ -143,7 +143,7 @@ def _change(names: Aliases | None) -> Change:
 
 
 def _document(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; None if it is something else."""
+    """The JSON object in a text; None if the text is something else."""
     if not text.startswith("{"):
         return None
     try:
@@ -154,7 +154,7 @@ def _document(text: str) -> dict[str, Any] | None:
 
 
 def _texts(group: h5py.Group) -> Iterator[tuple[str, str]]:
-    """Every text that may be changed, with the name of what it is in."""
+    """Every text that may change, with the name of its attribute or dataset."""
     for name, value in group.attrs.items():
         if isinstance(value, str):
             yield name, value
@@ -192,7 +192,7 @@ def _copy(source: h5py.Group, target: h5py.Group, change: Change) -> None:
 
 
 def _sign(source: h5py.File, copy: h5py.File) -> None:
-    """Digests of the copy's own, from the first iteration to the last."""
+    """Write new digests for the copy, from the first iteration to the last."""
     digest = genesis_digest(copy)
     anew = {genesis_digest(source): digest}
     groups = [copy[f"iterations/{t}"] for t in range(int(copy.attrs["iterations"]))]

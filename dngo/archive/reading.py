@@ -57,12 +57,17 @@ _OUTCOME_NUMBERS = ("objective", "noise", "duration")
 class Table:
     """The rows of an archive up to some iteration, as arrays of equal length n.
 
-    v: (n, k), x: (n, d); status: (n,) names; objective, noise, duration: (n,), NaN if unknown;
-    constraints: name to (n,) of 1, 0 or NaN; iteration, slot: (n,) integers. numbers: name to (n,)
-    of what was reported of the constraints that have a threshold, NaN if nothing was. told: (n,)
-    bool, whether an outcome was measured elsewhere. objectives, noises: name to (n,) of each of several
-    objectives, in its own units, and of its noise; `objective` is then NaN. stage: (n,) names of what
-    picked each point, empty where that is not known.
+    v: (n, k), x: (n, d);
+    status: (n,) names;
+    objective, noise, duration: (n,), NaN if unknown;
+    constraints: name to (n,) of 1, 0 or NaN;
+    iteration, slot: (n,) integers.
+    numbers: name to (n,) of the numbers reported for constraints with a threshold, NaN if not
+    reported.
+    told: (n,) bool, whether an outcome comes from elsewhere.
+    objectives, noises: for each of several objectives, name to (n,) of its values and its noise, in
+    its own units; `objective` is then NaN.
+    stage: (n,) names of the stages that picked the points, empty if unknown.
     """
 
     iteration: np.ndarray
@@ -82,7 +87,7 @@ class Table:
 
     @property
     def has_objective(self) -> np.ndarray:
-        """Whether the objective is known, or each of several: (n,) bool."""
+        """Whether the objective, or each of several objectives, is known: (n,) bool."""
         known = [np.isfinite(values) for values in self.objectives.values()]
         return np.all(known, axis=0) if known else np.isfinite(self.objective)
 
@@ -97,9 +102,9 @@ class Table:
         )
 
     def outcomes(self, directions: Mapping[str, str], rows: np.ndarray | None = None) -> np.ndarray:
-        """Several objectives, minimised, a column for each of `directions`: (n, m), NaN unless ok.
+        """Several objectives, minimised: (n, m), a column for each of `directions`, NaN unless ok.
 
-        rows: (n,) bool, those that have values, if not the ok ones.
+        rows: (n,) bool, the rows that get values; by default those with status ok.
         """
         signs = [1.0 if d == "minimize" else -1.0 for d in directions.values()]
         values = np.column_stack([self.objectives[name] for name in directions]) * signs
@@ -110,10 +115,10 @@ class Table:
         return len(self.iteration)
 
     def judged(self, thresholds: Mapping[str, Threshold]) -> Table:
-        """The same rows, with flags and status as these thresholds judge the numbers.
+        """The same rows, with flags and status judged anew by these thresholds.
 
-        A threshold may be changed while a study goes on. Rows in the archive were judged by the
-        threshold that held when they were merged.
+        A threshold may change while a study goes on. The archive judged each row by the threshold
+        at the time of its merge.
         """
         flags = dict(self.constraints)
         for name, number in self.numbers.items():
@@ -127,7 +132,7 @@ class Table:
         return replace(self, constraints=flags, status=status)
 
     def with_told(self, space: Space, told: Sequence[tuple[Proposal, Outcome]]) -> Table:
-        """The same with further rows, of outcomes that were measured elsewhere."""
+        """The same table with further rows for outcomes from elsewhere."""
         if not told:
             return self
         proposals, outcomes = zip(*told, strict=True)
@@ -170,11 +175,12 @@ _tables: ContextVar[dict[Any, Table]] = ContextVar("what it has read of them")
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[h5py.File]:
-    """An archive opened to be read, once its structure has been checked.
+    """Check the structure of an archive, and open it for reading.
 
-    Within such a block every function that reads the same path reads the same file, whatever takes
-    its place meanwhile, and a table once. Raises UserError if the archive is missing, damaged or too
-    new, or if the block fails and a value of the archive was altered.
+    Within such a block, all functions that read the same path read the same file, even if another
+    one replaces it. They read a table only once. Raises UserError if the archive is missing,
+    damaged or too new. It also raises UserError if the block fails and a value of the archive was
+    altered.
     """
     held = _open.get({})
     if path in held:
@@ -187,7 +193,7 @@ def reading(path: Path) -> Iterator[h5py.File]:
         except UserError:
             raise
         except Exception as error:
-            # Its structure is sound, so its values are to blame, or this package.
+            # The structure is sound, so the cause lies in its values, or in this package.
             problem = _altered(file)
             if not problem:
                 raise
@@ -198,10 +204,10 @@ def reading(path: Path) -> Iterator[h5py.File]:
 
 
 def _altered(file: h5py.File) -> str:
-    """The first place where the values differ from what was written; empty if there is none."""
+    """The first place where the values differ from what was written; empty if they are all the same."""
     try:
         return next(iter(chain_problems(file)), "")
-    except Exception as error:  # of such values there is not even a digest
+    except Exception as error:  # unreadable values have no digest either
         return f"its values cannot be read ({error})"
 
 
@@ -215,8 +221,9 @@ def _opened(path: Path, check: hdf5.Check) -> Iterator[h5py.File]:
             raise UserError(f"{path}: there is no such archive") from None
         except (OSError, hdf5.Unsound) as error:
             raise UserError(
-                f"{path}: cannot be read as an archive, it is truncated, damaged or another kind of "
-                f"file ({hdf5.reason(error)}); nothing was changed, put a good copy in its place"
+                f"{path}: cannot be read as an archive: it is truncated, damaged or another "
+                f"kind of file ({hdf5.reason(error)}); nothing was changed; put a good copy "
+                "in its place"
             ) from None
         yield file
 
@@ -227,25 +234,26 @@ def _check_format(path: Path, file: h5py.File) -> None:
         raise UserError(f"{path}: is an HDF5 file but not a dngo archive; nothing was changed")
     if version > FORMAT_VERSION:
         raise UserError(
-            f"{path}: has format {version}, and this dngo reads up to {FORMAT_VERSION}; "
-            "update dngo; nothing was changed"
+            f"{path}: has format {version}, but this dngo reads formats up to "
+            f"{FORMAT_VERSION}; nothing was changed; update dngo"
         )
 
 
 def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | None:
     """The header of the archive in `path`, or None if there is no file.
 
-    identity: what the archive must belong to (`Config.identity`); raises UserError otherwise, and for
-    a link that leads nowhere, as to a disk that is not mounted: a new study must not begin there.
+    identity: of the study that the archive must belong to (`Config.identity`).
+    Raises UserError if it belongs to another one. Raises UserError also for a link that leads
+    nowhere, for example to a disk that is not mounted: a new study must not begin there.
     """
     if not path.exists():
         if path.is_symlink():
             raise UserError(
-                f"{path}: is a link to {path.readlink()}, which is not there; put that in its place, or "
-                "remove the link"
+                f"{path}: is a link to {path.readlink()}, which does not exist; restore "
+                "that file, or remove the link"
             )
         return None
-    # Within a block that reads the whole archive, that of the block; else no more than the header.
+    # Within a block that reads the whole archive, take the block's. Otherwise read only the header.
     held = path in _open.get({})
     with reading(path) if held else _opened(path, check_header) as file:
         header = Header(
@@ -260,7 +268,7 @@ def read_header(path: Path, identity: dict[str, Any] | None = None) -> Header | 
 
 
 def read_space(path: Path) -> Space:
-    """The search space that an archive was made with: it needs no configuration to be read."""
+    """The search space in an archive. Reading it needs no configuration."""
     header = read_header(path)
     if header is None:
         raise UserError(f"{path}: there is no such archive")
@@ -275,7 +283,7 @@ def read_table(
 ) -> Table:
     """The rows of the first `iterations` iterations (all of them if None).
 
-    thresholds: what the numbers are judged by now; as they were then if None.
+    thresholds: judge the numbers by these; None: keep the judgements of the merge.
     """
     with reading(path) as file:
         rows, kept = _rows(file, iterations), _tables.get()
@@ -308,7 +316,7 @@ def _read_table(file: h5py.File, rows: int, thresholds: Mapping[str, Threshold])
 
 
 def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
-    """What the objective reported beside its value: a dict for each row of `read_table`."""
+    """The metadata that the objective reported: a dict for each row of `read_table`."""
     with reading(path) as file:
         return list(map(json.loads, file["outcomes/metadata"].asstr()[: _rows(file, iterations)]))
 
@@ -320,7 +328,7 @@ def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
 
 
 def read_batch(path: Path, iteration: int, space: Space) -> Batch:
-    """The batch of a merged iteration, as it was proposed."""
+    """The batch of a merged iteration, as the stage proposed it."""
     attributes = iteration_attributes(path, iteration)
     first, rows = attributes["first_row"], attributes["rows"]
     part = slice(first, first + rows)
@@ -359,14 +367,16 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
 
 
 def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
-    """Outcomes from elsewhere that the fit of an iteration knew beside its prefix."""
+    """Outcomes from elsewhere that the fit of an iteration knew in addition to its training
+    iterations.
+    """
     with reading(path) as file:
         recorded = file.get(f"iterations/{iteration}/surrogate/told")
         return [] if recorded is None else Context.parse_told(recorded.asstr()[()])
 
 
 def read_entered(path: Path) -> set[str]:
-    """Names of the entries (`dngo.waiting`) that are rows of an archive."""
+    """Names of the entries (`dngo.waiting`) that have become rows of an archive."""
     with reading(path) as file:
         column = file["proposals"].get("origin")
         texts = [] if column is None else column.asstr()[: int(file.attrs["rows"])]
@@ -374,7 +384,7 @@ def read_entered(path: Path) -> set[str]:
 
 
 def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
-    """Ids of the rows that a later one of the first iterations repeats (`dngo retry`)."""
+    """Ids of the rows that a later row of the first iterations repeats (`dngo retry`)."""
     with reading(path) as file:
         column = file["proposals"].get("origin")
         texts = [] if column is None else column.asstr()[: _rows(file, iterations)]
@@ -384,7 +394,7 @@ def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
 def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     """The outcomes of a merged batch, in the order of its proposals.
 
-    Without what looks like a secret, which earlier releases wrote down as it was said.
+    Earlier releases may have stored secrets; this leaves out what looks like one.
     """
     attributes = iteration_attributes(path, batch.iteration)
     first, rows = attributes["first_row"], attributes["rows"]
@@ -418,7 +428,7 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
 
 
 def fit_summary(path: Path, iteration: int) -> dict[str, Any]:
-    """Diagnostics of the fit of an iteration, which stay where its model is left out; or none."""
+    """Diagnostics of an iteration's fit, or None. They stay even if the archive drops the model."""
     with reading(path) as file:
         group = file.get(f"iterations/{iteration}/surrogate")
         found = json.loads(group.attrs.get("summary", "{}")) if group is not None else {}
@@ -426,9 +436,9 @@ def fit_summary(path: Path, iteration: int) -> dict[str, Any]:
 
 
 def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, Any]]:
-    """The surrogate that a merged iteration was proposed with, if the archive holds it, and its settings.
+    """The surrogate that proposed a merged iteration, if the archive holds it, and its settings.
 
-    Where it was left out for a later one, `dngo.replay.surrogate` fits it again.
+    If the archive dropped it for a later one, `dngo.replay.surrogate` fits it again.
     """
     from dngo.surrogates import Model
 
@@ -449,10 +459,10 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
 
 
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
-    """Write the surrogate that a merged iteration was proposed with as a file of its own.
+    """Write the surrogate that proposed a merged iteration to a file of its own.
 
-    Without its model if a later one has replaced it: the stage that proposes finds the batch in the
-    archive.
+    If a later model has replaced its model, the file has no model. It does not need one: the stage
+    that proposes finds the batch in the archive.
     """
     with reading(path) as file:
         surrogate = file.get(f"iterations/{iteration}/surrogate")
@@ -467,7 +477,7 @@ def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
 
 
 def receipt(path: Path, iteration: int) -> dict[str, Any]:
-    """What merge declares: iteration, its rows, the archive's digest after it and before it."""
+    """The receipt of a merge: iteration, its rows, and the archive's digests after it and before it."""
     attributes = iteration_attributes(path, iteration)
     return {
         "iteration": iteration,
@@ -480,7 +490,7 @@ def receipt(path: Path, iteration: int) -> dict[str, Any]:
 
 
 def prefix_digest(path: Path, iterations: int) -> str:
-    """Digest of the archive when it held `iterations` iterations."""
+    """The digest of the archive at the time when it held `iterations` iterations."""
     with reading(path) as file:
         if iterations == 0:
             return genesis_digest(file)
@@ -488,7 +498,7 @@ def prefix_digest(path: Path, iterations: int) -> str:
 
 
 def _rows(file: h5py.File, iterations: int | None) -> int:
-    """The number of rows of the first iterations, of all of them if None."""
+    """The number of rows of the first iterations (None: all)."""
     if iterations is None or iterations >= int(file.attrs["iterations"]):
         return int(file.attrs["rows"])
     return int(file[f"iterations/{iterations}"].attrs["first_row"])

@@ -1,7 +1,7 @@
 """Whether a file has the structure of an archive: types, shapes, counts, required members, JSON.
 
-Of values it says only that they can be used: `dngo.archive.verification` says whether they are the
-ones that were written. The checks run in a process of their own (`dngo.storage.hdf5`).
+It checks only that values can be used. `dngo.archive.verification` checks that they are the written
+ones. The checks run in a process of their own (`dngo.storage.hdf5`).
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
 def check_header(file: h5py.File, size: int) -> None:
     """Raise Unsound unless the attributes of the root can be used, and their counts are right.
 
-    A file of another kind or of a newer format passes: reading it says so.
+    A file of another kind or of a newer format passes here. Reading it reports that.
     """
     if not _is_ours(file):
         return
     attributes = _attributes(file, ROOT_ATTRIBUTES)
     space_of(attributes["identity"])
     if len(_member(file, "iterations")) != attributes["iterations"]:
-        raise Unsound(f"it counts {attributes['iterations']} iterations, and has other ones")
+        raise Unsound(f"it counts {attributes['iterations']} iterations, but has others")
     _array(_member(file, "proposals"), "slot", (attributes["rows"],))
 
 
 def check_archive(file: h5py.File, size: int) -> None:
     """Raise Unsound unless every part of the file can be used.
 
-    A file of another kind or of a newer format passes: reading it says so.
+    A file of another kind or of a newer format passes here. Reading it reports that.
     """
     if _is_ours(file):
         _check_parts(file, size)
 
 
 def check_appended(file: h5py.File, size: int, rows: int, iterations: int) -> None:
-    """The same of an archive whose first rows and iterations are a copy of a sound one's.
+    """The same for an archive whose first rows and iterations are a copy of a sound archive.
 
-    What it takes depends on what was appended, and not on what there was.
+    The time depends only on what was appended.
     """
     _check_parts(file, size, rows, iterations)
 
@@ -103,9 +103,10 @@ def _check_parts(
             _columns(_member(table, name), several, rows)
     _points(_array(proposals, "v", (rows, space.k)), space, known_rows)
     _array(proposals, "x", (rows, space.d))
-    for column in [*columns_of(proposals), *columns_of(outcomes)]:  # those of nobody included
+    # Also columns that nothing refers to.
+    for column in [*columns_of(proposals), *columns_of(outcomes)]:
         if column.shape[:1] != (rows,):
-            raise Unsound(f"{column.name}: has shape {column.shape}, and {rows} rows are expected")
+            raise Unsound(f"{column.name}: has shape {column.shape}, but {rows} rows are expected")
     _outcomes(outcomes, known_rows)
     known_so_far = known_rows, known_iterations
     _iterations(_member(file, "iterations"), root["iterations"], rows, proposals, known_so_far)
@@ -124,7 +125,7 @@ def _is_ours(file: h5py.File) -> bool:
 def _attributes(
     item: h5py.Group, kinds: Mapping[str, type], optional: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The attributes of a group with the types they must have, JSON parsed."""
+    """The attributes of a group, JSON parsed. Their types are checked."""
     found = {}
     for name, kind in kinds.items():
         value = item.attrs.get(name)
@@ -143,7 +144,7 @@ def _value(name: str, value: Any, kind: type) -> Any:
         return value
     if kind is int:
         if not isinstance(value, np.integer) or value < 0:
-            raise Unsound(f"{name}: is {str(value)[:40]}, and not a whole number")
+            raise Unsound(f"{name}: is {str(value)[:40]}, not a whole number")
         return int(value)
     if kind is float:
         if not isinstance(value, np.floating | np.integer):
@@ -172,13 +173,13 @@ def _member(group: h5py.Group, name: str) -> h5py.Group:
 
 
 def _array(group: h5py.Group, name: str, shape: tuple[int, ...], kinds: str = "iuf") -> Any:
-    """A dataset that must be there, of a shape (None: any number of rows) and a kind."""
+    """A required dataset. Its shape (None: any number of rows) and its kind are checked."""
     found = group.get(name, getlink=True)
     if not isinstance(found, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
         raise Unsound(f"{group.name}: has no dataset {name}")
     dataset = group[name]
     if dataset.shape != shape:
-        raise Unsound(f"{dataset.name}: has shape {dataset.shape}, and {shape} is expected")
+        raise Unsound(f"{dataset.name}: has shape {dataset.shape}, but {shape} is expected")
     if dataset.dtype.kind not in kinds:
         raise Unsound(f"{dataset.name}: holds values of another type")
     return dataset
@@ -195,7 +196,7 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             dataset = _array(group, name, (rows,), "u")
             names = [h5py.check_enum_dtype(known) for known in (STATUS, EARLIER_STATUS, ALL_STATUS)]
             if h5py.check_enum_dtype(dataset.dtype) not in names:
-                raise Unsound(f"{dataset.name}: has other names than {', '.join(STATUSES)}")
+                raise Unsound(f"{dataset.name}: has names other than {', '.join(STATUSES)}")
         else:
             # The space does not say a parameter's type: numbers, or the text of choices.
             _array(group, name, (rows,), "fO" if kind is None else _KINDS.get(str(kind), "O"))
@@ -224,16 +225,16 @@ def _outcomes(outcomes: h5py.Group, first: int) -> None:
 
 
 def space_of(identity: dict[str, Any]) -> Space:
-    """The search space of an identity; raises Unsound unless it has what all identities have."""
+    """The search space of an identity; raises Unsound if a required part of the identity is missing."""
     kinds = {"study": str, "direction": str, "constraints": list, "space": dict}
     for name, kind in kinds.items():
         if not isinstance(identity.get(name), kind):
             raise Unsound(f"/@identity: has no {name}")
     if identity["direction"] not in ("minimize", "maximize"):
-        raise Unsound("/@identity: has no direction that exists")
+        raise Unsound("/@identity: has no known direction")
     several = TypeAdapter(dict[str, str]).validate_python(identity.get("objectives", {}))
     if not set(several.values()) <= {"minimize", "maximize"} or len(several) > MOST:
-        raise Unsound("/@identity: has objectives whose directions do not exist")
+        raise Unsound("/@identity: has objectives with unknown directions")
     names = identity["constraints"]
     numbers = TypeAdapter(list[str]).validate_python(identity.get("thresholds", []))
     if not all(isinstance(name, str) for name in names) or not set(numbers) <= set(names):
@@ -253,30 +254,30 @@ def _iterations(
     proposals: h5py.Group,
     known: tuple[int, int],
 ) -> None:
-    """known: how many rows and iterations need not be looked at."""
+    """known: how many rows and iterations need no check."""
     before, first_iteration = known
     numbers, slots = proposals["iteration"][before:], proposals["slot"][before:]
     row = before
-    # Counted before they are named: the attribute may say a thousand million.
+    # Compare the counts first, since the attribute may say a thousand million.
     if iterations > len(group):
-        raise Unsound(f"it counts {iterations} iterations, and has {len(group)}")
+        raise Unsound(f"it counts {iterations} iterations, but has {len(group)}")
     for t in range(first_iteration, iterations):
         record = _member(group, str(t))
         found = _attributes(record, ITERATION_ATTRIBUTES, OPTIONAL_ATTRIBUTES)
         first, size = found["first_row"], found["rows"]
         if first != row or first + size > rows:
-            raise Unsound(f"{record.name}: starts at row {first}, and row {row} was expected")
+            raise Unsound(f"{record.name}: starts at row {first}, but row {row} is expected")
         row = first + size
         own = slice(first - before, row - before)
         if np.any(numbers[own] != t) or not np.array_equal(slots[own], np.arange(size)):
-            raise Unsound(f"{record.name}: rows {first} to {row - 1} are not its own")
+            raise Unsound(f"{record.name}: rows {first} to {row - 1} belong to another iteration")
         if found["training_iterations"] > t or not _below(found["pending"], t):
-            raise Unsound(f"{record.name}: learnt from iterations that came after it")
+            raise Unsound(f"{record.name}: learnt from later iterations")
         progress.check(record, size)
         if "surrogate" in record:
             _surrogate(_member(record, "surrogate"), size)
     if row != rows:
-        raise Unsound(f"it counts {rows} rows, and its iterations have {row}")
+        raise Unsound(f"it counts {rows} rows, but its iterations have {row}")
 
 
 def _below(values: Iterable[Any], t: int) -> bool:

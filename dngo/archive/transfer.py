@@ -1,7 +1,7 @@
-"""Evaluations of earlier studies, which a new study learns from (`transfer:` in the configuration).
+"""Evaluations of earlier studies from which a new study learns (`transfer:` in the configuration).
 
-They are read once, when the study's archive is created, and copied into it: from then on nothing
-asks for the files they came from. Only what succeeded is taken, where it lies in the new space.
+They are copied into the study's archive when it is created. After that, nothing needs the files
+that they came from. Only successful evaluations in the new space are taken.
 """
 
 from __future__ import annotations
@@ -29,14 +29,21 @@ MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Earlier:
-    """What one earlier study taught, in the space of this one.
+    """The evaluations of one earlier study, in the space of this study.
 
-    task: its name; file: as the configuration names it; sha256: of the file; digest: of the
-    archive in it. rows: evaluations there; unsuccessful: those not ok; outside: ok, but not in this
-    space. v: (n, k) natural values; x: (n, d) encoded; y: (n,) objective, minimised, NaN where this
-    study has several; objectives: then (n,) of those that both have, minimised, by name.
-    numbers: of constraints that have a threshold in both studies, by name, where they were reported,
-    feasible or not: x (m, d) and the numbers (m,).
+    task: the study's name;
+    file: as in the configuration;
+    sha256: of the file;
+    digest: of the archive in it.
+    rows: evaluations there;
+    unsuccessful: those not ok;
+    outside: ok, but not in this space.
+    v: (n, k) natural values;
+    x: (n, d) encoded;
+    y: (n,) objective, minimised; NaN if this study has several.
+    objectives: then (n,) of the objectives in both studies, minimised, by name.
+    numbers: of constraints with a threshold in both studies, by name: x (m, d) of the points that
+    reported one, feasible or not, and the numbers (m,).
     """
 
     task: str
@@ -60,8 +67,9 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a study looks for in earlier ones: points of its space, the numbers of the constraints that have
-    a threshold, and the directions of its objectives by name, if they have names."""
+    """What a study takes from earlier ones: points of its space, numbers of its constraints with a
+    threshold, and the directions of its objectives, by name if they have names.
+    """
 
     space: Space
     numbers: Sequence[str] = ()
@@ -69,12 +77,13 @@ class Wanted:
 
 
 def read(paths: Sequence[str], wanted: Wanted, *, beside: Path = Path()) -> list[Earlier]:
-    """The evaluations in archives of earlier studies. Raises UserError, one line, naming the file.
+    """The evaluations in archives of earlier studies. Raises UserError, one line that names the file.
 
-    beside: the folder that relative paths are relative to; what is not there may be in the current one.
+    beside: the folder that relative paths start from; a file that is not there may be in the
+    current folder.
 
-    A file may come from a stranger: what is read are numbers and JSON, nothing outside the file,
-    and only if every value has the digest that was recorded.
+    A file may come from a stranger. This reads only numbers and JSON, and nothing outside the file.
+    Every value must have its recorded digest.
     """
     there = (beside / path for path in paths)
     return [
@@ -97,15 +106,15 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
     space = wanted.space
     problems = verify(path)
     if problems:
-        raise UserError(f"{name}: {problems[0]}; transfer from an untouched copy")
+        raise UserError(f"{name}: {problems[0]}; transfer from a copy that nobody changed")
     header = read_header(path)
     assert header is not None
     theirs = read_space(path)
     missing = [n for n in space.parameters if n not in theirs.parameters]
     if missing:
         raise UserError(
-            f"transfer: {name}: knows no parameter {', '.join(missing)}; it knows "
-            f"{', '.join(theirs.parameters)[:200]}, and needs all of this study"
+            f"transfer: {name}: lacks the parameters {', '.join(missing)}; it has "
+            f"{', '.join(theirs.parameters)[:200]}, but needs all parameters of this study"
         )
     table = read_table(path)
     y, objectives = _objectives(name, header, table, wanted)
@@ -140,7 +149,10 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
 def _objectives(
     name: str, header: Header, table: Table, wanted: Wanted
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The objective of each row, minimised, (n,); or, where several are wanted, those of the same names."""
+    """The objective of each row, minimised, (n,).
+
+    If this study has several, the objectives with the same names.
+    """
     named, directions = header.identity.get("objectives", {}), wanted.directions
     if max(len(named), len(directions)) < 2:
         return sign_of(header.identity["direction"]) * table.objective, {}
@@ -149,7 +161,7 @@ def _objectives(
     if not shared:
         theirs = f"it knows {', '.join(known)}" if known else "its objective has no name"
         ours = ", ".join(directions) or "one without a name"
-        raise UserError(f"{name}: {theirs}, and this study has other objectives: {ours}")
+        raise UserError(f"{name}: {theirs}, but this study has other objectives: {ours}")
     if len(directions) == 1:
         (only,) = shared.values()
         return only, {}
@@ -159,16 +171,17 @@ def _objectives(
 def _known(
     space: Space, theirs: Space, v: np.ndarray, number: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where a number was reported that lies in the space, encoded (m, d), and the number (m,)."""
+    """The points in the space that reported a number, encoded (m, d), and their numbers (m,)."""
     rows = np.isfinite(number)
     found, inside = _points(space, theirs, v[rows])
     return space.encode(found[inside]), number[rows][inside]
 
 
 def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of another space in this one, v (n, k), and which of them lie in it, (n,).
+    """Rows of another space converted to this one, v (n, k), and whether each lies in it, (n,).
 
-    By name. A number between the values that this space lists can be learnt from as well.
+    Parameters are matched by name. A number between the values that this space lists counts as
+    inside.
     """
     v = np.full((len(rows), space.k), np.nan)
     inside = np.ones(len(rows), dtype=bool)
@@ -187,7 +200,7 @@ def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, 
 
 
 def write(path: Path, earlier: Sequence[Earlier]) -> None:
-    """As a file, whose group `transfer` is the archive's."""
+    """Write a file. Its group `transfer` is the archive's later."""
 
     def fill(file: h5py.File) -> None:
         for i, one in enumerate(earlier):
@@ -206,14 +219,14 @@ def write(path: Path, earlier: Sequence[Earlier]) -> None:
 
 
 def files(path: Path) -> list[str]:
-    """Which files a file that was written here was made of."""
+    """The names of the earlier studies' files behind such a file."""
     with our_own(path) as file:
         group = file["transfer"]
         return [str(group[str(i)].attrs["file"]) for i in range(len(group))]
 
 
 def recorded(path: Path) -> list[Earlier]:
-    """What the archive of a study holds of earlier ones."""
+    """The evaluations of earlier studies in a study's archive."""
     with reading(path) as file:
         group = file.get("transfer", {})
         return [

@@ -1,4 +1,4 @@
-"""Whether an archive is what was written: every value, and nothing beside what was written."""
+"""Whether an archive holds exactly what was written: every value is the same, and nothing was added."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from dngo.archive.layout import (
 from dngo.archive.reading import reading
 from dngo.archive.structure import space_of
 
-OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, empty or not
+OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, which may be empty
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-COMMENT = 13  # the number of such a message in the header of an object
+COMMENT = 13  # the number of this kind of message in an object's header
 END = {
     0: 40,
     1: 44,
     2: 28,
     3: 28,
-}  # by version of the superblock: where it says the end of the file
+}  # where the superblock says the end of the file, by its version
 
 
 def verify(path: Path) -> list[str]:
-    """Look for what was altered or added; one line for each such thing, none if all is well.
+    """Look for altered or added parts. Returns a line for each, and none if all is well.
 
-    What a surrogate and the evaluations of earlier studies consist of is only in the digests.
-    Raises UserError if the file cannot be used as an archive at all.
+    Parts of a surrogate, and of the evaluations of earlier studies, are checked by their digests
+    only. Raises UserError if the file cannot be used as an archive at all.
     """
     with reading(path) as file:
         return [*_around(path), *additions(file), *chain_problems(file)]
 
 
 def additions(file: h5py.File) -> list[str]:
-    """One line for each group, dataset and attribute that no archive has, or that each must have."""
+    """A line for each group, dataset and attribute that is unknown, or required but missing."""
     identity = json.loads(file.attrs["identity"])
     tables = ("proposals", "outcomes", "iterations")
     columns = [c.name for c in space_of(identity).columns]
@@ -80,7 +80,7 @@ def additions(file: h5py.File) -> list[str]:
 
 
 def _around(path: Path) -> Iterator[str]:
-    """Bytes before and after what HDF5 reads of a file."""
+    """A line for bytes before or after the part of the file that HDF5 reads."""
     with path.open("rb") as stream:
         start, size = stream.read(64), os.fstat(stream.fileno()).st_size
     if not start.startswith(SIGNATURE):
@@ -92,7 +92,7 @@ def _around(path: Path) -> Iterator[str]:
 
 
 def _comments(file: h5py.File) -> list[str]:
-    """Comments, which HDF5 keeps beside an object and no digest covers."""
+    """A line for each comment. HDF5 keeps comments with an object, and no digest covers them."""
     found = [file["/"]]
     file.visititems(lambda name, item: found.append(item))
     return [
@@ -105,7 +105,7 @@ def _comments(file: h5py.File) -> list[str]:
 def _beside(
     group: h5py.Group, members: Iterable[str], attributes: Iterable[str] = ()
 ) -> Iterator[str]:
-    """What a group has beside its members and attributes, and what its datasets are marked with."""
+    """Unknown members and attributes of a group, and attributes of its datasets."""
     known, place = set(members), group.name.rstrip("/")
     for name in sorted(set(group.attrs) - set(attributes)):
         yield f"{group.name}@{name}: was added"
@@ -117,16 +117,19 @@ def _beside(
 
 
 def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[str]:
-    """Columns with values in rows that are older than the column."""
+    """A line for each column that has values in rows older than the column."""
     first, rows = int(record.attrs["first_row"]), int(record.attrs["rows"])
     for name in set(OPTIONAL_COLUMNS) & set(proposals) - set(recorded_columns(record)):
         column = proposals[name].asstr() if proposals[name].dtype.kind == "O" else proposals[name]
         if any(value != OPTIONAL_COLUMNS[name] for value in column[first : first + rows]):
-            yield f"{proposals[name].name}: has values in {record.name}, which recorded none"
+            yield (
+                f"{proposals[name].name}: has values in {record.name}, but that iteration "
+                "recorded none"
+            )
 
 
 def _empty_groups(group: h5py.Group, known: set[str]) -> Iterator[str]:
-    """Empty groups, which no digest shows; some known ones may be empty."""
+    """A line for each empty group, since no digest shows it. Some known groups may be empty."""
     for name in sorted(group):
         item = group[name]
         if isinstance(item, h5py.Group):
@@ -136,7 +139,7 @@ def _empty_groups(group: h5py.Group, known: set[str]) -> Iterator[str]:
 
 
 def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
-    """The model of the last surrogate, which no later one has replaced."""
+    """A line if the model of the last surrogate is missing. No later model has replaced it."""
     records = (file["iterations"][t] for t in reversed(iterations))
     last = next((record for record in records if "surrogate" in record), None)
     if last is not None and "model" not in last["surrogate"]:
@@ -144,10 +147,11 @@ def _lost_model(file: h5py.File, iterations: list[str]) -> Iterator[str]:
 
 
 def _models(record: h5py.Group) -> list[h5py.Group]:
-    """The model of an iteration, and within it those of a cost, of constraints' numbers and of several
-    objectives."""
+    """The model of an iteration, and the models within it: of a cost, constraints' numbers, several
+    objectives.
+    """
     models = list(_groups(record, "surrogate/model"))
-    for each in models:  # which grows meanwhile
+    for each in models:  # the list grows during the loop
         models += _groups(each, "cost")
         for constraints in _groups(each, "constraints"):
             for name in constraints:
@@ -159,6 +163,6 @@ def _models(record: h5py.Group) -> list[h5py.Group]:
 
 
 def _groups(group: h5py.Group, path: str) -> list[h5py.Group]:
-    """What lies there, if it is a group."""
+    """The group at a path, if there is one."""
     found = group.get(path)
     return [found] if isinstance(found, h5py.Group) else []

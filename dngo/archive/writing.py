@@ -1,11 +1,11 @@
 """Appending to an archive.
 
-Only `append` writes: it copies the file, appends to the copy, and renames it over the original, so
-that a crash leaves the old archive or the new one. The digest of each iteration covers its own rows,
-its attributes, its surrogate and the digest before: a chain in which every altered value shows.
+Only `append` writes. It copies the file, appends to the copy, and renames the copy over the
+original. So a crash leaves the old archive or the new one. The digest of each iteration covers its
+rows, its attributes, its surrogate and the digest before it. This chain shows every altered value.
 
-A surrogate whose attribute `kept` is "last" is in the chain by the digest of its model, so that the
-next one can take the place of the model.
+If the attribute `kept` of a surrogate is "last", the chain covers the digest of its model instead
+of the model. So the next model can replace it.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ from dngo.storage.hdf5 import Check, Unsound, opened, our_own, vouch
 from dngo.storage.text import storable, storable_tree
 
 PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
-LEAST_PACKED = 8192  # bytes of an array of a surrogate: below, a chunk costs more than it saves
-# HDF5 of 2016 and later: a seventh less for an archive's many small objects than in the oldest layout.
+# Bytes of a surrogate's array; in a smaller one, a chunk costs more than it saves.
+LEAST_PACKED = 8192
+# For HDF5 of 2016 and later. An archive has many small objects; they take a seventh less than in
+# the oldest layout.
 LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
-# Gaps where models were grow by a few per cent of one with each append. Closing them takes longer than a
-# plain copy, but not in an archive of fewer iterations; beyond, it is done at each power of two.
+# A replaced model leaves a gap. With each append the gaps grow by a few per cent of a model. Up to
+# this many iterations, closing them takes no longer than a plain copy. Later it is done at each
+# power of two.
 SQUEEZED = 32
-# Of a batch; or some of its proposals with theirs, and then some more.
+# The outcomes of a batch; or parts, each with some proposals and their outcomes.
 Outcomes = list[Outcome] | Iterator[tuple[list[Proposal], list[Outcome]]]
-DEPTH = 200  # of metadata; an evaluation keeps far less
+DEPTH = 200  # of metadata; an evaluation stores far less
 
 
 def append(
@@ -67,16 +70,17 @@ def append(
     transfer: Path | None = None,
     wait: float = 600.0,
 ) -> dict[str, Any]:
-    """Append one iteration; the receipt says what the archive was and is.
+    """Append one iteration. Returns a receipt with the archive's digests before and after.
 
-    identity: of the study (`Config.identity`), its search space included.
-    outcomes: of the batch's proposals; or, of a batch without any, both in parts, which are not in memory
-    at once. What of the batch's environment the parts make known may be added by them.
-    environment: where and when this is done (`dngo.provenance`), recorded with it.
-    transfer: a file with the group of that name for a new archive (`dngo.archive.transfer`).
-    Idempotent: an iteration that the archive holds already is left as it is, and its receipt
-    returned. One writer at a time: waits up to `wait` seconds for another.
-    Raises UserError if the archive belongs to another study or an iteration before is missing.
+    identity: of the study (`Config.identity`), with its search space.
+    outcomes: of the batch's proposals. If the batch has no proposals: parts with proposals and
+    outcomes, to save memory; the parts may add to the batch's environment.
+    environment: where and when this runs (`dngo.provenance`); it is recorded as well.
+    transfer: a file with the group of that name, for a new archive (`dngo.archive.transfer`).
+
+    Idempotent: if the archive already holds the iteration, it stays, and its receipt is returned.
+    There is one writer at a time; this waits up to `wait` seconds for another one. Raises UserError
+    if the archive belongs to another study, or if an earlier iteration is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     space = space_of(identity)
@@ -108,7 +112,9 @@ def append(
 
 
 def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
-    """The header of an archive that can be appended to, every part of it; None without an archive."""
+    """The header of an archive, once every part of it is checked for appending; None without an
+    archive.
+    """
     if not os.path.lexists(path):
         return None
     with reading(path):
@@ -116,11 +122,11 @@ def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
 
 
 def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses: Any) -> bool:
-    """Copy an archive; now and then without the model that a next one replaces.
+    """Copy an archive. Now and then, leave out the model that the next one replaces.
 
-    statuses: the type of a column that knows those which are to be written.
+    statuses: the type of a column that has the statuses to write.
 
-    Whether it is copied as it is, with nothing in it written anew.
+    Returns whether it was a plain copy.
     """
     t = header.iterations
     with reading(path) as file:
@@ -135,7 +141,9 @@ def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses
 
 
 def _outdated(file: h5py.File, t: int) -> str:
-    """The name of the model that is kept until iteration t has one; empty if there is none."""
+    """The name of the model that is kept until iteration t has its own; empty if there is no such
+    model.
+    """
     for s in reversed(range(t)):
         group = file.get(f"iterations/{s}/surrogate")
         if group is not None:
@@ -156,9 +164,9 @@ def _copy_without(source: h5py.Group, target: h5py.Group, left_out: str) -> None
 
 
 def _read_back(path: Path, written: Path, copied: Header | None) -> os.stat_result:
-    """Raise UserError unless what was written is an archive, before it takes the old one's place.
+    """Raise UserError unless the new file is a valid archive. This runs before it replaces the old one.
 
-    copied: of the archive that it is a copy of, which is sound: then what was appended is looked at.
+    copied: the header of the sound archive that was copied; then only the appended part is checked.
     """
     check: Check = check_archive
     if copied:
@@ -168,8 +176,8 @@ def _read_back(path: Path, written: Path, copied: Header | None) -> os.stat_resu
             return written.stat()
     except Unsound as error:
         raise UserError(
-            f"{path}: what was to take its place cannot be read back ({error}); nothing was changed, "
-            "type the same command again"
+            f"{path}: the new archive could not be read back ({error}); nothing was "
+            "changed; type the same command again"
         ) from None
 
 
@@ -268,12 +276,15 @@ def _append(
 
 
 def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
-    """What the fit of iteration t has left, and, as its rows are there, what it predicted of them."""
+    """Append the results of iteration t's fit.
+
+    Its rows exist already, so append its predictions of them too.
+    """
     if outdated := _outdated(file, t):
-        del file[outdated]  # HDF5 takes its room for the next one, as long as the file is open
+        del file[outdated]  # HDF5 reuses the room for the next model while the file is open
     target = file.create_group(f"iterations/{t}/surrogate")
     _copy_packed(source, target)
-    # Its own fits alone say what is to be kept; a copy from an archive may be without its model.
+    # Only a fit of this run says what to keep. A copy from an archive may lack its model.
     if "kept" not in source.attrs or "model" not in source:
         return
     if source.attrs["kept"] == "last":
@@ -287,14 +298,14 @@ def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
 
 
 def _is_empty(model: h5py.Group) -> bool:
-    """Whether a model knows nothing, as a baseline's does. Loading it would take time."""
+    """Whether a model is empty, like a baseline's. This avoids loading it."""
     return not int(model.attrs["components"]) and not len(model["constraints"])
 
 
 def _copy_packed(source: h5py.Group, target: h5py.Group) -> None:
     """Copy a group's content; numbers are packed without loss.
 
-    Networks are trained in single precision and stored in double: half of those bytes are zero.
+    Networks train in single precision but are stored in double, so half of their bytes are zero.
     """
     for name, value in source.attrs.items():
         target.attrs[name] = value
@@ -316,7 +327,7 @@ def _append_rows(
     outcomes: list[Outcome],
     first: int,
 ) -> None:
-    """Proposals and their outcomes, from row `first` on."""
+    """Append proposals and their outcomes, from row `first` on."""
     v = space.from_parameters([p.parameters for p in proposals])
     p, o = file["proposals"], file["outcomes"]
     for name, before in OPTIONAL_COLUMNS.items():
@@ -363,12 +374,12 @@ def _append_rows(
 
 
 def _statuses(outcomes: list[Outcome]) -> Any:
-    """The type of a column of statuses that these can stand in."""
+    """The type of a column that can hold the statuses of these outcomes."""
     return ALL_STATUS if any(q.status == STOPPED for q in outcomes) else STATUS
 
 
 def _knows(status: h5py.Dataset, needed: Any) -> bool:
-    """Whether a column of statuses knows all names of such a type."""
+    """Whether a column of statuses has all names of the needed type."""
     return len(h5py.check_enum_dtype(status.dtype)) >= len(h5py.check_enum_dtype(needed))
 
 

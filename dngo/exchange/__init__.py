@@ -29,10 +29,10 @@ def export(
 ) -> list[str]:
     """Write an archive in one of the forms of `EXPORTS`, with the options of that form.
 
-    anonymous: without the names of hosts, people and home folders.  Returns lines: they say what
-    was left out, and which people the file still names. Raises UserError if there is no archive, if
-    `output` exists, or if a package is missing. It also raises UserError if something must be left
-    out and the archive was altered.
+    anonymous: without the names of hosts, people and home folders.
+    Returns lines: they say what was left out, and which people the file still names. Raises
+    UserError if there is no archive, if `output` exists, or if a package is missing. It also raises
+    UserError if something must be left out and the archive was altered.
     """
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")

@@ -109,8 +109,8 @@ def check_columns(
 ) -> None:
     """Raise UserError unless each column means something, and there is one for each parameter.
 
-    objective: the name of its column, if the column is required. by_id: whether a column of ids may
-    replace the parameters.
+    objective: the name of its column, if the column is required.
+    by_id: whether a column of ids may replace the parameters.
     """
     there = {name for row in rows for name in row.values}
     if config.objectives and objective is not None:

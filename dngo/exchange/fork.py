@@ -37,9 +37,9 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     """Begin a study with the evaluations of an archive that lie in its space.
 
     given: the value of each new parameter at all earlier points. A parameter that is not given
-    takes its default. Raises UserError if the study has begun, or if a new parameter has neither a
-    given value nor a default. It also raises UserError if the archive was altered or has another
-    direction.
+    takes its default.
+    Raises UserError if the study has begun, or if a new parameter has neither a given value nor a
+    default. It also raises UserError if the archive was altered or has another direction.
     """
     header = _header(path, study)
     old = archive.read_space(path)

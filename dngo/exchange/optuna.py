@@ -167,8 +167,9 @@ def _storage(optuna: Any, path: Path, *, journal: bool) -> Iterator[Any]:
 def read(path: Path, config: Config, *, name: str | None) -> FileRows:
     """The finished trials of a study, and the other trials; raises UserError.
 
-    name: which study, if the file holds several. config: gives the directions that the study must
-    have. It also names constraints and objectives, if the study does not name them.
+    name: which study, if the file holds several.
+    config: gives the directions that the study must have. It also names constraints and objectives,
+    if the study does not name them.
     """
     optuna = package("optuna")
     with tempfile.TemporaryDirectory() as folder:

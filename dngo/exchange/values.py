@@ -39,8 +39,8 @@ def natural_points(space: Space, points: Any, constraints: Collection[str] = ())
 def records(points: Any, *, named: bool = False) -> list[dict[str, Any]]:
     """Points as a list of dicts; raises UserError for anything else.
 
-    points: a proposal, its id, a dict, several of these, or a DataFrame.  named: whether an id may
-    stand for its proposal.
+    points: a proposal, its id, a dict, several of these, or a DataFrame.
+    named: whether an id may stand for its proposal.
     """
     if isinstance(points, Proposal | str | Mapping):
         points = [points]

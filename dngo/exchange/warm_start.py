@@ -53,7 +53,8 @@ def warm_start(
 ) -> Imported:
     """Make the evaluations in a file iteration 0 of a new study.
 
-    objective: the objective's column in a table.  name: the Optuna study, if there are several.
+    objective: the objective's column in a table.
+    name: the Optuna study, if there are several.
     skip_invalid: leave out rows that do not lie in the space instead of refusing them all.
     ignore: columns that are left out.
     Raises UserError, with a line for each of the first mistakes.
@@ -75,7 +76,8 @@ def begin_with(
 ) -> Imported:
     """Make evaluations iteration 0 of a study that has not begun; raises UserError if it has.
 
-    parts: the evaluations, some at a time to save memory. record: their origin, for the archive.
+    parts: the evaluations, some at a time to save memory.
+    record: their origin, for the archive.
     skipped: what was left out and why; it is complete after the last part.
     """
 

@@ -97,8 +97,9 @@ def is_bare(workflow: Any, job: Any) -> bool:
 def command(job: Any, folder: Path, python: str, patience: float) -> str:
     """The command line of a job that runs stages. It has no quotes if no path has spaces.
 
-    job: Snakemake's.  folder: the note's, for the time of the run. patience: seconds for which the
-    job waits to see a file written here.
+    job: Snakemake's.
+    folder: the note's, for the time of the run.
+    patience: seconds for which the job waits to see a file written here.
     """
     from dngo.provenance import workflow_folder
     from dngo.storage.files import write_json

@@ -67,7 +67,8 @@ class Dag:
     def of(cls, workflow: Any, config: Any) -> Dag:
         """The DAG for the Snakefile that Snakemake is reading: the main one, or a module.
 
-        workflow: Snakemake's. config: a module's; the main Snakefile reads its own from files.
+        workflow: Snakemake's.
+        config: a module's; the main Snakefile reads its own from files.
         Raises UserError with one line for each mistake.
         """
         roles = {
@@ -415,7 +416,8 @@ def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
     """Files as inputs of a rule. Their age makes no evaluation run again.
 
     modified: how a module changes the paths of its rules. These files belong to the user's
-    workflow, so their paths stay. Raises UserError for a name that Snakemake takes for a pattern.
+    workflow, so their paths stay.
+    Raises UserError for a name that Snakemake takes for a pattern.
     """
     # Relative to here, as a folder above may have any name.
     names = [os.path.relpath(name) if {"{", "}"} & set(name) else name for name in needs]

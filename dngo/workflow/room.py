@@ -75,8 +75,9 @@ def _whole(write: Callable[..., None]) -> Callable[..., None]:
 def await_room(workflow: Any, *, alone: bool) -> None:
     """Have Snakemake wait whenever the system refuses what it needs, until it is asked to stop.
 
-    workflow: Snakemake's.  alone: whether all rules belong to studies. Then no shell stays beside a
-    script, which saves a fork.
+    workflow: Snakemake's.
+    alone: whether all rules belong to studies. Then no shell stays beside a script, which saves a
+    fork.
     """
     _workflows.append(workflow)
     if subprocess.Popen is _Popen:

@@ -17,8 +17,9 @@ from dngo.workflow import snakefile
 def command(config: Path, results: str | None, given: Sequence[str]) -> list[str]:
     """The command line that runs a study, or goes on with it.
 
-    results: the folder of the studies, if not the configured one. given: the user's words for
-    Snakemake; they override ours. Raises UserError if the configuration is missing or not valid.
+    results: the folder of the studies, if not the configured one.
+    given: the user's words for Snakemake; they override ours.
+    Raises UserError if the configuration is missing or not valid.
     """
     if not config.exists():
         raise UserError(f"{config}: there is no such file; `dngo init` writes one")

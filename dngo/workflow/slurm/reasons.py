@@ -78,8 +78,9 @@ _USUAL = {"", "None", "Priority", "Resources", "BeginTime", "Prolog", "Cleaning"
 class Refusal:
     """Why `sbatch` did not accept a job.
 
-    words: Slurm's own. passes: whether Slurm may accept the same job later. key: the resource that
-    the user must change, "" if unknown.
+    words: Slurm's own.
+    passes: whether Slurm may accept the same job later.
+    key: the resource that the user must change, "" if unknown.
     """
 
     words: str

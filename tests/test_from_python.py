@@ -356,7 +356,7 @@ def test_another_text_under_the_same_name_is_said(capsys: pytest.CaptureFixture[
     g.__name__ = "f"
     dngo.minimize(g, SPACE, 4, progress=False, **CHEAP)
     said = capsys.readouterr().err
-    assert "the text of f has another content" in said and "`name`" in said
+    assert "the text of f has changed" in said and "`name`" in said
 
 
 def test_a_function_that_no_file_has_as_in_a_notebook() -> None:

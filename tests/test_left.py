@@ -81,9 +81,9 @@ def _pipe(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (_outside, "lies neither in the evaluation's own folder"),
-        (_above, "lies neither in the evaluation's own folder"),
-        (_link, "lies neither in the evaluation's own folder"),
+        (_outside, "lies neither in the evaluation's folder"),
+        (_above, "lies neither in the evaluation's folder"),
+        (_link, "lies neither in the evaluation's folder"),
         (_text, "is no PNG, JPEG or SVG picture"),
         (_large, "is larger than 1 MiB"),
         (_pipe, "it is no regular file"),

@@ -35,11 +35,11 @@ def test_an_objective_that_changes_is_noticed_once_and_recorded(mine: Mine) -> N
     study = evaluated(mine)
     assert study.begin() == ""
     mine.write(**{"objective.py": GOOD + "# another one"})
-    assert mine.study.changes() == ["objective.py has another content"]
-    assert mine.study.begin() == "objective.py has another content"
+    assert mine.study.changes() == ["objective.py has changed"]
+    assert mine.study.begin() == "objective.py has changed"
     assert mine.study.begin() == "", "once"
     study.journal.path.unlink()  # the archive knows it as well
-    assert mine.study.begin() == "objective.py has another content"
+    assert mine.study.begin() == "objective.py has changed"
     mine.write('{command: "{python} -u objective.py"}', **{"objective.py": GOOD + "# another one"})
     (words,) = mine.study.changes()
     assert words.startswith("objective.command was '{python} objective.py' and is '{python} -u")
@@ -125,7 +125,7 @@ def test_data_that_people_change_between_two_runs_is_noticed(mine: Mine) -> None
     mine.write(words, **{"data.txt": "2\n"})
     later = time.time() + 60
     os.utime(mine.folder / "data.txt", (later, later))
-    assert mine.study.changes() == ["data.txt has another content"]
+    assert mine.study.changes() == ["data.txt has changed"]
     # As well of what the study needs, however the function is started.
     for objective in (words, "{callable: 'objective:f'}"):
         shutil.rmtree(mine.folder / "results", ignore_errors=True)
@@ -135,7 +135,7 @@ def test_data_that_people_change_between_two_runs_is_noticed(mine: Mine) -> None
         (mine.folder / "more.txt").write_text("2\n")
         assert mine.study.changes() == []  # evaluations may have written it
         os.utime(mine.folder / "more.txt", (later, later))
-        assert mine.study.begin() == "more.txt has another content" and mine.study.begin() == ""
+        assert mine.study.begin() == "more.txt has changed" and mine.study.begin() == ""
     (mine.folder / "tool").write_text("#!/bin/sh\n")
     (mine.folder / "tool").chmod(0o755)
     named = Objective(

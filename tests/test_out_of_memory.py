@@ -50,5 +50,5 @@ def test_a_kill_by_the_kernel_is_out_of_memory(tmp_path: Path, group: Path) -> N
     outcome = find_outcome(share.outcome_file(point), point)
     assert outcome is not None
     assert (outcome.status, outcome.attempts) == ("out_of_memory", 1)
-    assert outcome.message == "killed by the kernel, out of memory"
+    assert outcome.message == "killed by the kernel: out of memory"
     assert not os.path.exists(tmp_path / "claims" / "0")

@@ -126,8 +126,8 @@ def test_a_program_and_a_script_are_found_in_the_home_folder(home: Path, capsys)
 
 def test_other_words_are_the_programs_own_and_check_says_so(home: Path, capsys) -> None:
     said = {
-        "echo ~/data.csv": "'~/data.csv' is given to the program as it is; no shell puts a value in place of '~'",
-        "echo --data=$HOME/d.csv": "'--data=$HOME/d.csv' is given to the program as it is; no shell puts",
+        "echo ~/data.csv": "the program gets '~/data.csv' as it is; no shell replaces '~' by a value",
+        "echo --data=$HOME/d.csv": "the program gets '--data=$HOME/d.csv' as it is; no shell replaces",
         "sh -c 'echo $HOME'": "",
         "echo {x}": "",
     }

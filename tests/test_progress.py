@@ -90,7 +90,7 @@ def test_bad_lines_are_one_message_and_no_failure(tmp_path: Path) -> None:
     outcome = outcome_of(python(code), tmp_path)
     assert (outcome.status, len(outcome.curve)) == ("ok", 5)
     assert outcome.message == (
-        f"{len(bad)} lines of its progress could not be read: 'no json' is no line of JSON"
+        f"{len(bad)} lines of its progress could not be read: 'no json' is not a line of JSON"
     )
 
 

@@ -39,7 +39,7 @@ MISTAKES = {
     "the script is not there": (
         "{command: '{python} objectiv.py'}",
         {},
-        "is to run 'objectiv.py', and there is no such file in",
+        "would run 'objectiv.py', but there is no such file in",
         0,
     ),
     "a line for a shell": (
@@ -63,7 +63,7 @@ MISTAKES = {
     "the program is mistyped": (
         "{command: 'pyhton objective.py'}",
         {},
-        "there is no program of this name in PATH",
+        "no program of this name is in PATH",
         0,
     ),
     "the folder is not there": (
@@ -87,7 +87,7 @@ MISTAKES = {
     "a parameter of another name": (
         "",
         {"objective.py": "import json, sys; print(json.load(sys.stdin)['z'])"},
-        "space, objective.environment: the program asks for a name that it is not given",
+        "space, objective.environment: the program asks for a name that it does not get",
         1,
     ),
     "nothing is reported": (
@@ -99,13 +99,13 @@ MISTAKES = {
     "other constraints are reported": (
         "",
         {"objective.py": 'print(\'{"objective": 1, "constraints": {"tiny": true}}\')'},
-        "constraints: the names in the configuration and those that are reported",
+        "constraints: the configuration and the report must have the same names",
         1,
     ),
     "a wrapper that finds nothing": (
         "{command: 'env A=1 nowhere'}",
         {},
-        "objective.command: a program or file that it names is not found",
+        "objective.command: a program or file in it does not exist",
         1,
     ),
 }
@@ -185,7 +185,7 @@ def test_twenty_alike_stop_a_run_and_each_run_goes_on(mine: Mine) -> None:
     study.begin()
     study.propose(0, None, study.folder / "proposals.json")
     with pytest.raises(
-        Halted, match="the last 20 evaluations all ended alike: failed: exit status 1"
+        Halted, match="the last 20 evaluations all ended in the same way: failed: exit status 1"
     ):
         ends(study)
     assert mine.outcomes == ["failed"] * 20

@@ -93,7 +93,7 @@ def test_what_a_file_hides_is_named_where_an_import_fails(
     mine = "from json import mine\nfrom numpy import array\n"
     write(tmp_path, mine=mine, json="mine = 1\n", numpy="")
     assert main(["check"]) == 1
-    assert "json.py there is not what `import json` imports" in capsys.readouterr().err
+    assert "`import json` does not import json.py there" in capsys.readouterr().err
     (tmp_path / "json.py").unlink()
     write(tmp_path, mine=mine.splitlines()[1], numpy="")
     assert main(["check"]) == 1

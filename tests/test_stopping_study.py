@@ -293,7 +293,8 @@ def test_the_report_says_what_is_wrong_with_progress() -> None:
         )
     nobody = "None of 8 evaluations reported anything as it ran, so none is stopped early."
     assert found[0] == [("warn", nobody)]
-    unread = "8 of 8 evaluations reported progress that could not be read, as: step must be 0 or more, and is -1"
+    unread = ("8 of 8 evaluations reported progress that could not be read, as: step must be 0 or "
+        "more, but is -1")
     assert found[1] == [("note", unread), ("warn", nobody)]
 
 

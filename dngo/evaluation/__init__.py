@@ -1,1 +1,1 @@
-"""Evaluating points: claimed, started, supervised, and judged to exactly one outcome each."""
+"""Evaluating points: claim each one, start it, supervise it, and judge it to exactly one outcome."""

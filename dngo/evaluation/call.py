@@ -1,13 +1,14 @@
-"""Evaluate a Python function in a process of its own: its arguments are the parameters, by name.
+"""Evaluate a Python function in a process of its own. It gets the parameters by name.
 
-A function with a single argument that has no parameter's name is given all parameters as one mapping.
+A function may instead have one argument, whose name is not a parameter's. It gets all parameters as
+one mapping.
 
 `python -P -m dngo.evaluation.call REPORT module:function`; REPORT is as in `dngo.evaluation.start`.
-`python -P -m dngo.evaluation.call --check module:function` imports it, looks whether it takes the
-parameters on standard input, and calls nothing.
+`python -P -m dngo.evaluation.call --check module:function` imports the function, checks that it
+takes the parameters on standard input, and calls nothing.
 
-Modules are looked for in Python's own library, then in the folder where this was started, then among
-packages: a file `types.py` or `json.py` beside the function must not break what imports these.
+Modules are looked for in Python's own library, then in the folder where this was started, then
+among packages. So a file `types.py` or `json.py` beside the function does not hide Python's module.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> None:
         )
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-            # It was not called at all: it takes other arguments.
+            # The call itself failed: the function takes other arguments.
             _complain(report, _cannot_call(name, error))
         raise
     os.close(report)
@@ -53,11 +54,11 @@ def main() -> None:
 def takes_a_mapping(function: Any, parameters: Collection[str]) -> bool:
     """Whether a function takes a point as one argument.
 
-    It needs one argument, which has no default and no parameter's name, and no other.
+    It must need exactly one argument. This argument has no default, and no parameter has its name.
     """
     try:
         found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C: it does not say what it takes
+    except (TypeError, ValueError):  # written in C: its arguments are unknown
         return False
     needed = [
         p for p in found if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
@@ -74,7 +75,7 @@ def write_report(result: Any) -> None:
     outcome = os.environ["DNGO_OUTCOME"]
     if result is None and os.path.exists(outcome):
         return
-    # Whole or not at all: what lies there when this process is killed counts.
+    # Write all or nothing, since a file counts even if this process is killed.
     temporary = f"{outcome}.tmp"
     with open(temporary, "w", encoding="utf-8") as stream:
         stream.write(document_of(result))
@@ -82,7 +83,7 @@ def write_report(result: Any) -> None:
 
 
 def document_of(result: Any) -> str:
-    """What a function returned as a report. It raises nothing: a value that JSON lacks becomes text."""
+    """A function's return value as a report. This never raises; a value that JSON lacks becomes text."""
     document = {} if result is None else {"objective": result}
     if isinstance(result, Mapping):
         document = dict(result)
@@ -93,13 +94,13 @@ def document_of(result: Any) -> str:
         document["constraints"] = held
     text = json.dumps(plain(document, MAX_DEPTH + 1))
     if len(text) > MOST_BYTES and "metadata" in document:
-        document["metadata"] = {"left_out": f"it was {len(text)} bytes of JSON"}
+        document["metadata"] = {"left_out": f"it had {len(text)} bytes of JSON"}
         text = json.dumps(plain(document, MAX_DEPTH + 1))
     return text
 
 
 def check() -> None:
-    """Say where the function is defined, or why it cannot be called; exit status 1 then."""
+    """Say where the function is defined. If it cannot be called, say why, with exit status 1."""
     name, parameters = sys.argv[2], json.load(sys.stdin)
     try:
         function = _find(name)
@@ -111,14 +112,14 @@ def check() -> None:
     except TypeError as error:
         sys.exit(_cannot_call(name, error))
     except ValueError:
-        pass  # written in C: it does not say what it takes
+        pass  # written in C: its arguments are unknown
     print(getattr(inspect.getmodule(function), "__file__", None) or "built in")
 
 
 def _find(name: str) -> Any:
-    """The function called module:function, modules in the folder where this was started included.
+    """The function named module:function. Its module may be in the folder where this was started.
 
-    Raises ImportError that names a file there which has the name of a module that is needed here.
+    Raises ImportError if a file there has the name of a module that is needed here.
     """
     folder, library = os.getcwd(), sysconfig.get_path("platstdlib")
     own = {library, sysconfig.get_path("stdlib"), os.path.join(library, "lib-dynload")}
@@ -132,14 +133,14 @@ def _find(name: str) -> Any:
             raise ImportError(
                 f"{spec.origin} has the name of a module that Python or dngo needs; rename it"
             )
-        # The module of the folder is meant, even if a package has the same name.
+        # Take the folder's module, even if a package has the same name.
         sys.modules[top] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[top])
     return getattr(importlib.import_module(module), function)
 
 
 def _hidden() -> str:
-    """Files of the folder that hide modules, or that are hidden by modules."""
+    """Files of the folder that hide modules, and files that modules hide."""
     folder, found = os.getcwd(), []
     for file in sorted(os.listdir(folder)):
         name = file.removesuffix(".py")
@@ -147,7 +148,7 @@ def _hidden() -> str:
             continue
         if name in sys.stdlib_module_names or name == "dngo":
             found.append(
-                f"{file} there is not what `import {name}` imports, which is Python's own or dngo"
+                f"`import {name}` does not import {file} there, but a module of Python or dngo"
             )
         elif PathFinder.find_spec(name, [path for path in sys.path if path != folder]):
             found.append(f"{file} there hides the package {name}")

@@ -1,9 +1,10 @@
-"""Folders that follow points from fidelity to fidelity: what one evaluation leaves, the next one finds.
+"""Folders that follow points from fidelity to fidelity. One evaluation leaves files; the next one
+finds them.
 
-A folder belongs to a point, without its fidelity; in a study without one, to a proposal, whose next start
-after a kill finds it. Only one evaluation at a time has it. It saves time and nothing else: if it cannot
-be made, or was removed, an evaluation begins anew. Beside each folder lies a note of how far its point has
-come, so that what is worth keeping is known without the archive.
+A folder belongs to a point at all its fidelities. In a study without a fidelity it belongs to a
+proposal, and the next start after a kill finds it. Only one evaluation at a time has the folder. It
+only saves time: without it, an evaluation begins again. A note next to each folder says how far its
+point has come. So dngo knows which folders to keep without reading the archive.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json, write_json
 from dngo.storage.patience import patiently
 
-WAIT = 0.5  # seconds between two looks at a folder that another evaluation has
+WAIT = 0.5  # seconds between two looks at a folder that another evaluation holds
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Those of a study.
+    """The checkpoints of a study.
 
-    folder: where they are. fidelity: the parameter that does not belong to a point; empty: none.
-    keep: how many stay. share: of the points at a level, those that are promising. sign: -1 where large
-    objectives are good.
+    folder: where they are.
+    fidelity: the parameter that is not a part of the point; empty: none.
+    keep: how many folders stay.
+    share: the promising share of the points at a level.
+    sign: -1 if large objectives are good.
     """
 
     folder: Path
@@ -44,7 +47,7 @@ class Checkpoints:
     sign: float = 1.0
 
     def of(self, proposal: Proposal) -> Path:
-        """The folder of a proposal's point, there or not."""
+        """The path of the folder of a proposal's point. The folder may not exist."""
         if not self.fidelity:
             return (self.folder / proposal.id).absolute()
         point = {n: v for n, v in proposal.parameters.items() if n != self.fidelity}
@@ -52,10 +55,10 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def held(self, proposal: Proposal) -> Iterator[None]:
-        """Hold the folder for an evaluation; waits while another one of the same point holds it. Raises
-        Interrupted.
+        """Hold the folder for an evaluation. Wait while another evaluation of the point holds it.
+        Raises Interrupted.
 
-        If the disk refuses, the evaluation has no folder.
+        If the disk is full, the evaluation has no folder.
         """
         path = self.of(proposal)
         claim = Claim(_beside(path, "claim"))
@@ -87,18 +90,17 @@ class Checkpoints:
         goes_on: Callable[[Proposal], bool],
         flying: Collection[Proposal],
     ) -> None:
-        """Note how far the points of a merged batch have come, and remove folders that are not worth
-        keeping.
+        """Note how far the points of a merged batch have come. Remove folders that are no longer needed.
 
-        goes_on: whether a proposal's point may be evaluated further. flying: proposals whose points are
-        in flight, whose folders stay.
+        goes_on: whether a proposal's point may be evaluated further.
+        flying: proposals in flight; their folders stay.
         """
         flown = {self.of(proposal).name for proposal in flying}
         for proposal, outcome in zip(proposals, outcomes, strict=True):
             path = self.of(proposal)
             if path.name in flown or not path.exists():
                 continue
-            lost = outcome.status == "lost"  # which may be retried
+            lost = outcome.status == "lost"  # such a point may be retried
             if lost or (outcome.status == "ok" and goes_on(proposal)):
                 note = {
                     "level": proposal.parameters.get(self.fidelity),
@@ -113,7 +115,7 @@ class Checkpoints:
             _remove(path)
 
     def _excess(self, flown: Collection[str]) -> list[Path]:
-        """The folders beyond those that are kept: first the oldest that are not promising."""
+        """The folders to remove: first the oldest ones that are not promising."""
         notes = {
             path: _note(path)
             for path in sorted(self.folder.iterdir())
@@ -133,13 +135,13 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Following:
-    """An evaluator whose evaluations have the checkpoints of their points."""
+    """An evaluator that gives each evaluation the checkpoint of its point."""
 
     evaluator: Evaluator
     checkpoints: Checkpoints
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """What earlier starts have left."""
+        """The outcome that earlier starts left behind, if any."""
         return self.evaluator.adopt(proposal, attempts)
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
@@ -148,7 +150,7 @@ class Following:
             return self.evaluator.run(proposal, attempts)
 
     def tidy(self, proposal: Proposal) -> None:
-        """Called once the outcome is on disk."""
+        """Remove what is no longer needed. Called once the outcome is on disk."""
         self.evaluator.tidy(proposal)
 
 
@@ -157,7 +159,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """How far a folder's point has come; unknown without a note."""
+    """How far a folder's point has come, by its note; without a note this is unknown."""
     found: dict[str, Any] = {"level": None, "objective": math.inf, "at": [-1, -1]}
     with contextlib.suppress(OSError, ValueError):
         found |= read_json(_beside(path, "json"))
@@ -165,7 +167,7 @@ def _note(path: Path) -> dict[str, Any]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder that no evaluation has."""
+    """Remove a folder that no evaluation holds."""
     claim = Claim(_beside(path, "claim"))
     with contextlib.suppress(OSError):
         if claim.acquire():

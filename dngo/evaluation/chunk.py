@@ -1,8 +1,8 @@
-"""A job's share of a batch: each point claimed, run once, and its outcome written down.
+"""A job's share of a batch. The job claims each point, runs it once, and records its outcome.
 
-A point that has an outcome is never run again. A point that somebody else is running is
-left to them; one whose owner died is taken over: what the owner left is adopted, and if it left
-nothing the point is started again, and given up after so many starts.
+A point that has an outcome is never run again. If another process runs a point, this job leaves it
+alone. If the owner of a point has died, this job takes the point over. It adopts the outcome that
+the owner left. Without one, it starts the point again, and gives it up after too many starts.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.patience import in_words, patiently
 
-PROGRESS = "evaluated by this job"  # ends the message of a job that is over, but not in vain
+# End of the message of a job that ran out of time, but evaluated points.
+PROGRESS = "evaluated by this job"
 
 
 @dataclass(frozen=True)
 class Attempts:
     """How often a point may be started before it is given up.
 
-    run: names this run of Snakemake. Starts of other runs do not count: stopping a study and typing
-    the command again must not use up the attempts of points that were running.
-    limit: starts in one run.  escalates: each has more time and memory than the one before.
+    run: names this run of Snakemake. Starts of other runs do not count: if you stop a study and
+    type the command again, running points must not lose attempts.
+    limit: starts in one run.
+    escalates: whether each start has more time and memory than the one before.
     """
 
     run: str = ""
@@ -48,16 +50,16 @@ class Attempts:
 
 
 class Evaluator(Protocol):
-    """What evaluates one point: `dngo.evaluation.run.Runner`."""
+    """Evaluates one point at a time, as `dngo.evaluation.run.Runner` does."""
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """What earlier starts, `attempts` of them, have left."""
+        """The outcome that earlier starts left behind, if any. attempts: the number of these starts."""
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start, the `attempts`-th; raises NotStarted if nothing started."""
+        """The outcome of one more start. attempts: its number. Raises NotStarted if nothing started."""
 
     def tidy(self, proposal: Proposal) -> None:
-        """Called once the outcome is on disk."""
+        """Remove what is no longer needed. Called once the outcome is on disk."""
 
 
 def evaluate(
@@ -71,15 +73,17 @@ def evaluate(
     has_time: Callable[[float], bool] = lambda seconds: True,
     progress: Callable[[float, str], None] = lambda fraction, message: None,
 ) -> list[Outcome]:
-    """The outcomes of some proposals, running only those that have none.
+    """The outcomes of some proposals. It runs only proposals that have no outcome.
 
-    A point that somebody else is running is left to them and waited for; if they die it is taken
-    over. evaluators: each evaluates one point at a time, side by side with the others.
-    archived: looks a point up in the archive, for a batch that was merged meanwhile.
-    has_time: whether the job has time for one more point, given the longest of this job so far in
-    seconds; the first point of each evaluator is always started.
-    Raises Interrupted if this process was told to stop, JobOver if another job is to go on, CannotStart
-    if the objective cannot be started at all; evaluations that run then are still supervised to their end.
+    If another process runs a point, this waits for it; if that process dies, this takes the point
+    over.
+    evaluators: work side by side, each on one point at a time.
+    archived: looks a point up in the archive, in case its batch was merged meanwhile.
+    has_time: whether the job has time for one more point, given the seconds of its longest
+    evaluation so far; the first point of each evaluator always starts.
+    Raises Interrupted if this process was asked to stop, and JobOver if another job should go on.
+    Raises CannotStart if the objective cannot be started at all; running evaluations are still
+    supervised to their end.
     """
     StopSignal.listen()
     share = _Share(proposals, claim_of, progress)
@@ -108,16 +112,16 @@ def evaluate(
 
 
 def _side_by_side(work: Callable[[Evaluator], None], evaluators: Sequence[Evaluator]) -> None:
-    """A thread for each evaluator, or for as many as the system has threads to spare for."""
+    """A thread for each evaluator, or fewer if the system has no more threads."""
     workers: list[futures.Future[None]] = []
     with ThreadPoolExecutor(len(evaluators), "evaluate") as pool:
         for evaluator in evaluators:
             try:
                 workers.append(pool.submit(work, evaluator))
             except RuntimeError as error:
-                print(f"{len(workers)} points at once, and no more: {error}", flush=True)
+                print(f"no more than {len(workers)} points at once: {error}", flush=True)
                 break
-        futures.wait(workers)  # so that no thread ends before the others: see `Starter`
+        futures.wait(workers)  # so that all threads end together: see `Starter`
     for worker in workers:
         worker.result()
     if not workers:
@@ -125,7 +129,7 @@ def _side_by_side(work: Callable[[Evaluator], None], evaluators: Sequence[Evalua
 
 
 class _Share:
-    """The points of a job: handed out one at a time to those who evaluate."""
+    """The points of a job, handed out to its evaluators one at a time."""
 
     def __init__(
         self,
@@ -134,7 +138,8 @@ class _Share:
         progress: Callable[[float, str], None],
     ):
         self.found: dict[str, Outcome] = {}
-        self.done, self.longest = 0, 0.0  # of those evaluated here: how many, and the most seconds
+        # Of points evaluated here: their number, and the longest time in seconds.
+        self.done, self.longest = 0, 0.0
         self._all, self._left = len(proposals), deque(proposals)
         self._claim_of, self._progress = claim_of, progress
         self._claims: dict[str, Claim] = {}
@@ -142,24 +147,27 @@ class _Share:
         self._lock = threading.Lock()
 
     def take(self) -> Proposal | None:
-        """The next point, None if there is none.  Raises Interrupted."""
+        """The next point, or None at the end. Raises Interrupted."""
         StopSignal.heed()
         with self._lock:
             return self._left.popleft() if self._left else None
 
     def claim(self, proposal: Proposal) -> Claim:
-        """The claim on a point: the same each time, since it remembers its owner's heartbeat."""
+        """The claim on a point.
+
+        It is the same object each time, since it remembers its owner's heartbeat.
+        """
         return self._claims.setdefault(proposal.id, Claim(self._claim_of(proposal)))
 
     def ran(self, outcome: Outcome | None) -> None:
-        """Note what was evaluated here."""
+        """Note an evaluation of this job."""
         if outcome is not None:
             with self._lock:
                 self.done += 1
                 self.longest = max(self.longest, outcome.duration)
 
     def give(self, proposal: Proposal, outcome: Outcome | None) -> None:
-        """Hand in the outcome of a point, or the point itself if somebody else is running it."""
+        """Hand in the outcome of a point, or give the point back if another process runs it."""
         with self._lock:
             if outcome is not None:
                 self.found[proposal.id] = outcome
@@ -176,7 +184,7 @@ class _Share:
 
     @contextlib.contextmanager
     def giving_up_on_errors(self) -> Iterator[None]:
-        """Let nobody start another point after an error."""
+        """After an error, no evaluator starts another point."""
         try:
             yield
         except BaseException as error:
@@ -189,10 +197,11 @@ class _Share:
 
 @contextlib.contextmanager
 def at_rest(claim: Claim, proposal: Proposal, path: Path, evaluator: Runner) -> Iterator[None]:
-    """Hold a point that has no outcome and that nobody evaluates, so that nobody begins to.
+    """Hold a point that has no outcome and is not being evaluated, so that nobody starts it.
 
-    path: of its outcome. Raises UserError otherwise: what is being evaluated is paid for, and what an
-    earlier start has left counts.
+    path: of its outcome.
+    Raises UserError if it has an outcome or is being evaluated. An outcome that an earlier start
+    left counts as well.
     """
     try:
         acquired = claim.acquire()
@@ -226,20 +235,22 @@ def _claim_and_run(
     attempts: Attempts,
     first: bool,
 ) -> Outcome | None:
-    """The outcome of a point, or None if another job evaluates it."""
+    """Claim a point and run it. Returns its outcome, or None if another job evaluates it."""
     if not patiently(claim.acquire, what=f"claiming {proposal.id}", heed=StopSignal.heed):
         return None
     path, starts = outcome_of(proposal), claim.path.with_suffix(".starts")
     try:
-        # Its last owner may have finished after we looked and before we claimed it.
+        # Its last owner may have finished between our look and our claim.
         outcome = find_outcome(path, proposal)
         if outcome is not None:
             return outcome
         outcome = _evaluate(path, starts, proposal, evaluator, attempts, first)
         if outcome.status not in ("ok", "infeasible") and claim.lost:
-            return None  # the process that took the point over may have ended it: no fact about the point
+            # The process that took the point over may have ended it; that says nothing about the
+            # point.
+            return None
         if path.exists() and find_outcome(path, proposal) is None:
-            # The outcome of other parameters: paid for, so kept.
+            # The outcome belongs to other parameters. It was paid for, so keep it.
             kept = path.with_name(f"{path.stem}.{int(time.time())}.replaced.json")
             patiently(lambda: os.replace(path, kept), what=f"keeping {kept}")
         write_outcomes(path, [outcome])
@@ -258,11 +269,11 @@ def _evaluate(
     attempts: Attempts,
     first: bool,
 ) -> Outcome:
-    """What earlier starts of a point have left, or the outcome of one more start."""
+    """The outcome that earlier starts of a point left, or the outcome of one more start."""
     noted = _starts(starts)
     used = sum(name == (attempts.run or "-") for name, _, _ in noted)
     try:
-        # While it was waited for, an owner who was not dead after all may have written its outcome.
+        # The earlier owner may still have lived, and written the outcome while we waited.
         outcome = evaluator.adopt(proposal, len(noted)) or find_outcome(path, proposal)
         if outcome is not None:
             return outcome
@@ -273,7 +284,8 @@ def _evaluate(
         print(f"{proposal.id}: the process that started it was killed", flush=True)
         return _evaluate(path, starts, proposal, evaluator, attempts, first)
     except JobLimit as limit:
-        # The next attempt has more time or memory, or this job had given part of its time to others.
+        # The next attempt has more time or memory, or this job spent part of its time on other
+        # points.
         again = attempts.escalates and used + 1 < attempts.limit
         if again or (limit.outcome.status == "timeout" and not first):
             raise
@@ -292,7 +304,7 @@ def _start(
         try:
             return evaluator.run(proposal, number)
         except (CannotStart, NotStarted):
-            with contextlib.suppress(OSError):  # nothing started: that must not use up the attempts
+            with contextlib.suppress(OSError):  # nothing started, so this is no attempt
                 os.truncate(starts, before)
             raise
 
@@ -308,7 +320,7 @@ def _start(
 
 
 def _append(path: Path, size: int, line: str) -> None:
-    """Add a line after the first `size` bytes; if a full disk cuts it off, nothing of it stays."""
+    """Add a line after the first `size` bytes. If a full disk cuts the line off, remove the part."""
     with open(path, "ab+") as stream:
         stream.truncate(size)
         stream.seek(max(0, size - 1))
@@ -317,7 +329,7 @@ def _append(path: Path, size: int, line: str) -> None:
 
 
 def _starts(path: Path) -> list[tuple[str, float, str]]:
-    """The starts that were noted: run, time and host. Other lines were not written here."""
+    """The noted starts: run, time and host. Lines of another form are ignored."""
     found = []
     text = path.read_text(errors="replace") if path.exists() else ""
     for words in map(str.split, text.splitlines()):
@@ -338,5 +350,6 @@ def _give_up(noted: list[tuple[str, float, str]], used: int, proposal: Proposal)
         host=host,
         started=began,
         finished=time.time(),
-        message=f"its job died {used} times without a word: node, scheduler or memory",
+        message=f"its job died {used} times without a message; the cause may be the node, the "
+        "scheduler or the memory",
     )

@@ -1,4 +1,4 @@
-"""What is started for a point: words, never a string for a shell, and an environment."""
+"""The command of a point: a list of words (never a string for a shell) and an environment."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from dngo.storage.files import at_home
 
 
 class CannotStart(UserError):
-    """The objective cannot be started at all. That is a mistake in a key, and no fact about a point."""
+    """The objective cannot be started at all.
+
+    A key of the configuration is wrong; the point is not the cause.
+    """
 
 
 @dataclass(frozen=True)
 class Call:
     """One call of the objective.
 
-    words: the program and its arguments; for a function, `module:function` alone.
-    document: the parameters, as JSON, for its standard input.
+    words: the program and its arguments; for a function, only `module:function`.
+    document: the parameters as JSON, for its standard input.
     """
 
     words: list[str]
@@ -40,7 +43,7 @@ class Places:
     """The names of the files in the private folder of one evaluation."""
 
     workdir: Path
-    checkpoint: Path | None = None  # a folder that outlives the evaluation
+    checkpoint: Path | None = None  # a folder that stays after the evaluation
 
     @property
     def parameters(self) -> Path:
@@ -52,22 +55,22 @@ class Places:
 
     @property
     def progress(self) -> Path:
-        """What it reports while it runs, by line."""
+        """The lines that it reports while it runs."""
         return self.workdir / "progress.jsonl"
 
     @property
     def stop(self) -> Path:
-        """The decision that it must stop, and why."""
+        """The decision to stop it, and the reason."""
         return self.workdir / "stop.json"
 
     @property
     def started(self) -> Path:
-        """Which process runs it."""
+        """The process that runs it."""
         return self.workdir / ".started.json"
 
     @property
     def ended(self) -> Path:
-        """Its outcome, until that is on disk for good."""
+        """Its outcome, until the outcome is on disk for good."""
         return self.workdir / ".ended.json"
 
 
@@ -77,7 +80,7 @@ def call_of(
     """The call that evaluates a point.
 
     names: every parameter of the space (an inactive one is an empty word on the command line).
-    Raises CannotStart for a command line that means nothing, or whose script does not exist.
+    Raises CannotStart if the command line is wrong, or if its script does not exist.
     """
     known = {
         "parameters": str(places.parameters),
@@ -87,7 +90,7 @@ def call_of(
         "seed": str(seed),
     }
     check_environment(objective)
-    # Unless a parameter is called so, as one may be.
+    # Unless a parameter has this name, which is allowed.
     also = {"progress": str(places.progress)}
     if places.checkpoint is not None:
         also["checkpoint"] = str(places.checkpoint)
@@ -108,7 +111,7 @@ def call_of(
 
 
 def check_environment(objective: Objective) -> None:
-    """Raise CannotStart that names the variables of `environment_from` which are not set here."""
+    """Raise CannotStart if variables of `environment_from` are not set here. It names them."""
     missing = [name for name in objective.environment_from if not os.environ.get(name)]
     if missing:
         job = os.environ.get("SLURM_JOB_ID")
@@ -116,16 +119,16 @@ def check_environment(objective: Objective) -> None:
         names = f"{', '.join(missing)} {'are' if missing[1:] else 'is'}"
         raise CannotStart(
             f"objective.environment_from: {names} not set {where}, or empty; type `export "
-            f"{missing[0]}=...` in the shell that you run the study from"
-            f"{', whose variables its jobs have' if job else ''}"
+            f"{missing[0]}=...` in the shell that runs the study"
+            f"{'; its jobs get the variables of that shell' if job else ''}"
         )
 
 
 def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
-    """The words of `objective.command`, placeholders filled in.
+    """The words of `objective.command`, with the placeholders filled in.
 
-    Raises CannotStart for a placeholder that means nothing, for quotes that do not close, and for words
-    that only a shell could read.
+    Raises CannotStart for an unknown placeholder, for quotes that do not close, and for words that
+    only a shell understands.
     """
     assert objective.command is not None
     try:
@@ -142,7 +145,9 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
 
     def value_of(name: str) -> str:
         if name not in values:
-            raise CannotStart(f"objective.command: {{{name}}} is neither a parameter nor known")
+            raise CannotStart(
+                f"objective.command: {{{name}}} is neither a parameter nor a known placeholder"
+            )
         value = values[name]
         return value if isinstance(value, str) else json.dumps(value)
 

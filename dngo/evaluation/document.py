@@ -1,10 +1,10 @@
-"""What an objective reported, read: any bytes whatever become exactly one status, message and values.
+"""Reads the report of an objective. Any bytes become exactly one status, one message and values.
 
 The document is `{"objective": 0.1, "constraints": {"name": true, "other": 341.5}, "noise": 0.01,
-"metadata": {...}}` in the file `{outcome}` or as the last line of standard output, where a bare number will
-do too. Several objectives are `"objectives": {"name": 0.1, "other": 3}`; their names, and those of
-constraints, may also stand alone. What it says is judged as everything that is said of an outcome
-(`dngo.outcomes`).
+"metadata": {...}}` in the file `{outcome}` or as the last line of standard output. There, a bare
+number is enough. Several objectives are `"objectives": {"name": 0.1, "other": 3}`. The names of
+objectives and constraints may also stand alone. `dngo.outcomes` judges the content, as for all
+outcomes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, TOO_DEEP
 from dngo.storage.text import number_in, shown
 from dngo.thresholds import Constraints
 
-# Of brackets in a document, its own and that of the metadata included.
+# Of brackets in a document, including its own and those of the metadata.
 DEEPEST = MAX_DEPTH + 3
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.S)
 FILE, LINE = "the file {outcome}", "the last line of standard output"
@@ -36,10 +36,11 @@ FILE, LINE = "the file {outcome}", "the last line of standard output"
 def judge(
     report: bytes | None, last_line: str, constraints: Constraints, before: Sequence[str] = ()
 ) -> Verdict:
-    """The verdict on a report; it raises nothing, whatever was reported.
+    """The verdict on a report. This never raises, whatever was reported.
 
-    report: the content of `{outcome}`; None or empty, and the last line of standard output counts.
-    constraints: what must be reported, no more and no less.  before: lines printed before the last.
+    report: the content of `{outcome}`; if None or empty, the last line of standard output counts.
+    constraints: the names that must be reported, exactly these.
+    before: lines printed before the last.
     """
     try:
         said = _parse(report, last_line, before)
@@ -49,10 +50,10 @@ def judge(
 
 
 def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | None:
-    """What the report at `{outcome}` says of an evaluation that did not end well.
+    """What the report at `{outcome}` says about an evaluation that failed.
 
-    Constraints, all or some of them, and metadata; the objective of a run that failed does not count.
-    None where there is no report, or none that can be read.
+    It may hold metadata, and some constraints or all. The objective of a failed run does not count.
+    None if there is no readable report.
     """
     try:
         said = outcomes.gathered(_parse(read_report(path), "", ()), constraints)
@@ -68,7 +69,7 @@ def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | Non
 def judge_file(
     path: Path, last_line: str, constraints: Constraints, before: Sequence[str] = ()
 ) -> Verdict:
-    """`judge` on what lies at `{outcome}`, if anything does."""
+    """`judge` with the content of `{outcome}`, if it exists."""
     try:
         report = patiently(lambda: read_report(path), what=f"reading {path}", refusal=has_no_room)
     except OSError as error:
@@ -79,12 +80,13 @@ def judge_file(
 
 
 def read_report(path: Path) -> bytes | None:
-    """The bytes at `{outcome}`, None if there is nothing there.
+    """The bytes at `{outcome}`, None if nothing is there.
 
-    Raises ValueError for what is not a file of a sensible size: reading a pipe would wait for ever.
+    Raises ValueError unless it is a regular file of a sensible size: reading a pipe would wait for
+    ever.
     """
     try:
-        # A pipe that nobody writes to is opened at once this way, and refused below.
+        # This way a pipe without a writer opens at once. It is refused below.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return None
@@ -98,11 +100,12 @@ def read_report(path: Path) -> bytes | None:
 
 
 def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
-    """The verdict on the report of a program whose end nobody saw, or None if the report may be unfinished.
+    """The verdict on a report, if no process saw how its program ended. None if the report may be
+    unfinished.
 
-    A mapping shows by its last brace that it is whole, a number by the end of its line.
+    A mapping is whole if it has its last brace, and a number if its line has an end.
     """
-    text = (report or b"").replace(b"\0", b"")  # of UTF-16, in which the signs are ASCII's too
+    text = (report or b"").replace(b"\0", b"")  # of UTF-16; its signs are ASCII's too
     if not text.rstrip().endswith(b"}") and not text.endswith(b"\n"):
         return None
     verdict = judge(report, "", constraints)
@@ -110,9 +113,10 @@ def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
 
 
 class _Mapping(dict[str, Any]):
-    """A mapping of a document. twice: the names that have two different values in it.
+    """A mapping of a document. twice: names that have two different values in it.
 
-    The last of several values has the name, as everywhere in JSON; the others are "name (1)" and so on.
+    As everywhere in JSON, the last of several values keeps the name. The others become "name (1)"
+    and so on.
     """
 
     twice: tuple[str, ...] = ()
@@ -121,7 +125,7 @@ class _Mapping(dict[str, Any]):
     def of(cls, pairs: list[tuple[str, Any]]) -> _Mapping:
         found = cls(pairs)
         if len(found) < len(pairs):
-            # NaN is another value than NaN.
+            # NaN differs from NaN.
             others = [(n, v) for n, v in pairs if found[n] is not v and found[n] != v]
             found.twice = tuple(n for n, _ in others)
             counts: Counter[str] = Counter()
@@ -134,7 +138,7 @@ class _Mapping(dict[str, Any]):
 
 
 def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[str, Any]:
-    """What was reported, by name; raises ValueError that shows what could not be read."""
+    """The reported values, by name. Raises ValueError that shows an unreadable part."""
     place, text = LINE, last_line
     if report and report.strip():
         # As `json.loads` does: UTF-8, 16 or 32, with or without a byte order mark.
@@ -142,7 +146,7 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
         try:
             text = report.decode(encoding, "surrogatepass")
         except UnicodeDecodeError:
-            raise ValueError(f"{place} begins with {shown(report)}, which is no text") from None
+            raise ValueError(f"{place} begins with {shown(report)}, which is not text") from None
     elif not last_line.strip():
         raise ValueError("nothing was reported: no outcome document, no last line")
     text = text.removeprefix("\ufeff")
@@ -153,8 +157,8 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
     if not isinstance(document, _Mapping):
         found = why(text, before) if place == LINE else why_file(text)
         raise ValueError(
-            f"{place} {'is' if len(text) < 60 else 'begins with'} {shown(text.strip())}, and is to be "
-            f"a number or a mapping{f': {found}' if found else ''}"
+            f"{place} {'is' if len(text) < 60 else 'begins with'} {shown(text.strip())}, "
+            f"but must be a number or a mapping{f': {found}' if found else ''}"
         )
     for part in (document, document.get("constraints"), document.get(outcomes.SEVERAL)):
         if isinstance(part, _Mapping) and part.twice:
@@ -168,7 +172,10 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
 
 
 def _loaded(text: str) -> Any:
-    """The value of a JSON text, None if it is no JSON; what is nested too deeply is left out."""
+    """The value of a JSON text, None if it is not JSON.
+
+    Values that are nested too deeply are left out.
+    """
     try:
         return json.loads(text, object_pairs_hook=_Mapping.of, strict=False)
     except ValueError:
@@ -178,12 +185,12 @@ def _loaded(text: str) -> Any:
 
 
 def _shallow(text: str) -> str:
-    """A text of JSON without what is nested more than `MAX_DEPTH` deep."""
+    """A JSON text without the values that are nested more than `MAX_DEPTH` deep."""
     parts, depth, kept = (
         [],
         0,
         0,
-    )  # kept: up to where the text was looked at, and taken if not too deep
+    )  # kept: the end of the text that was looked at, and copied if not too deep
     for token in _BRACKETS.finditer(text):
         if token[0] in ("{", "["):
             depth += 1

@@ -1,8 +1,8 @@
-"""What identifies an objective without starting it: its words, and its files.
+"""Identifies an objective without starting it, by its words and its files.
 
-A study learns from all its evaluations as if they were of one function. Only the user knows whether they
-were. Each iteration records whether the command or its script has changed.
-A file among the words that is no code may be written by evaluations, like a log.
+A study treats all its evaluations as those of one function. Only the user knows whether that is
+true. Each iteration records whether the command or its script has changed. Evaluations may write to
+files that the command names, such as a log; only code must not change.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
 from dngo.storage.files import at_home
 
-MOST = 2**26  # bytes of a file that is read; of a larger one the size must do
+MOST = 2**26  # bytes; of a larger file only the size is compared
 
 
 def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, Any]:
-    """The objective as it stands: "command" or "callable", and "files", a SHA-256 digest for each.
+    """The objective as it is now: "command" or "callable", and "files" with a SHA-256 digest for each.
 
-    needs: further files, as a configuration has them.
-    "config": the version of the configuration, which says how the command is read.
-    Files are named as the command names them, or from where it starts: a study that is moved with its
-    files stays the same. Interpreters and programs that are found in PATH are left out, and modules that
-    are installed.
+    needs: further files, as a configuration has them. "config": the version of the configuration,
+    which says how the command is read. Files have their names in the command, or relative to its
+    working folder. So a study may be moved with its files. Interpreters, programs from PATH and
+    installed modules are left out.
     """
     folder = Path(objective.working_directory or ".")
     needed = _digests(folder, _from(folder, needs), MOST)
@@ -49,7 +48,10 @@ def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, An
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What of an objective has changed, in words; nothing where the earlier one is unknown."""
+    """The changes of an objective, as texts.
+
+    If the earlier objective is unknown, there are no changes.
+    """
     if not before:
         return []
     words = [{**each, "command": command_of(each)} for each in (before, now)]
@@ -60,7 +62,9 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
     old, new = before.get("files", {}), now.get("files", {})
     return found + [
-        f"{name} has another content" for name in sorted(old.keys() & new) if old[name] != new[name]
+        f"{name} has changed"
+        for name in sorted(old.keys() & new)
+        if old[name] != new[name]
     ]
 
 
@@ -73,9 +77,10 @@ def without(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def data_of(objective: Objective, needs: Sequence[str] = ()) -> dict[str, float]:
-    """The files of its fingerprint that are no code, and when each was written, in seconds since 1970.
+    """The files of the fingerprint that are not code, each with its time in seconds since 1970.
 
-    Code is what is started, the script of an interpreter, and what is a program by its name or mode.
+    Code means the program itself, the script of an interpreter, and files that are programs by
+    their name or mode.
     """
     folder, words = Path(objective.working_directory or "."), _words(objective)
     code_named, found = {words[0], script_of(words)} if words else set(), {}
@@ -90,12 +95,13 @@ def data_of(objective: Objective, needs: Sequence[str] = ()) -> dict[str, float]
 
 
 def command_of(known: dict[str, Any]) -> str | list[str] | None:
-    """The command of a fingerprint as it is written now, None if there is none.
+    """The command of a fingerprint in today's form, None if it has none.
 
-    Without secrets, which earlier releases recorded: commands that differ in these alone are the same.
+    Earlier releases recorded secrets; they are removed here. So commands that differ only in
+    secrets are the same.
     """
     document = {"objective": {"command": redacted_command(known.get("command"))}}
-    version = known.get("config", 2)  # before, a fingerprint did not say
+    version = known.get("config", 2)  # earlier fingerprints did not say
     return upgrade(document, version, "objective")["objective"]["command"]
 
 
@@ -107,7 +113,7 @@ def _words(objective: Objective) -> list[str]:
 
 
 def _named(objective: Objective) -> list[str]:
-    """The words of a command that may be files of the user's own."""
+    """The words of a command that may be the user's files."""
     return [
         filled(word, str)
         for i, word in enumerate(_words(objective))
@@ -118,12 +124,16 @@ def _named(objective: Objective) -> list[str]:
 
 
 def _from(folder: Path, paths: Sequence[str]) -> list[str]:
-    """The names of some paths as seen from a folder."""
+    """The names of some paths, relative to a folder."""
     return [os.path.relpath(path, folder) for path in paths]
 
 
 def _digests(folder: Path, names: list[str], most: float = math.inf) -> dict[str, str]:
-    """The digest of each file; of one of more than `MOST` bytes, or once there were `most`, its size."""
+    """The digest of each file.
+
+    A file of more than `MOST` bytes gets its size instead, and so does each file after `most` bytes
+    in all.
+    """
     found = {}
     for name in names:
         try:
@@ -140,6 +150,6 @@ def _digests(folder: Path, names: list[str], most: float = math.inf) -> dict[str
         except (
             OSError,
             ValueError,
-        ):  # no name of a file, or a file that cannot be read
+        ):  # not a file's name, or an unreadable file
             continue
     return found

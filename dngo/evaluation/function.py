@@ -1,9 +1,9 @@
-"""A Python function as an objective, wherever it is from: a script, a notebook, a lambda, a method.
+"""A Python function as an objective: from a script or a notebook, a lambda or a method.
 
-Nothing of it is written down or sent: its evaluations are forks of a fork of the process that has it, as
-`dngo.evaluation.start` makes them. So each is held to its limits, and one that exits, or is killed, harms
-nobody. What a function changes in its process is gone with that. A function that cannot run in a fork,
-for example with a GPU open, is called in the process itself (`Inline`).
+The function is not stored or sent. Its process is forked once, and each evaluation is a fork of
+that fork (`dngo.evaluation.start`). So each evaluation has its limits, and may exit or be killed
+without harm. Changes that it makes in its process are lost with the process. Some functions cannot
+run in a fork, for example with a GPU open. They are called in the process itself (`Inline`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ MAIN = "__main__"
 
 @dataclass(frozen=True)
 class Function:
-    """A function, and what is known of it.
+    """A function, and what dngo knows about it.
 
-    call: gives what it returns at a point. name: "module:function", as `objective.callable` has it; the
-    module is `__main__` where nobody else can import it from. folder: the one that its module lies
-    in, None where that is installed. source: SHA-256 of its text, by its name; empty where that is unknown.
+    call: returns the function's value at a point.
+    name: "module:function", as in `objective.callable`; the module is `__main__` if other processes
+    cannot import it.
+    folder: the folder of its module, None if the module is installed.
+    source: SHA-256 of its text, by its name; empty if the text is unknown.
     """
 
     call: Callable[[dict[str, Any]], Any]
@@ -62,10 +64,10 @@ class Function:
 
     @classmethod
     def of(cls, function: Any, always: Collection[str], names: Collection[str]) -> Function:
-        """The function as a study evaluates it. The parameters are `names`; `always` of them are in each
-        point.
+        """The function as a study evaluates it. names: all parameters. always: those that are in
+        every point.
 
-        Raises UserError if it cannot be called with these.
+        Raises UserError if the function cannot be called with them.
         """
         if not callable(function):
             raise UserError(f"the objective must be a function, not {type(function).__name__}")
@@ -82,7 +84,9 @@ class Function:
 
 
 def _inner(function: Any) -> Any:
-    """The object whose source is read: for a partial function the inner one, for an object its class."""
+    """The object whose source is read: the inner function of a partial one, or the class of an
+    object.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__name__") else type(function)
@@ -92,7 +96,7 @@ def _check(function: Any, always: Collection[str], names: Collection[str]) -> No
     """Raise UserError if a function does not take the parameters as its arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # written in C: it does not say what it takes
+    except (TypeError, ValueError):  # written in C: its arguments are unknown
         return
     words = f"{getattr(_inner(function), '__name__', 'the objective')}{signature}"
     try:
@@ -115,7 +119,7 @@ def _place(function: Any) -> tuple[str, str | None]:
     module = sys.modules.get(function.__module__ or "")
     name = getattr(module, "__name__", MAIN)
     if function.__qualname__ != function.__name__ or not function.__name__.isidentifier():
-        return f"{MAIN}:{named}", None  # within another one, or a lambda
+        return f"{MAIN}:{named}", None  # a lambda, or a function inside another one
     file = getattr(module, "__file__", None)
     if name == MAIN and module is not None and file is not None:
         spec = getattr(module, "__spec__", None)  # of python -m
@@ -138,7 +142,10 @@ def _source(function: Any, name: str) -> dict[str, str]:
 
 
 class Forking(Starter):
-    """Starts a function in forks of this process, with the state that it has when this object is made."""
+    """Starts a function in forks of this process.
+
+    They have the state of the process when this object is made.
+    """
 
     def __init__(self, call: Callable[[dict[str, Any]], Any]) -> None:
         super().__init__()
@@ -156,7 +163,7 @@ class Forking(Starter):
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            # The caller's threads are not in the fork, and the fork calls nothing of theirs.
+            # The fork lacks the caller's threads, and calls none of their code.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -166,8 +173,8 @@ class Forking(Starter):
             finally:
                 os._exit(0)
         theirs.close()
-        # A fork shares the memory of its process, at no cost until it is changed. Pages of
-        # files are no part of a fork before it reads them.
+        # A fork shares the memory of its process. A page costs memory only once it changes. Pages
+        # of files count only once the fork reads them.
         held = psutil.Process().memory_info()
         self.base = float(held.rss - getattr(held, "shared", 0))
         self._control = control
@@ -184,9 +191,9 @@ def _end(control: socket.socket, pid: int) -> None:
 def _become(
     call: Callable[[dict[str, Any]], Any], threaded: bool, request: dict[str, Any], report: int
 ) -> None:
-    """What a fork does: call the function, leave its report, and end.
+    """The work of a fork: call the function, write its report, and end.
 
-    threaded: whether the process that was forked had threads of its own.
+    threaded: whether the forked process had threads.
     """
     signal.set_wakeup_fd(-1)
     for number in (*start.IGNORED, signal.SIGCHLD):
@@ -194,7 +201,7 @@ def _become(
     os.environ.clear()
     os.environ.update(request["environment"])
     os.close(report)
-    # A notebook's streams lead to its page.
+    # In a notebook, the old streams lead to its page.
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     code = 1
     try:
@@ -212,23 +219,23 @@ def _become(
 
 
 def _limit_threads(number: str, threaded: bool) -> None:
-    """Keep to the share of threads, or to one thread where libraries would wait for threads that a fork
-    lacks.
+    """Use this number of threads, or one if libraries would wait for threads that a fork lacks.
 
-    OpenMP (in torch, scikit-learn) keeps threads that it has used before; it asks for no others then.
+    OpenMP (in torch and scikit-learn) keeps threads that it has used, and waits for them. With one
+    thread it needs none.
     """
     share = int(number) if number.isdigit() else None
     if threaded and "openmp" in {found["user_api"] for found in threadpool_info()}:
         threadpool_limits(1, "openmp")
         if torch := sys.modules.get("torch"):
-            torch.set_num_threads(1)  # which MKL asks
+            torch.set_num_threads(1)  # MKL calls it
         threadpool_limits(share, "blas")
     else:
         threadpool_limits(share)
 
 
 def _print(error: BaseException) -> None:
-    """Say on standard error how a function failed, its frames alone."""
+    """Print a function's traceback on standard error, with its own frames only."""
     own = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename == __file__:
         own = own.tb_next
@@ -239,14 +246,14 @@ def _print(error: BaseException) -> None:
 
 
 def _last_line(error: BaseException) -> str:
-    """An exception in one line."""
+    """An exception as one line."""
     if isinstance(error, SystemExit):
         return f"SystemExit: the function called sys.exit({error.code!r})"
     return f"{type(error).__name__}: {error}".strip().replace("\n", " ").removesuffix(":")
 
 
 def _seed(seed: int) -> None:
-    """Seed the global generators for the evaluation; otherwise every fork would draw the same numbers."""
+    """Seed the global generators for an evaluation. Otherwise all forks would draw the same numbers."""
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed)
@@ -256,16 +263,16 @@ def _seed(seed: int) -> None:
 
 @dataclass(frozen=True)
 class Inline:
-    """Evaluates a function in this process: without limits, and what ends the process ends it.
+    """Evaluates a function in this process, without limits. If the process ends, so does the evaluation.
 
-    runner: knows where the files of a point are, and what earlier starts have left.
+    runner: knows a point's files, and the outcomes that earlier starts left.
     """
 
     runner: Runner
     call: Callable[[dict[str, Any]], Any]
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """What earlier starts have left."""
+        """The outcome that earlier starts left behind, if any."""
         return self.runner.adopt(proposal, attempts)
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
@@ -294,5 +301,5 @@ class Inline:
         return self.runner.outcome(proposal, verdict, attempts, began, time.time(), ended)
 
     def tidy(self, proposal: Proposal) -> None:
-        """Called once the outcome is on disk."""
+        """Remove what is no longer needed. Called once the outcome is on disk."""
         self.runner.tidy(proposal)

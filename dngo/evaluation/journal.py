@@ -1,16 +1,18 @@
-"""How the evaluations of one run have ended so far, and whether the run may start another one.
+"""How the evaluations of one run have ended so far, and whether it may start another one.
 
-The journal is a file of one JSON object a line: the first is about the run, then one for each outcome, in
-their order, and one for what stopped it. It begins anew with each run, so that the same command always goes
-on. It decides nothing but whether to go on: outcomes are kept elsewhere, and a line may be lost.
+The journal is a file with a JSON object on each line. The first line describes the run. Then each
+outcome has a line, in order, and so has the reason that stopped the run. Each run begins a new
+journal, so the same command always goes on. The journal decides only whether to go on. Outcomes are
+stored elsewhere, so a line may be lost.
 
-A run stops when, of the evaluations that it started,
+A run stops if, among the evaluations that it started,
 
-- one shows a mistake of the set-up by its own words (`MISTAKES`), while nothing in the study has run yet;
-- so many in a row as `stop.failures` says have failed in the same way, `lost` included;
-- a whole design has failed, for any reasons: a model needs at least one outcome.
+- one message shows a mistake in the set-up (`MISTAKES`), and no evaluation of the study has run
+  yet;
+- the last `stop.failures` in a row have failed in the same way (`lost` counts too);
+- a whole design has failed, for any reason: a model needs at least one outcome.
 
-`stop.failures: 0` turns all of them off.
+`stop.failures: 0` turns off all three.
 """
 
 from __future__ import annotations
@@ -29,34 +31,38 @@ from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.command import CannotStart
 
 SHOWN = 200  # characters of a message
-_LINE = 1500  # bytes of a line, at most: a character may take six
+_LINE = 1500  # most bytes of a line: a character may take six
 
-# Messages of programs that would fail at every point, and the key to look at. The first match counts.
+# Messages of programs that would fail at every point, each with the key to look at. The first match
+# counts.
 MISTAKES: tuple[tuple[str, str], ...] = (
     (
         r"\b(ModuleNotFoundError|ImportError)\b|No module named",
-        "objective.command: its interpreter lacks a module; install it there, or name the one of its own "
-        "environment, as "
-        "'/path/to/environment/bin/python ...' or 'conda run --no-capture-output -n NAME python ...' "
-        "({python} is the one that runs dngo)",
+        "objective.command: its interpreter lacks a module; install it there, or name the "
+        "interpreter of another environment, such as '/path/to/environment/bin/python ...' "
+        "or 'conda run --no-capture-output -n NAME python ...' ({python} is the "
+        "interpreter that runs dngo)",
     ),
     (
         r"EnvironmentLocationNotFound|[Nn]ot a conda environment|could not open image",
-        "objective.command: there is no such environment or image; `conda env list` names those there are",
+        "objective.command: there is no such environment or image; `conda env list` shows "
+        "all environments",
     ),
     (
         r"exit status 12[67]\b|command not found|can't open file|Could not open script",
-        "objective.command: a program or file that it names is not found, or may not be executed; paths "
-        "count from objective.working_directory, or else from the configuration's folder",
+        "objective.command: a program or file in it does not exist, or may not be "
+        "executed; paths start from objective.working_directory, or else from the "
+        "configuration's folder",
     ),
     (
         r"unrecognized arguments|arguments are required|invalid choice|[Nn]o such option",
-        "objective.command: the program knows no such options, or needs others",
+        "objective.command: the program does not know these options, or needs others",
     ),
     (
         r"\bKeyError\b",
-        "space, objective.environment: the program asks for a name that it is not given; it gets the "
-        "parameters as `space` calls them, and the variables of objective.environment",
+        "space, objective.environment: the program asks for a name that it does not get; "
+        "it gets the parameters with their names in `space`, and the variables of "
+        "objective.environment",
     ),
     (
         r"\b(SyntaxError|IndentationError|NameError|UnboundLocalError|NotImplementedError)\b"
@@ -65,7 +71,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"unreadable outcome: constraints",
-        "constraints: the names in the configuration and those that are reported must be the same",
+        "constraints: the configuration and the report must have the same names",
     ),
     (
         r"unreadable outcome: .*`?objectives`?",
@@ -79,17 +85,17 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ),
 )
 _BY_STATUS = {
-    "invalid": "objective: it reported NaN or infinity, as a program does whose point has no objective",
-    "timeout": "objective.time_limit, or the runtime of the job: no evaluation has the time it needs",
-    "out_of_memory": "objective.memory_mb, or mem_mb of the job: no evaluation has the memory it needs",
-    "lost": "the jobs die without a word: see what the scheduler says of them",
+    "invalid": "objective: it reported NaN or infinity, which means that the point has no objective",
+    "timeout": "objective.time_limit, or the runtime of the job: no evaluation has enough time",
+    "out_of_memory": "objective.memory_mb, or mem_mb of the job: no evaluation has enough memory",
+    "lost": "the jobs die without a message; look at what the scheduler says about them",
 }
 
 
 class Halted(CannotStart):
-    """Nothing more may be started in this run: the failures look like a mistake of the set-up.
+    """This run may start nothing more: the failures look like a mistake in the set-up.
 
-    What has ended is kept. Once the mistake is mended, the next run goes on.
+    Outcomes so far are kept. Once the mistake is corrected, the next run goes on.
     """
 
 
@@ -97,20 +103,20 @@ class Halted(CannotStart):
 class Journal:
     """The journal of a study's current or last run.
 
-    path: of the file; its folder is the study's.
+    path: the file, in the study's folder.
     """
 
     path: Path
 
     def begin(self, *, ran: bool, objective: dict[str, Any]) -> None:
-        """Begin anew: a run has been started.
+        """Begin a new journal for a new run.
 
-        ran: whether any evaluation of the study has run to its end before.  objective: what is
-        evaluated (`dngo.evaluation.fingerprint`).
+        ran: whether any earlier evaluation of the study has run to its end.
+        objective: its fingerprint (`dngo.evaluation.fingerprint`).
         """
         head = {"ran": ran, "objective": objective}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):  # a full disk: then this file stops no run
+        with contextlib.suppress(OSError):  # the disk is full; this file must not stop a run
             self.path.write_text(json.dumps(head) + "\n", encoding="utf-8")
 
     def note(self, outcome: Outcome) -> None:
@@ -123,12 +129,12 @@ class Journal:
         self._append({"stopped": message})
 
     def note_left_out(self, node: str, why: str) -> None:
-        """Note that no further job of the run is given to a node."""
+        """Note that the run gives no further job to a node."""
         self._append({"left_out": node, "why": why})
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The nodes that the run gives no further jobs to, and why."""
+        """The nodes to which the run gives no further jobs, with the reasons."""
         found = (d for d in _documents(self._lines()) if "left_out" in d)
         return {str(d["left_out"]): str(d.get("why", "")) for d in found}
 
@@ -139,7 +145,7 @@ class Journal:
 
     @property
     def objective(self) -> dict[str, Any]:
-        """What the run evaluates; empty without a journal."""
+        """The fingerprint of the objective; empty without a journal."""
         return (self._read(1)[0] or {}).get("objective") or {}
 
     @property
@@ -157,7 +163,7 @@ class Journal:
     def heed(self, limit: int) -> None:
         """Raise Halted if the run must not start another evaluation.
 
-        limit: `stop.failures`. Without a journal, as in a stage outside a run, nothing is raised.
+        limit: `stop.failures`. Without a journal, as in a stage outside a run, this raises nothing.
         """
         head, ends, whole = self._read(limit)
         if head is None or not ends or limit == 0:
@@ -167,11 +173,15 @@ class Journal:
             mistake = next((end for end in ends if _is_mistake(end["message"])), None)
             if mistake:
                 raise Halted(
-                    self._words("no evaluation has worked yet, and one ended like this", mistake)
+                    self._words(
+                        "no evaluation has worked yet, and one has ended like this", mistake
+                    )
                 )
         ways = {way(e["status"], e["message"]) for e in ends[-limit:]}
         if len(ends) >= limit and len(ways) == 1 and last["status"] not in WORKED:
-            raise Halted(self._words(f"the last {limit} evaluations all ended alike", last))
+            raise Halted(
+                self._words(f"the last {limit} evaluations all ended in the same way", last)
+            )
 
     def heed_design(self, outcomes: list[Outcome], limit: int) -> None:
         """Raise Halted if all of a design has failed."""
@@ -192,20 +202,20 @@ class Journal:
         raise Halted(self._words(f"all {n} evaluations of the design failed, {share}", end))
 
     def _words(self, finding: str, end: dict[str, Any]) -> str:
-        """The message of a run that stops: what was seen, where, and the key to look at."""
+        """The message of a run that stops: what happened, where, and the key to look at."""
         iteration, slot = end["id"].split("-")
         log = self.path.parent / "logs" / "points" / iteration / f"{slot}.err"
         said = f"{end['status']}: {end['message']} (point {end['id']}; see {log})"
         return f"{finding}: {said}. {cure(end['status'], end['message'])}"
 
     def _append(self, document: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # outside a run, or on a full disk: it is not needed
+        with contextlib.suppress(OSError):  # outside a run, or on a full disk; nobody needs it
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             with open(descriptor, "ab", buffering=0) as stream:
                 stream.write((json.dumps(document) + "\n").encode())
 
     def _read(self, limit: int) -> tuple[dict[str, Any] | None, list[dict[str, Any]], bool]:
-        """Why the run stops, its last evaluations, and whether these are all of them."""
+        """The reason why the run stops, its last evaluations, and whether there are no others."""
         try:
             with open(self.path, "rb") as stream:
                 head = next(_documents([stream.readline().decode()]), None)
@@ -220,7 +230,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Watched:
-    """An evaluator that heeds the journal of its run, and keeps it.
+    """An evaluator that obeys the journal of its run, and writes it.
 
     limit: `stop.failures`.
     """
@@ -230,26 +240,26 @@ class Watched:
     limit: int
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """What earlier starts have left."""
+        """The outcome that earlier starts left behind, if any."""
         outcome = self.evaluator.adopt(proposal, attempts)
         if outcome is not None:
             self.journal.note(outcome)
         return outcome
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start; raises Halted if none is allowed."""
+        """The outcome of one more start; raises Halted if the run may not start it."""
         self.journal.heed(self.limit)
         outcome = self.evaluator.run(proposal, attempts)
         self.journal.note(outcome)
         return outcome
 
     def tidy(self, proposal: Proposal) -> None:
-        """Called once the outcome is on disk."""
+        """Remove what is no longer needed. Called once the outcome is on disk."""
         self.evaluator.tidy(proposal)
 
 
 def _documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The objects in the lines that are whole."""
+    """The objects in the complete lines."""
     for line in lines:
         with contextlib.suppress(ValueError):
             document = json.loads(line)
@@ -262,7 +272,9 @@ def _is_mistake(message: str) -> bool:
 
 
 def cure(status: str, message: str) -> str:
-    """The key to look at after such an end, in words."""
+    """A text with the key to look at after such an end."""
     found = (cure for pattern, cure in MISTAKES if re.search(pattern, message))
-    otherwise = _BY_STATUS.get(status, "objective: the program, or what it is given, does not work")
+    otherwise = _BY_STATUS.get(
+        status, "objective: the program does not work, or its input is wrong"
+    )
     return next(found, otherwise)

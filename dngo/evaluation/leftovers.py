@@ -1,9 +1,10 @@
-"""What a dead supervisor left: processes that still run, and outcomes that were not written down.
+"""What a dead supervisor left: running processes, and outcomes that it did not record.
 
-The kernel ends a supervisor's program together with the supervisor, but not that program's children.
-Under a wrapper that does not `exec` (a shell script, `conda run`) the evaluation goes on. It was paid
-for, so it is waited for. Its report at `{outcome}` counts if it is whole and valid, although nobody saw
-its exit status. That is why a program should write its outcome last, or rename it into place.
+The kernel ends a supervisor's program together with the supervisor, but not the program's children.
+Under a wrapper that does not `exec` (a shell script, `conda run`), the evaluation goes on. It was
+paid for, so dngo waits for it. Its report at `{outcome}` counts if it is complete and valid,
+although its exit status is unknown. So a program should write its outcome last, or rename it into
+place.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from dngo.outcomes import Verdict
 from dngo.storage.processes import host, since_boot, start_ticks
 from dngo.thresholds import Constraints
 
-LOOK = 0.25  # seconds between looks at what still runs
-SETTLED = 5.0  # seconds after which a finished outcome is not waited for any longer
+LOOK = 0.25  # seconds between looks at processes that still run
+SETTLED = 5.0  # seconds to wait for a process that has already written its outcome
 
 
 @dataclass(frozen=True)
 class Left:
-    """What was found: a limit that it met, or a whole report; started and finished are wall clock."""
+    """The end of such an evaluation: a limit that it met, or a complete report.
+
+    started, finished: wall clock.
+    """
 
     end: End | None
     verdict: Verdict | None
@@ -41,9 +45,9 @@ class Left:
 
 
 def find(places: Places) -> list[psutil.Process]:
-    """The processes on this host that belong to the evaluation in some folder.
+    """The processes on this host that belong to the evaluation in a folder.
 
-    Known by an environment variable that they inherit, or by the session that it was started in.
+    They inherit an environment variable, or belong to the session of the evaluation.
     """
     note = _note(places)
     here = all(note.get(k) == v for k, v in host().items())
@@ -75,9 +79,9 @@ def wait(
     constraints: Constraints,
     interrupted: Callable[[], None],
 ) -> Left:
-    """Wait for what an evaluation left running, within its limits, and return how it ended.
+    """Wait for an evaluation's remaining processes, within its limits. Returns how it ended.
 
-    interrupted: raises where this process was told to stop; what runs is then ended.
+    interrupted: raises if this process was asked to stop; then running processes are ended.
     """
     note = _note(places)
     bounds = Bounds.of(objective, job, _elapsed(note))
@@ -122,7 +126,7 @@ def _note(places: Places) -> dict[str, Any]:
 
 
 def _elapsed(note: dict[str, Any]) -> float:
-    """Seconds since the evaluation started, 0 where that cannot be known."""
+    """Seconds since the evaluation started, 0 if unknown."""
     if note.get("boot") != host()["boot"] or not isinstance(note.get("ticks"), int):
         return 0.0
     return max(0.0, since_boot() - note["ticks"] / os.sysconf("SC_CLK_TCK"))

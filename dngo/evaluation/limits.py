@@ -1,4 +1,4 @@
-"""What an evaluation may use: of its own, of its job, and of the machine."""
+"""What an evaluation may use: by its own limits, by its job's, and by the machine's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from dngo.config import Objective
 class End:
     """How an evaluation ended, before its report is read.
 
-    status: "ok" if the report counts.  last_line: of standard output.  before: some lines before it.
-    by_job: its job's limits ended it, and not its own.
-    late: it ended well, but had been told to stop: what it would be if its report does not count.
+    status: "ok" if the report counts.
+    last_line: of standard output.
+    before: some lines before it.
+    by_job: its job's limits ended it, not its own.
+    late: it ended well after it had been asked to stop; this is its end if the report does not
+    count.
     """
 
     status: str
@@ -42,7 +45,7 @@ class Limits:
 
     @classmethod
     def from_now(cls, given: dict[str, Any]) -> Limits:
-        """Limits of what a job has as it starts: "seconds", "memory" and "cpus", where there are any."""
+        """The limits that a job has at its start: "seconds", "memory" and "cpus", if any."""
         seconds, *others = (float(given.get(k, math.inf)) for k in ("seconds", "memory", "cpus"))
         return cls(time.monotonic() + seconds, *others)
 
@@ -71,13 +74,13 @@ class Bounds:
         return min(self.own.memory, self.job.memory)
 
     def exceeded(self, used: float) -> bool:
-        """Whether so many resident bytes are too much for the limits or for the machine."""
+        """Whether this number of resident bytes is too large for the limits or the machine."""
         return used > self.memory or _machine_is_full(used)
 
     def out_of_time(self) -> End:
         """The end of a run that met the deadline."""
         if self.job.deadline < self.own.deadline:
-            return End("timeout", "stopped: the time of its job was over", by_job=True)
+            return End("timeout", "stopped: its job ran out of time", by_job=True)
         return End("timeout", f"stopped after {self.time_limit:g} s")
 
     def out_of_memory(self) -> End:
@@ -87,7 +90,10 @@ class Bounds:
         )
 
     def short_of_memory(self, message: str) -> End:
-        """The end of a run that lacked memory, also if dngo noticed first. A larger job may do better."""
+        """The end of a run that lacked memory, also if dngo noticed it first.
+
+        A larger job may succeed.
+        """
         return End("out_of_memory", message, by_job=self.job.memory < self.own.memory)
 
 
@@ -101,16 +107,16 @@ def memory_of(processes: list[psutil.Process]) -> float:
 
 
 def memory_below(pid: int | None) -> float:
-    """Resident bytes of a process and of all that descend from it."""
+    """Resident bytes of a process and all its descendants."""
     if not os.path.exists(
         f"/proc/self/task/{os.getpid()}/children"
-    ):  # no Linux: look at everything
+    ):  # not Linux: look at all processes
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             return memory_of([process, *process.children(recursive=True)])
         return 0.0
     pages, found = 0, [pid]
-    for process_id in found:  # which grows meanwhile
+    for process_id in found:  # the list grows during the loop
         with contextlib.suppress(OSError):
             pages += int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
             for task in os.listdir(f"/proc/{process_id}/task"):
@@ -120,9 +126,9 @@ def memory_below(pid: int | None) -> float:
 
 
 def memory_to_hand() -> float:
-    """What one evaluation may use when no limit is configured: what is free, less a reserve.
+    """Bytes that an evaluation may use if no limit is configured: the free memory, less a reserve.
 
-    An objective without bounds must not take the machine, this process and the study with it.
+    An objective without bounds must not bring down the machine, this process or the study.
     """
     free = float(psutil.virtual_memory().available)
     group = Path("/sys/fs/cgroup/memory.max")
@@ -133,7 +139,7 @@ def memory_to_hand() -> float:
 
 
 def kernel_kills() -> int:
-    """How many processes this kernel has killed for memory so far."""
+    """How many processes this kernel has killed so far because memory ran out."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -142,8 +148,8 @@ def kernel_kills() -> int:
 
 
 def _machine_is_full(used: float) -> bool:
-    # Evaluations side by side can fill the machine although each keeps within its limit; this one
-    # counts as the cause if it has more than its share.
+    # Evaluations side by side can fill the machine, although each keeps within its limit. This one
+    # counts as the cause if it uses more than its share.
     memory = psutil.virtual_memory()
     fair = memory.total / (1 + (os.cpu_count() or 1))
     return memory.available < 0.04 * memory.total and used > fair

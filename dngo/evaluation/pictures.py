@@ -1,7 +1,7 @@
-"""The picture that an evaluation leaves: `"metadata": {"image": "plot.png"}`.
+"""The picture that an evaluation writes: `"metadata": {"image": "plot.png"}`.
 
-It is copied into the study's folder before the evaluation's own folder is removed. Nothing else is: a file
-that lies elsewhere, a large one, or one that is no picture is left out, and the metadata say why.
+It is copied into the study's folder before the evaluation's folder is removed. A file that lies
+elsewhere, is too large or is no picture is left out. The metadata then say why.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ NAME, LEFT_OUT = "image", "image_left_out"
 
 
 def kept(metadata: Mapping[str, Any], workdir: Path, place: Path | None) -> dict[str, Any]:
-    """The metadata, once the picture that they name is kept.
+    """Keep the picture that the metadata name. Returns the metadata.
 
-    workdir: the evaluation's own folder, where a relative name begins. place: where the picture is kept,
-    without the ending of its name, in a folder of the study's; None: nowhere.
-    Whatever is wrong is said under `image_left_out`, and never costs the outcome.
+    workdir: the evaluation's folder; relative names start there.
+    place: path for the picture in the study's folder, without the ending; None: do not keep it. If
+    something is wrong, `image_left_out` says so; the outcome is never lost.
     """
     name = metadata.get(NAME)
     if place is None or not isinstance(name, str) or Path(name).suffix.lower() not in ENDINGS:
-        return dict(metadata)  # it may be the name of a container's image
+        return dict(metadata)  # it may be the name of a container image
     try:
         _keep(workdir / name, (workdir, place.parents[2]), place)
     except (OSError, ValueError) as error:
@@ -40,18 +40,18 @@ def _keep(path: Path, folders: tuple[Path, ...], place: Path) -> None:
     real = Path(os.path.realpath(path))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         raise ValueError(
-            "lies neither in the evaluation's own folder (DNGO_WORKDIR) nor in the study's"
+            "lies neither in the evaluation's folder (DNGO_WORKDIR) nor in the study's folder"
         )
     if not real.exists():
         raise ValueError(
-            "no such file in the evaluation's own folder; write it below $DNGO_WORKDIR, "
-            "in Python dngo.workdir()"
+            "no such file in the evaluation's folder; write it below $DNGO_WORKDIR (in "
+            "Python: dngo.workdir())"
         )
     with reading_regular(real) as stream:
         data = stream.read(LARGEST + 1)
     kind = kind_of(data)
     place.parent.mkdir(parents=True, exist_ok=True)
-    for ending in set(ENDINGS.values()):  # of an earlier start
+    for ending in set(ENDINGS.values()):  # from an earlier start
         place.with_name(f"{place.name}.{ending}").unlink(missing_ok=True)
     temporary = place.with_name(f".{place.name}.tmp")
     temporary.write_bytes(data)

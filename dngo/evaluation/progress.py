@@ -1,10 +1,10 @@
-"""What a running objective reports: lines of JSON in its file `{progress}`, read as they come.
+"""The progress of a running objective: lines of JSON in its file `{progress}`, read as they come.
 
-A line is `{"step": 12, "objective": 0.31}`, with `constraints` as in a report if it likes; other names are
-left alone. What a program prints as `{"progress": {...}}` and what a function reports by `dngo.progress`
-are lines of the same file, so one reader judges them all. Steps and thinning are
-as in `dngo.stopping.curves`. A bad line is left out, and one message says so: it never fails an
-evaluation.
+A line is `{"step": 12, "objective": 0.31}`. It may have `constraints`, as in a report. Other names
+are ignored. A program may print `{"progress": {...}}`, and a function may call `dngo.progress`.
+Both become lines of the same file, so one reader judges them all. Steps and thinning are as in
+`dngo.stopping.curves`. A bad line is left out, and one message says so. It never makes an
+evaluation fail.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dngo.stopping.curves import Curve, Growing
 from dngo.storage.text import shown
 from dngo.thresholds import Constraints, objectives_of
 
-MOST_BYTES = 2**18  # that are read at a time; of more than that, only the last ones
+MOST_BYTES = 2**18  # bytes read at a time; of more, only the last ones
 LONGEST = 2**16  # bytes of a line
-TAIL = 2**12  # bytes at the end of a file, where its last line is looked for
+TAIL = 2**12  # bytes at the end of a file that are searched for its last line
 SIGN = b'"progress"'
 PLAIN = re.compile(rb'\{"progress": ?(\{[^{}]*\})\}')  # a printed line without constraints
 UNREADABLE = "of its progress could not be read"
@@ -44,21 +44,21 @@ class Line:
 
 
 def judged(text: str, constraints: Constraints | None) -> Line:
-    """What a line says; raises ValueError, with one line, if it says nothing that counts.
+    """The content of a line. Raises ValueError, with a message of one line, if the line does not count.
 
-    constraints: those of the study; None: lines about them are ignored.
+    constraints: the study's; None: ignore them in lines.
     """
     if constraints is not None and len(objectives_of(constraints)) > 1:
-        raise ValueError("the study has several objectives, and progress needs exactly one")
+        raise ValueError("the study has several objectives, but progress needs exactly one")
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{shown(text, 60)} is no line of JSON") from None
+        raise ValueError(f"{shown(text, 60)} is not a line of JSON") from None
     if not isinstance(said, dict) or "step" not in said or "objective" not in said:
         raise ValueError(f'{shown(text, 60)} is not {{"step": 12, "objective": 0.31}}')
     step = outcomes.number("step", said["step"])
     if not 0 <= step < math.inf:
-        raise ValueError(f"step must be 0 or more, and is {step:g}")
+        raise ValueError(f"step must be 0 or more, but is {step:g}")
     given = said["objective"]  # JSON has no NaN: many write null for it
     value = math.nan if given is None else outcomes.number("objective", given)
     fields: dict[str, Any] = {}
@@ -70,9 +70,9 @@ def judged(text: str, constraints: Constraints | None) -> Line:
 
 
 class Lines:
-    """The lines of a file that another process appends to, each handed out once, when it is whole.
+    """The lines of a file to which another process appends. Each complete line is returned once.
 
-    skipped: whether some were not read, because too much was appended at a time.
+    skipped: whether some lines were not read, because too much was appended at a time.
     """
 
     def __init__(self, path: Path):
@@ -81,10 +81,10 @@ class Lines:
         self._file: tuple[int, int] | None = None
 
     def new(self, *, ended: bool = False) -> list[bytes]:
-        """The lines since the last call. ended: nobody writes any more, and a last line is whole."""
+        """The lines since the last call. ended: nobody writes any more, so the last line is complete."""
         data = self._read()
         if data:
-            if self._within:  # the rest of a line whose beginning was not read
+            if self._within:  # the rest of a line that was not read from its beginning
                 _, found, data = data.partition(b"\n")
                 self._within = not found
             *lines, self._held = (self._held + data).split(b"\n")
@@ -104,7 +104,7 @@ class Lines:
         if not stat.S_ISREG(found.st_mode):
             return b""
         if (found.st_dev, found.st_ino) != self._file or found.st_size < self._at:
-            # Another file, or one that was begun anew.
+            # It is another file, or it was begun again.
             self._file, self._at = (found.st_dev, found.st_ino), 0
             self._held, self._within = b"", False
         if found.st_size == self._at:
@@ -124,10 +124,10 @@ class Lines:
 
 
 class Progress:
-    """What one evaluation has reported so far.
+    """The progress that one evaluation has reported so far.
 
-    constraints: as of `judged`.  began: when it was started, by the monotonic clock; None: not known.
-    fields: what the last line that had any said of constraints.  fault: of the first bad line, "" so far.
+    constraints: as in `judged`. began: its start by the monotonic clock; None: unknown. fields: the
+    constraints in the last line that had some. fault: of the first bad line, "" if there was none.
     """
 
     def __init__(self, path: Path, constraints: Constraints | None, began: float | None = None):
@@ -137,7 +137,7 @@ class Progress:
         self.bad, self.fault = 0, ""
 
     def look(self, *, ended: bool = False) -> bool:
-        """Take what is new; says whether a point came."""
+        """Read new lines. Returns whether there was a new point."""
         came = False
         lines = self.lines.new(ended=ended)
         seconds = math.nan if self._began is None else time.monotonic() - self._began
@@ -155,12 +155,12 @@ class Progress:
 
     @property
     def curve(self) -> Curve:
-        """The points that are kept."""
+        """The points that are kept after thinning."""
         return self._growing.curve()
 
     @property
     def message(self) -> str:
-        """What was wrong with the lines, in one sentence; empty if nothing was."""
+        """One sentence about bad lines; empty if there were none."""
         if not self.bad:
             return ""
         lines = "a line" if self.bad == 1 else f"{self.bad} lines"
@@ -168,7 +168,7 @@ class Progress:
 
 
 def last_point(path: Path) -> Line | None:
-    """The last line of a file of progress that says something, from no more than its end."""
+    """The last valid line in a file of progress. Only the end of the file is read."""
     for text in reversed(last_lines(path, TAIL).split(b"\n")):
         with contextlib.suppress(ValueError):
             return judged(text.decode("utf-8", "replace"), None)
@@ -176,7 +176,7 @@ def last_point(path: Path) -> Line | None:
 
 
 def last_lines(path: Path, size: int = MOST_BYTES) -> bytes:
-    """The whole lines among the last so many bytes of a file of progress; empty if there are none."""
+    """The complete lines in the last `size` bytes of a file of progress; may be empty."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
@@ -196,7 +196,7 @@ def last_lines(path: Path, size: int = MOST_BYTES) -> bytes:
 
 
 class Printed:
-    """Finds the lines `{"progress": {...}}` in what is printed, and appends what they say to the file."""
+    """Finds lines `{"progress": {...}}` in printed text, and appends their content to the file."""
 
     def __init__(self, path: Path):
         self.path, self._held = path, b""
@@ -204,7 +204,7 @@ class Printed:
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed next; `flush` appends what it says."""
+        """Take the next printed text. `flush` appends the progress in it."""
         text, sign, rest = (self._held + data).rpartition(b"\n")
         if not sign:
             text = b""
@@ -212,11 +212,11 @@ class Printed:
         if SIGN in text:
             self._found.append(text)
             self._size += len(text)
-            if self._size > MOST_BYTES:  # of what is held until the next look
+            if self._size > MOST_BYTES:  # bytes held until the next look
                 self.flush()
 
     def flush(self) -> None:
-        """Append what was found to the file."""
+        """Append the found lines to the file."""
         lines = b"\n".join(self._found).split(b"\n")
         self._found, self._size = [], 0
         text = b"".join(said + b"\n" for line in lines if (said := of_printed(line)) is not None)
@@ -231,7 +231,7 @@ class Printed:
 
 
 def of_printed(line: bytes) -> bytes | None:
-    """The content of a printed line of progress, as a line of the file; None for any other line."""
+    """A printed line of progress as a line of the file; None for any other line."""
     line = line.strip()
     if not (line.startswith(b"{") and SIGN in line and len(line) <= LONGEST):
         return None

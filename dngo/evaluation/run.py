@@ -1,12 +1,12 @@
-"""Running the objective at one point: a process group of its own, within limits, to one outcome.
+"""Run the objective at one point, in its own process group, within limits, to one outcome.
 
-The contract. In: the parameters as a JSON object on standard input and in the file `{parameters}`
-(also `$DNGO_PARAMETERS`), or as placeholders on the command line. Out: the document that
-`dngo.evaluation.document` reads, in the file `{outcome}` (`$DNGO_OUTCOME`) or as the last line of
-standard output. A non-zero exit status is a failure and a fact about the point, never a failure of the
-study. If nothing can be started at all, that is no fact about the point, and the study stops.
+The contract. Input: the parameters as a JSON object on standard input and in the file
+`{parameters}` (also `$DNGO_PARAMETERS`), or as placeholders on the command line. Output: the
+document that `dngo.evaluation.document` reads, in the file `{outcome}` (`$DNGO_OUTCOME`) or as the
+last line of standard output. A non-zero exit status means that the point failed; the study goes on.
+If the program cannot be started at all, the point is not the cause, and the study stops.
 
-Nothing here imports a numerical module: an evaluation costs its objective.
+Nothing here imports a numerical module, so that an evaluation costs no more than its objective.
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ from dngo.storage.patience import patiently
 from dngo.storage.text import one_line
 from dngo.thresholds import Constraints
 
-ADOPTED = "its job died meanwhile; adopted what it had written"
+ADOPTED = "its job died meanwhile; the outcome that it had written was adopted"
 
 
 class JobOver(Exception):
-    """The job has no time for what is left of its points: the next one goes on."""
+    """The job has no time for its remaining points. The next job goes on."""
 
 
 class JobLimit(JobOver):
-    """The job's own time or memory ended first; `outcome` is the outcome that it would be."""
+    """The job ran out of time or memory before the evaluation did.
+
+    outcome: the outcome if nobody tries again.
+    """
 
     def __init__(self, outcome: Outcome):
         super().__init__(outcome.message)
@@ -58,9 +61,9 @@ class JobLimit(JobOver):
 
 @dataclass(frozen=True)
 class Files:
-    """Where one evaluation keeps its things: private folder, standard output and error, checkpoint.
+    """The paths of one evaluation: private folder, standard output and error, checkpoint.
 
-    picture: where its picture is kept, without the ending of the name; None: nowhere.
+    picture: path for its picture, without the ending; None: do not keep it.
     """
 
     workdir: Path
@@ -76,14 +79,15 @@ class Files:
 
 @dataclass(frozen=True)
 class Runner:
-    """Evaluates points, whatever happens, to one outcome each.
+    """Evaluates points. Each gets exactly one outcome, whatever happens.
 
-    names: every parameter of the space.  constraints: what must be reported.
-    files_of, seed_of: where a point's files are, and the seed that its evaluation is given.
-    limits: those of the job; the objective's own are in its section of the configuration.
-    cpus: those that an evaluation is bound to, by number; none: all that the job has.
-    starter: what starts it; the evaluators of a job share one.  judge: says which of those that report
-    as they run are to be stopped; None: none is.
+    names: every parameter of the space.
+    constraints: what the objective must report.
+    files_of, seed_of: the paths of a point's files, and the seed of its evaluation.
+    limits: the job's; the objective has its own in the configuration.
+    cpus: numbers of the CPUs that an evaluation is bound to; none: all CPUs of the job.
+    starter: starts the objective; the evaluators of a job share one.
+    judge: decides which running evaluations to stop by their reports; None: stop none.
     """
 
     objective: Objective
@@ -98,17 +102,17 @@ class Runner:
 
     @cached_property
     def mask(self) -> Mask:
-        """The secrets that the objective is given and that must not be stored."""
+        """The objective's secrets, which must not be stored."""
         objective = self.objective
         return Mask(secrets_of({**os.environ, **objective.environment}, objective.environment_from))
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """Start the objective at a point and see to its end.
+        """Start the objective at a point, and supervise it to its end.
 
-        attempts: how often it has been started, this time included.
-        Raises Interrupted if this process was told to stop meanwhile, JobLimit if the job's limits
-        are what ended it, CannotStart if nothing can be started, NotStarted if nothing can be now,
-        StarterDied if nobody saw its end.
+        attempts: the number of its starts, including this one.
+        Raises Interrupted if this process was asked to stop meanwhile, JobLimit if the job's limits
+        ended it, CannotStart if nothing can be started, NotStarted if nothing can be started now,
+        StarterDied if its end is unknown.
         """
         files = self.files_of(proposal)
         places = files.places
@@ -117,7 +121,7 @@ class Runner:
             _reported_before(places, proposal),
             (self.objective.output_limit, self.mask),
         )
-        # Steps that a full disk can stop come first: once started, the objective is not started again.
+        # Steps that fail on a full disk come first, since the objective must not start twice.
         streams = patiently(
             lambda: _prepare(files, call.document, before, made_of),
             what=f"preparing {proposal.id}",
@@ -158,9 +162,10 @@ class Runner:
         return made[0]
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """The outcome of a start whose supervisor died, if it left one; waits for what still runs.
+        """The outcome of a start whose supervisor died, if it left one. Waits for processes that
+        still run.
 
-        attempts: how often it has been started.  Raises Interrupted, and JobLimit, as `run` does.
+        attempts: the number of its starts. Raises Interrupted and JobLimit as `run` does.
         """
         places = self.files_of(proposal).places
         if not attempts and not places.workdir.exists():
@@ -176,7 +181,7 @@ class Runner:
 
         course = self.course(proposal)
         course.decision = course.noted.read()
-        if course.decision is not None:  # it is a fact, whichever process died then
+        if course.decision is not None:  # it counts, whichever process died after it
             leftovers.kill(leftovers.find(places))
         left = leftovers.wait(
             places, self.objective, self.limits, self.constraints, StopSignal.heed
@@ -203,7 +208,10 @@ class Runner:
         return outcome
 
     def course(self, proposal: Proposal, began: float | None = None) -> Course:
-        """What a point reports while it runs; began: by the monotonic clock, None where it is not known."""
+        """The course of a point's evaluation.
+
+        began: its start by the monotonic clock, None if unknown.
+        """
         places, asks = self.files_of(proposal).places, bool(self.objective.callable)
         return Course(proposal.id, places, self.constraints, self.judge, asks=asks, began=began)
 
@@ -216,7 +224,7 @@ class Runner:
         finished: float,
         duration: float,
     ) -> Outcome:
-        """What is stored of an evaluation, without the secrets that it was given."""
+        """The outcome of an evaluation to store, without the objective's secrets."""
         files = self.files_of(proposal)
         said = pictures.kept(verdict.fields.get("metadata", {}), files.workdir, files.picture)
         metadata = each_text(said, self.mask.text)
@@ -240,10 +248,10 @@ class Runner:
         places = self.files_of(proposal).places
         return places.workdir.exists() and bool(
             leftovers.find(places)
-        )  # it has none before a start
+        )  # no folder exists before a start
 
     def tidy(self, proposal: Proposal) -> None:
-        """Remove what an evaluation needed; its outcome is on disk."""
+        """Remove an evaluation's files. Its outcome is on disk."""
         places = self.files_of(proposal).places
         for note in (places.started, places.ended):
             with contextlib.suppress(OSError):
@@ -253,7 +261,7 @@ class Runner:
 
 
 def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
-    """How a report counts that came after its program had been told to stop."""
+    """The verdict on a report that came after its program was asked to stop."""
     if verdict.status in ("ok", "infeasible"):
         late = f"late, but valid: {stopped.message}"
         message = "; ".join(filter(None, (verdict.message, late)))
@@ -266,9 +274,9 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
 def _prepare(
     files: Files, document: str, before: bytes, made: tuple[int, Mask]
 ) -> tuple[Kept, Kept]:
-    """A private folder with nothing but the parameters and what was reported before, and the streams.
+    """Prepare a private folder with only the parameters and earlier progress. Returns the streams.
 
-    made: the limit of what is kept of the streams, and their mask.
+    made: the limit of the streams in bytes, and their mask.
     """
     places = files.places
     shutil.rmtree(places.workdir, ignore_errors=True)
@@ -280,10 +288,10 @@ def _prepare(
 
 
 def _reported_before(places: Places, proposal: Proposal) -> bytes:
-    """The progress of an earlier start that left a checkpoint, as lines; else empty.
+    """The lines of progress from an earlier start that left a checkpoint; else empty.
 
-    A program that goes on from there reports what comes after it. One that begins anew replaces it, as its
-    steps go back.
+    If the program goes on from there, it reports later steps. If it begins again, its first steps
+    replace these.
     """
     with contextlib.suppress(OSError):
         if places.checkpoint and os.listdir(places.checkpoint) and _is_of(places, proposal):
@@ -292,7 +300,7 @@ def _reported_before(places: Places, proposal: Proposal) -> bytes:
 
 
 def _is_of(places: Places, proposal: Proposal) -> bool:
-    """Whether what lies in a private folder is of exactly this point."""
+    """Whether the files in a private folder belong to exactly this point."""
     try:
         digest = digest_parameters(read_json(places.parameters))
     except (OSError, ValueError, RecursionError, AttributeError):
@@ -301,10 +309,10 @@ def _is_of(places: Places, proposal: Proposal) -> bool:
 
 
 def _note(places: Places, outcome: Outcome, *, final: bool) -> None:
-    """Keep an outcome where the next owner of its point looks for it, in case this process is killed now.
+    """Keep an outcome where the next owner of the point looks, in case this process is killed now.
 
-    It is in place within a millisecond, since it need not outlive the machine: the process that
-    writes the outcome down for good does that next. A document that did not count is moved aside.
+    That takes a millisecond, since this file need not survive a crash of the machine. Next, this
+    process writes the outcome to disk for good. A document that did not count is moved aside.
     """
     with contextlib.suppress(OSError):
         if outcome.status not in ("ok", "infeasible") and places.outcome.exists():

@@ -1,4 +1,4 @@
-"""The shares of a job: what each of the points that it evaluates at the same time may use."""
+"""The shares of a job. Each point that it evaluates at the same time has one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class Slot:
 
 
 def slots(at_once: int | Literal["auto"], threads: int, limits: Limits) -> list[Slot]:
-    """The shares of this job for `at_once` points side by side; "auto": one for each `threads` CPUs.
+    """The shares of this job for `at_once` points side by side; "auto": one share for every
+    `threads` CPUs.
 
-    threads: CPUs of one evaluation.  limits: those of the job.
+    threads: CPUs of one evaluation. limits: the job's.
     """
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    # On a node that is handed out whole a job has more CPUs than it asked for.
+    # If a cluster hands out whole nodes, a job may have more CPUs than it asked for.
     given = os.environ.get("SLURM_CPUS_ON_NODE", "")
     available = min(int(given) if given.isdigit() else len(cpus), limits.cpus)
     number = max(1, int(available // threads)) if at_once == "auto" else at_once

@@ -1,14 +1,15 @@
 """The process of a job that starts its objectives: `python -I -S start.py CONTROL PARENT`.
 
-Between fork and exec our own Python code runs, which is unsafe in a process with threads. This process
-has none. It imports nothing of this package and little else, so that a fork of it is
-cheap: an interpreter for each objective would cost 15 to 20 ms of CPU time, a fork costs one or two.
+Our Python code runs between fork and exec. That is unsafe in a process with threads, and this
+process has none. It imports nothing of this package and little else, so that a fork of it is cheap.
+A new interpreter for each objective would cost 15 to 20 ms of CPU time; a fork costs 1 or 2 ms.
 
-CONTROL is a socket. A request is the length of a JSON document in eight bytes, with the objective's
-standard input, output and error and its report; then the document (`dngo.evaluation.starter.Starter`).
-On the report go lines: `p PID` just before it begins, `! KEY: WHY` if it cannot be started, `f ERRNO` if
-the system has no process or memory to spare for it, `x CODE` at its end, as in
-`subprocess.Popen.returncode`. This process dies with PARENT, and what it has started dies with it.
+CONTROL is a socket. A request begins with the length of a JSON document in eight bytes. With it
+come four descriptors: the objective's standard input, output and error, and its report. Then
+follows the document (`dngo.evaluation.starter.Starter`). The report has lines: `p PID` just before
+the objective begins, `! KEY: WHY` if it cannot be started, `f ERRNO` if the system has no process
+or memory left, `x CODE` at its end, as in `subprocess.Popen.returncode`. This process dies with
+PARENT, and its children die with it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 from collections.abc import Callable
 
 PR_SET_PDEATHSIG = 1
-# A job that is ended has all its processes signalled. The supervisor then decides what to do.
+# When a job is ended, all its processes get a signal. The supervisor decides what to do.
 IGNORED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -35,26 +36,26 @@ IGNORED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-# Errors that keep a program from starting now, but not for good. The last: it is still being written.
+# Errors that prevent a start only for now. The last one: the program is still being written.
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
 Handlers = dict[int, "signal._HANDLER"]
 DEATH = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def main() -> None:
-    """Start what is asked for and report how it ended, until the parent is gone."""
+    """Start each requested program and report its end, until the parent is gone."""
     serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), _execute)
 
 
 def serve(control: socket.socket, parent: int, become: Callable[[dict, int], None]) -> None:
-    """Fork for each request, and have the child do what `become` says; until the parent is gone.
+    """Fork for each request, until the parent is gone. The child calls `become`.
 
-    become: is given the request and the descriptor of the report; what it raises is reported there.
+    become: takes the request and the descriptor of the report; its exceptions are reported there.
     """
     _die_with(parent)
     control.set_inheritable(False)
     handlers: Handlers = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
-    # Python ignores these two signals, and children inherit that.
+    # Python ignores these two signals, and children would inherit that.
     handlers |= dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_DFL)
     wakeup, awake = socket.socketpair()
     wakeup.setblocking(False)
@@ -76,7 +77,7 @@ def serve(control: socket.socket, parent: int, become: Callable[[dict, int], Non
             request = json.loads(_receive(control, int(size)))
             if (
                 len(descriptors) < 4
-            ):  # no process to spare: the parent sees the report end without a word
+            ):  # no process left: the parent sees the report end without a line
                 for descriptor in descriptors:
                     os.close(descriptor)
                 continue
@@ -116,7 +117,7 @@ def _reap(reports: dict[int, int]) -> None:
 
 
 def _say(report: int, line: str) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # nobody reads it any more
         os.write(report, f"{line}\n".encode("utf-8", "replace"))
 
 
@@ -128,7 +129,7 @@ def _begin(
     handlers: Handlers,
     become: Callable[[dict, int], None],
 ) -> None:
-    """What a child does: prepare, and become what is asked for; it never returns."""
+    """The work of a child: prepare, then become the requested program. It never returns."""
     try:
         os.setsid()
         _die_with(parent)
@@ -138,22 +139,23 @@ def _begin(
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
         with contextlib.suppress(OSError):
-            _write("/proc/self/oom_score_adj", "1000")  # the first that the kernel kills for memory
+            # The kernel kills it first if memory runs out.
+            _write("/proc/self/oom_score_adj", "1000")
         _note(request)
         if request["cpus"]:
             os.sched_setaffinity(0, request["cpus"])
-        _say(report, f"p {os.getpid()}")  # now that it can be found, whatever its environment
+        _say(report, f"p {os.getpid()}")  # now it can be found, whatever its environment is
         become(request, report)
     except OSError as error:
         _say(report, f"f {error.errno}" if error.errno in PASSING else f"! {error.strerror}")
-    except ValueError as error:  # a name of a variable that no system accepts
+    except ValueError as error:  # a name of a variable that the system refuses
         _say(report, f"! environment: {error}")
     finally:
         os._exit(127)
 
 
 def _execute(request: dict, report: int) -> None:
-    """Execute the words; raises OSError that says which of them, and why not."""
+    """Execute the words. Raises OSError that says what failed, and why."""
     words = request["words"]
     if request["reports"]:
         os.set_inheritable(report, True)
@@ -171,11 +173,11 @@ def _die_with(parent: int) -> None:
     if DEATH is not None:
         DEATH(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it died before that
+        os._exit(1)  # the parent died before that
 
 
 def _note(request: dict) -> None:
-    """Write down who runs it, in case the supervisor is found dead: a help, not a condition."""
+    """Note which process runs it, in case the supervisor dies. The note helps but is not required."""
     note = {**request["host"], "pid": os.getpid(), "ticks": None, "time": time.time()}
     with contextlib.suppress(OSError):
         with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as stream:

@@ -1,4 +1,4 @@
-"""A job's way to the process that starts its objectives, `dngo.evaluation.start`."""
+"""A job's connection to the process that starts its objectives, `dngo.evaluation.start`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from dngo.storage.processes import host
 
 
 class NotStarted(OSError):
-    """The system had no process, memory or descriptor to spare; nothing has begun."""
+    """The system had no process, memory or descriptor left. Nothing has begun."""
 
 
 class StarterDied(Exception):
-    """The process that starts objectives was killed, and what it had started was killed with it."""
+    """The process that starts objectives was killed, and its children with it."""
 
 
 class Starter:
-    """Starts objectives, for any number of threads, through one process that is started when needed.
+    """Starts objectives for any number of threads, through one process. It starts that process when
+    needed.
 
     That process dies with the thread that first needed it, so threads that share a starter end together.
     """
 
-    base = 0.0  # bytes that its children share with it, which count for no evaluation
+    base = 0.0  # bytes that its children share with it; they count for no evaluation
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,10 +50,10 @@ class Starter:
     def start(
         self, call: Call, objective: Objective, places: Places, cpus: frozenset[int] = frozenset()
     ) -> Started:
-        """Start an objective in a session of its own, on some CPUs (none given: all of the job's).
+        """Start an objective in its own session, on these CPUs (none: all of the job's).
 
-        Returns once it is about to begin, and can be found by the note in `places`.
-        Raises NotStarted.
+        Returns when it is about to begin. From then on, the note in `places` finds it. Raises
+        NotStarted.
         """
         words = call.words
         if objective.callable:
@@ -78,9 +79,9 @@ class Starter:
                 started.hear()
         except BaseException as error:
             started.close()
-            if isinstance(error, StarterDied):  # before it named a process: nothing has begun
+            if isinstance(error, StarterDied):  # it had not named a process, so nothing has begun
                 raise NotStarted(
-                    errno.EAGAIN, "the process that starts others was killed"
+                    errno.EAGAIN, "the process that starts objectives was killed"
                 ) from error
             raise
         return started
@@ -91,14 +92,14 @@ class Starter:
             with self._lock:
                 try:
                     self._send(document, theirs)
-                except StarterDied:  # while it had nothing to do: nothing has begun
+                except StarterDied:  # it had nothing to do, so nothing has begun
                     self._send(document, theirs)
         except BaseException as error:
             for descriptor in ours:
                 os.close(descriptor)
             if isinstance(error, StarterDied):
                 raise NotStarted(
-                    errno.EAGAIN, "the process that starts others was killed"
+                    errno.EAGAIN, "the process that starts objectives was killed"
                 ) from error
             raise
         finally:
@@ -145,7 +146,7 @@ def _end(control: socket.socket, process: subprocess.Popen[bytes]) -> None:
 
 
 def _descriptors() -> tuple[list[int], list[int]]:
-    """Standard input, output, error and report: our ends, and those of an objective."""
+    """Standard input, output, error and report: our ends, and the objective's ends."""
     made: list[int] = []
     try:
         made += reversed(os.pipe())
@@ -163,10 +164,12 @@ def _descriptors() -> tuple[list[int], list[int]]:
 
 @dataclass
 class Started:
-    """An objective that was started: our ends of its streams, and what its starter reports of it.
+    """A started objective: our ends of its streams, and the starter's reports about it.
 
-    pid: None until it is known.  code: as in `subprocess.Popen.returncode`, None until it has ended.
-    complaint: why nothing could be started.  base: bytes of its memory that are its starter's.
+    pid: None until it is known.
+    code: as in `subprocess.Popen.returncode`, None until it has ended.
+    complaint: why nothing could be started.
+    base: bytes of its memory that belong to the starter.
     """
 
     stdin: int
@@ -180,7 +183,7 @@ class Started:
     _heard: bytes = field(default=b"", repr=False)
 
     def hear(self) -> None:
-        """Take what is reported, once the report can be read; raises StarterDied, NotStarted."""
+        """Read the report, once there is something to read; raises StarterDied, NotStarted."""
         data = os.read(self.report, 1 << 16)
         if not data and self.code is None:
             raise StarterDied
@@ -200,7 +203,7 @@ class Started:
             raise NotStarted(refusal, os.strerror(refusal))
 
     def wait(self) -> None:
-        """Wait for its end; raises StarterDied."""
+        """Wait for the objective's end; raises StarterDied."""
         while self.code is None:
             self.hear()
 
@@ -223,7 +226,7 @@ class Started:
             os.close(descriptor)
 
     def check(self, objective: Objective, call: Call) -> None:
-        """Raise CannotStart if nothing could be started, and say what may be done about it."""
+        """Raise CannotStart if nothing could be started. It says what the user can do."""
         if self.complaint:
             key, _, why = self.complaint.partition(": ")
             if objective.callable and key == "command":

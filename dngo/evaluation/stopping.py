@@ -1,8 +1,9 @@
-"""Whether a running evaluation is to be stopped: its curve against those of the archive and of the others.
+"""Decides whether to stop a running evaluation. It compares its curve with other curves, from the
+archive and in flight.
 
-A decision is noted before the evaluation hears of it, so that it is a fact whichever process dies then: the
-evaluation is not started again. What is read of others is bounded: a snapshot of the archive's curves that
-its batch brought along, and the files of what is in flight, looked at now and then.
+A decision is noted before the evaluation hears of it. So it counts even if a process dies then, and
+the evaluation does not start again. The work of reading other curves is bounded: a snapshot of the
+archive's curves comes with the batch, and files in flight are read now and then.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from dngo.stopping.settings import Decision, Stopping, comparable
 from dngo.storage.files import read_json, write_json
 from dngo.thresholds import Constraints
 
-MOST = 300  # curves of others, of the archive and in flight each: ranks need no more
-POINTS = 50  # of each in what a batch brings along
+MOST = 300  # curves of others, from the archive and in flight each; ranks need no more
+POINTS = 50  # points of each curve in the snapshot of a batch
 PAUSE = 2.0  # seconds between looks at what is in flight, at least
-SHARE = 50  # and so many times as long as the last look took
-EACH = 0.05  # and so many seconds for each that runs: a hundred jobs look at a hundred files
+SHARE = 50  # and at least this many times as long as the last look took
+# And at least this many seconds for each running evaluation: a hundred jobs read a hundred files.
+EACH = 0.05
 
 
 @dataclass(frozen=True)
 class Flying:
-    """Where the evaluations of a batch leave what others may know of them.
+    """Where the evaluations of a batch leave files that other evaluations may read.
 
     outcomes: a folder of SLOT.json.  work: a folder of SLOT/progress.jsonl.
     """
@@ -49,10 +51,11 @@ class Flying:
 
 
 class Judge:
-    """Decides for the evaluations of a job; any thread may ask.
+    """Decides for the evaluations of a job. Any thread may ask.
 
-    earlier: the curves of the archive.  sign: 1 where small values are good, -1 where large ones are.
-    level_of: the level of an evaluation's fidelity by its name; None: the study has none.
+    earlier: the curves of the archive.  sign: 1 if small values are good, -1 if large ones are.
+    level_of: the level of an evaluation's fidelity, by the evaluation's name; None: the study has
+    no fidelity.
     """
 
     def __init__(
@@ -67,16 +70,16 @@ class Judge:
         self._flying, self._level_of = flying, level_of or (lambda name: 0)
         self._ended: dict[str, Curve | None] = {}
         self._running: dict[str, Progress] = {}
-        self._known: dict[str, Curve] = {}  # of both, those that have points
+        self._known: dict[str, Curve] = {}  # the curves of both that have points
         self._next, self._lock = 0.0, threading.Lock()
 
     @property
     def grace(self) -> float:
-        """Seconds from the request to stop to the kill."""
+        """Seconds between the request to stop and the kill."""
         return self.rule.grace
 
     def decide(self, name: str, curve: Curve) -> Decision | None:
-        """Whether the evaluation of this name is to be stopped, and why."""
+        """Whether to stop the evaluation of this name, and why."""
         others = comparable(self._others(name), self._level_of(name))
         return self.rule.decide(curve, others, self._sign)
 
@@ -130,12 +133,15 @@ def _of_outcome(path: Path) -> Curve | None:
 
 @dataclass(frozen=True)
 class Noted:
-    """A decision, kept where its evaluation finds it (`dngo.should_stop`)."""
+    """A decision in a file, where its evaluation finds it (`dngo.should_stop`)."""
 
     path: Path
 
     def write(self, decision: Decision) -> bool:
-        """Write the decision down; whether that worked. Without it no evaluation is stopped."""
+        """Write the decision to its file.
+
+        Returns whether that worked; otherwise the evaluation is not stopped.
+        """
         try:
             write_json(self.path, decision.plain())
         except OSError:
@@ -143,30 +149,30 @@ class Noted:
         return True
 
     def read(self) -> Decision | None:
-        """The decision that was noted, if there is one."""
+        """The noted decision, if there is one."""
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             return Decision.of_plain(json.loads(self.path.read_text(encoding="utf-8")))
         return None
 
     @property
     def time(self) -> float | None:
-        """When it was noted, seconds since 1970."""
+        """The time of the note, in seconds since 1970."""
         with contextlib.suppress(OSError):
             return self.path.stat().st_mtime
         return None
 
     @property
     def heeded(self) -> bool:
-        """Whether a function has seen the decision: what it returned since is of a stopped run."""
+        """Whether a function has seen the decision. Then its return value comes from a stopped run."""
         return self.path.with_name(f"{self.path.name}.heeded").exists()
 
 
 class Course:
-    """The progress of one evaluation that is supervised here, and whether it is to go on.
+    """The progress of one evaluation that this process supervises, and whether it goes on.
 
-    judge: None where nothing is ever stopped.  asks: it is a function, which asks whether to stop; a
-    program is sent SIGTERM.  decision: to stop it, once made. heeded: whether a function of this process
-    has seen it.
+    judge: None if nothing is ever stopped. asks: whether it is a function, which asks whether to
+    stop; a program gets SIGTERM instead. decision: the decision to stop it, if made. heeded:
+    whether a function of this process has seen it.
     """
 
     def __init__(
@@ -186,7 +192,7 @@ class Course:
         self.decision: Decision | None = None
 
     def look(self) -> Decision | None:
-        """Take what is new, and decide; the decision is noted by then."""
+        """Read new progress, and decide. A decision is noted before this returns."""
         self.printed.flush()
         if not self.progress.look() or self.judge is None or self.decision is not None:
             return self.decision
@@ -197,7 +203,7 @@ class Course:
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
-        """Take the reports and questions of a function of this process during a block."""
+        """During a block, take the reports and questions of a function in this process."""
         path = self.progress.lines.path
 
         def say(line: dict[str, Any]) -> None:
@@ -216,10 +222,11 @@ class Course:
 
     @property
     def cut_short(self) -> bool:
-        """Whether its report after the request to stop covers only a part of its run.
+        """Whether its report covers only a part of its run, since it was asked to stop.
 
-        It does if a function had seen the request. It also does if its progress ended before the last step
-        of the longest run so far: many programs answer SIGTERM with the result that they have by then.
+        This is so if a function had seen the request. It is also so if its progress ended before
+        the last step of the longest run so far: many programs answer SIGTERM with their current
+        result.
         """
         if self.noted.heeded:
             return True
@@ -231,12 +238,12 @@ class Course:
         return bool(points) and points[-1][0] < self.decision.target
 
     def said(self, verdict: Verdict) -> Verdict:
-        """A verdict on the evaluation, now that it has ended, with what its progress says."""
+        """The verdict on the evaluation after its end, completed by its progress."""
         self.printed.close()
         self.progress.look(ended=True)
         fields, curve = dict(verdict.fields), self.progress.curve
         if verdict.status == STOPPED and self.decision is not None:
-            # A broken constraint may only mean that it was cut short.
+            # A broken constraint may only mean that the run was cut short.
             fields = {n: fields[n] for n in fields if n == "metadata"} | self.progress.fields
             fields["stop"] = self.decision.plain()
         if curve.points:
@@ -246,7 +253,9 @@ class Course:
 
 
 def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
-    """Write the newest curves of an archive for the jobs of a batch, thinner than they are kept."""
+    """Write the newest curves of an archive for the jobs of a batch, with fewer points than the
+    archive has.
+    """
     levels = [curve.level for curve in curves[-MOST:]]
     kept = [thinned(curve.points, POINTS) for curve in curves[-MOST:]]
     points = ([[p[i] for p in curve.plain()] for i in (0, 1)] for curve in kept)
@@ -254,7 +263,7 @@ def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
 
 
 def read_snapshot(path: Path) -> list[Curve]:
-    """What `write_snapshot` wrote; empty if there is no such file, or if it is damaged."""
+    """The curves that `write_snapshot` wrote; empty if the file is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         document: dict[str, Any] = read_json(path)
         curves = document["curves"]

@@ -1,4 +1,4 @@
-"""What an objective prints, kept within bounds."""
+"""Keeps what an objective prints, within bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from dngo.redaction import Mask
 from dngo.storage.plain import MOST_BYTES
 
-PIECE = 2**16  # bytes that are held in one piece, and dropped at once
+PIECE = 2**16  # bytes that are held in one piece, and dropped together
 _END = re.compile(rb"\S[^\S\r\n]*[\r\n]")  # of a line that is not blank
 
 
@@ -32,17 +32,15 @@ class _Tail:
 
 
 class _LastLines:
-    """The end of a stream. Its last line is whole unless it is longer than `MOST_BYTES`.
+    """The end of a stream. Its last line is complete, unless it is longer than `MOST_BYTES`.
 
-    size: bytes that are held where lines are short.
+    size: bytes that are held if lines are short.
     """
 
     def __init__(self, size: int):
         self.size, self.held, self.is_cut = size, 0, False
-        self.pieces, self.ends = (
-            deque[bytearray](),
-            deque[int](),
-        )  # of each piece, the ends of lines
+        # `ends`: the number of ends of lines in each piece.
+        self.pieces, self.ends = deque[bytearray](), deque[int]()
 
     def feed(self, data: bytes) -> None:
         if not self.pieces or len(self.pieces[-1]) >= PIECE:
@@ -60,7 +58,7 @@ class _LastLines:
             self.ends.popleft()
 
     def lines(self) -> list[str]:
-        """The lines that are held; of a line whose beginning was dropped, its length alone."""
+        """The lines that are held. A line without its beginning is replaced by its length."""
         lines = b"".join(self.pieces).decode("utf-8", "replace").splitlines()
         if self.is_cut and lines:
             lines[0] = f"[a line of more than {len(lines[0])} characters]"
@@ -70,20 +68,20 @@ class _LastLines:
 class Kept:
     """A stream kept within bounds: the first half as it comes, then the end.
 
-    limit: bytes that are kept of it.  mask: removes secrets from what is written; a result is read from
-    what was printed, before that.
+    limit: bytes to keep. mask: removes secrets from the file; a result is read from the text before
+    masking.
     """
 
     def __init__(self, path: Path, limit: int, mask: Mask):
         self.path, self.half, self.mask = path, limit // 2, mask
-        self.stream: io.FileIO | None = None  # which is made when there is something to keep
+        self.stream: io.FileIO | None = None  # created when there is something to keep
         path.unlink(missing_ok=True)
         self.written = self.total = 0
         self.printed, self.tail = _LastLines(self.half), _Tail(self.half)
-        self.held = b""  # the end of what came, where a secret may have begun
+        self.held = b""  # the end of the text so far, where a secret may have begun
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed next."""
+        """Take the next printed bytes."""
         self.printed.feed(data)
         data = self.mask.take_out(self.held + data)
         at = len(data) - self.mask.begun(data)

@@ -1,4 +1,6 @@
-"""One running objective: started, fed, drained, held to its limits, and ended with all it started."""
+"""Supervises one running objective: feeds and drains its streams, enforces its limits, and ends it
+with all its processes.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +26,28 @@ from dngo.evaluation.streams import Kept
 from dngo.storage.text import shown
 
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL
-LAST_WORD = 1.0  # seconds within which a scheduler signals every process of a job
-DRAIN = 1.0  # seconds for what children print that outlive the program, as `> >(tee log)` does
+LAST_WORD = 1.0  # seconds in which a scheduler signals all processes of a job
+# Seconds to read the output of children that outlive the program, such as `> >(tee log)`.
+DRAIN = 1.0
 FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first and later on
-CALM = 0.04  # seconds for which what is printed line after line is left in its pipe
-TRICKLE = 2**14  # bytes: a program that prints more than this at a time is read at once
+CALM = 0.04  # seconds for which printed lines stay in their pipe
+TRICKLE = 2**14  # bytes: if a program prints more than this at a time, it is read at once
 LOOKED_AT = 50  # lines at the end of standard output, for a result before the last one
-# What common runtimes print when an allocation is refused before any limit of ours is met.
+# Texts of common runtimes when an allocation fails before our limits apply.
 _OUT_OF_MEMORY = re.compile(
     r"\b(MemoryError|bad_alloc|out of memory|OutOfMemoryError|Cannot allocate memory)\b", re.I
 )
 
 
 class Interrupted(Exception):
-    """The evaluation was stopped from outside: not an outcome, it will be started again."""
+    """The evaluation was stopped from outside. That is no outcome; it will start again."""
 
 
 INTERRUPTED = End("interrupted", "its job was being ended")
 
 
 class StopSignal:
-    """SIGTERM and SIGINT end the running objective, and with it this process, without an outcome."""
+    """SIGTERM and SIGINT end the running objective and this process, without an outcome."""
 
     requested = False
     number: int | None = None  # of the signal
@@ -52,7 +55,7 @@ class StopSignal:
     @classmethod
     @contextlib.contextmanager
     def for_a_while(cls) -> Iterator[None]:
-        """Note signals during a block; restore their handlers, and forget requests, after it."""
+        """Note signals during a block. After it, restore their handlers and forget requests."""
         before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -64,10 +67,10 @@ class StopSignal:
 
     @classmethod
     def listen(cls) -> None:
-        """Note these signals from now on, except those that this process was started to ignore.
+        """Note these signals from now on, except those that this process ignores from its start.
 
-        Under a shell's `&`, SIGINT is ignored, also by Snakemake. A job that ended by it alone would be
-        tried again at once, and its evaluation with it.
+        Under a shell's `&`, all processes ignore SIGINT, and so does Snakemake. If only the job
+        ended, Snakemake would start it and its evaluation again at once.
         """
 
         def handle(number: int, frame: Any) -> None:
@@ -81,7 +84,7 @@ class StopSignal:
 
     @classmethod
     def heed(cls) -> None:
-        """Raise Interrupted if this process was told to stop."""
+        """Raise Interrupted if this process was asked to stop."""
         if cls.requested:
             raise Interrupted
 
@@ -95,12 +98,13 @@ def supervise(
     ended: Callable[[End], None],
     course: Course,
 ) -> None:
-    """Supervise a started objective to its end, and hand the end to `ended` before anything else.
+    """Supervise a started objective to its end, and first of all pass the end to `ended`.
 
-    document: for its standard input.  streams: for standard output and standard error.
-    course: of what it reports meanwhile, which may say that it is to be stopped.
-    Raises Interrupted if this process was told to stop meanwhile, StarterDied if its end is unknown.
-    Then `ended` is not called, nor if nothing could be started.
+    document: for its standard input.
+    streams: for standard output and standard error.
+    course: its progress, which may decide to stop it.
+    Raises Interrupted if this process was asked to stop meanwhile, StarterDied if its end is
+    unknown. In these cases `ended` is not called, nor if nothing could be started.
     """
     kills_before = kernel_kills()
     watch = _Watch(started, document, bounds, streams, course)
@@ -113,7 +117,7 @@ def supervise(
             ended(_judge(watch, kills_before))
             return
         _end(started, places)
-        # Within the grace a report was paid for and counts, unless it is of a run that was cut short.
+        # A report within the grace was paid for and counts, unless the run was cut short.
         if started.code == 0 and not course.cut_short:
             ended(replace(_reported(watch), late=stopped))
         elif stopped is INTERRUPTED:
@@ -121,11 +125,9 @@ def supervise(
         else:
             ended(_with_late_words(stopped, watch))
     except StarterDied:
-        left_alone = (
-            True  # processes that go on even so are waited for, as after a supervisor's death
-        )
+        left_alone = True  # if processes still go on, wait for them as after a supervisor's death
         try:
-            _heed_scheduler(-signal.SIGKILL)  # which may be about to end this process too
+            _heed_scheduler(-signal.SIGKILL)  # the kernel may be about to end this process too
         except Interrupted:
             kill(find(places))
             raise
@@ -152,7 +154,7 @@ class _Watch:
         self.open_streams, self.came = 2, 0
 
     def until_end(self) -> End | None:
-        """Feed and drain the process until it ends by itself (None), or else why it was told to.
+        """Feed and drain the process until it ends by itself (None), or return why it must be stopped.
 
         Raises StarterDied.
         """
@@ -177,7 +179,7 @@ class _Watch:
             self._attend(selector, pause)
             if 0 < self.came < TRICKLE and not self.to_send and self.started.code is None:
                 self._calm(selector)
-            # An evaluation that has just ended by itself was paid for, so it is judged.
+            # An evaluation that has just ended by itself was paid for, so its report counts.
             if self.started.code is not None:
                 return None
             if StopSignal.requested:
@@ -193,24 +195,27 @@ class _Watch:
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
 
     def _grant_grace(self, selector: selectors.BaseSelector) -> None:
-        """Tell it to stop, and read what it still prints."""
+        """Ask it to stop, and read what it still prints."""
         decided = self.course.decision is not None and self.course.judge
         if not (decided and self.course.asks):
             self.started.send(signal.SIGTERM)
         end = time.monotonic() + (decided.grace if decided else GRACE)
         while self.started.code is None and time.monotonic() < end:
             if decided and StopSignal.requested:
-                return  # nobody has the time; it was noted that it is stopped
+                return  # no time is left; the note already says that it is stopped
             self._attend(selector, end - time.monotonic())
 
     def _drain(self, selector: selectors.BaseSelector) -> None:
-        """Read the rest of its streams. Children may hold them open, but not for ever."""
+        """Read the rest of its streams. Children may hold them open, but only for a limited time."""
         end = time.monotonic() + DRAIN
         while self.open_streams and time.monotonic() < end:
             self._attend(selector, end - time.monotonic())
 
     def _calm(self, selector: selectors.BaseSelector) -> None:
-        """Leave what is printed in its pipe for a moment: each wake costs. Its end is heard at once."""
+        """Leave printed text in its pipe for a moment, since each wake costs CPU time.
+
+        Notice its end at once.
+        """
         poll = select.poll()
         poll.register(self.started.report, select.POLLIN)
         if poll.poll(CALM * 1000):
@@ -227,7 +232,7 @@ class _Watch:
         except BlockingIOError:
             return
         except OSError:
-            self.to_send = b""  # it does not read its standard input, which is allowed
+            self.to_send = b""  # it may leave its standard input unread
         if not self.to_send:
             selector.unregister(descriptor)
             self.started.close_input()
@@ -253,21 +258,23 @@ class _Watch:
 
 
 def _with_late_words(stopped: End, watch: _Watch) -> End:
-    """The end of what was told to stop, with what it printed last: a whole result is not lost so."""
+    """The end of a stopped process, with its last printed line, so that a complete result is not
+    lost.
+    """
     last = _reported(watch).last_line.strip() if watch.started.code == 0 else ""
     said = f"; it printed {shown(last)} then" if last else ""
     return replace(stopped, message=f"{stopped.message}{said}")
 
 
 def _reported(watch: _Watch) -> End:
-    """An end with the exit status 0: what was printed may count."""
+    """The end of a process with exit status 0. Its printed result may count."""
     lines = watch.out.last_lines(LOOKED_AT)
     *before, last = [line for line in lines if of_printed(line.encode()) is None] or [""]
     return End("ok", "", last, tuple(before))
 
 
 def _judge(watch: _Watch, kills_before: int) -> End:
-    """How a process ended that met no limit of ours; raises Interrupted if its job is being ended."""
+    """The end of a process that met none of our limits; raises Interrupted if its job is being ended."""
     code = watch.started.code
     assert code is not None
     if code == 0:
@@ -277,17 +284,18 @@ def _judge(watch: _Watch, kills_before: int) -> End:
     reason = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     message = f"{reason}: {complaints[-1]}" if complaints else reason
     if code == -signal.SIGKILL and kernel_kills() > kills_before:
-        return watch.bounds.short_of_memory("killed by the kernel, out of memory")
+        return watch.bounds.short_of_memory("killed by the kernel: out of memory")
     if any(_OUT_OF_MEMORY.search(line) for line in complaints):
         return watch.bounds.short_of_memory(message)
     return End("failed", message)
 
 
 def _heed_scheduler(code: int) -> None:
-    """Raise Interrupted if the objective failed because its whole job is being ended.
+    """Raise Interrupted if the objective failed because its job is being ended.
 
-    A scheduler signals every process of a job, one after another, and the objective may go first: a
-    job that is cancelled must not pass for a point that fails. A process that is killed ends here.
+    A scheduler signals the processes of a job one after another, and the objective may be the
+    first. A cancelled job must not count as a failed point. If this process is killed too, it ends
+    during the wait.
     """
     if StopSignal.requested:
         raise Interrupted
@@ -302,9 +310,9 @@ def _heed_scheduler(code: int) -> None:
 
 
 def _end(started: Started, places: Places | None) -> None:
-    """End the process, if it still runs, and whatever it started in its group.
+    """End the process, if it still runs, and all processes in its group.
 
-    places: if given, what left the group is found by them and ended too.
+    places: if given, find processes that left the group by them, and end those too.
     """
     started.send(signal.SIGKILL)
     started.wait()

@@ -1,4 +1,4 @@
-"""Why a line that an objective printed is no report, in words, where that is obvious."""
+"""Says why a printed line is no report, if the reason is obvious."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dngo.storage.text import number_in, shown
 
-LONGEST = 2000  # characters that are looked at
+LONGEST = 2000  # characters to look at
 _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(e[+-]?[0-9]+)?", re.I | re.A)
 _FORTRAN = re.compile(r"[+-]?[0-9]*\.?[0-9]*D[+-]?[0-9]+", re.I | re.A)
@@ -18,7 +18,7 @@ _LIST = re.compile(r"\[.*\]|\(.*\)")
 
 
 def is_report(text: str) -> bool:
-    """Whether a line is a number or a mapping, whatever it says."""
+    """Whether a line is a number or a mapping, whatever its content."""
     if number_in(text) is not None:
         return True
     try:
@@ -28,9 +28,9 @@ def is_report(text: str) -> bool:
 
 
 def why(line: str, before: Sequence[str] = ()) -> str:
-    """Why a line is no report, and what would be one; "" where that is not obvious.
+    """Why a line is no report, and how to correct it; "" if that is not obvious.
 
-    before: the lines that were printed before it.
+    before: the lines printed before it.
     """
     if len(line) <= LONGEST and (found := _why(line.strip())):
         return found
@@ -41,12 +41,12 @@ def why(line: str, before: Sequence[str] = ()) -> str:
 
 
 def why_file(text: str) -> str:
-    """The same of what lies at `{outcome}`."""
+    """The same for the content of `{outcome}`."""
     lines = text[:LONGEST].strip().splitlines()
     if len(lines) < 2:
         return _why(text.strip()) if len(text) <= LONGEST else ""
     found = next((line for line in lines if is_report(line)), None)
-    return "" if found is None else f"let it hold nothing but {shown(found.strip(), 30)}"
+    return "" if found is None else f"it must hold only {shown(found.strip(), 30)}"
 
 
 def _why(line: str) -> str:
@@ -57,9 +57,9 @@ def _why(line: str) -> str:
     if _COMMA.fullmatch(line):
         return f"numbers have a decimal point: {line.replace(',', '.')}"
     if _FORTRAN.fullmatch(line) and number_in(re.sub("d", "e", line, flags=re.I)) is not None:
-        return f"the exponent of a number begins with e: {re.sub('d', 'e', line, flags=re.I)}"
+        return f"write the exponent of a number with e: {re.sub('d', 'e', line, flags=re.I)}"
     if _OBJECT.fullmatch(line):
-        return "Python shows an object so: print(float(x)) prints the number alone"
+        return "this is how Python shows an object; print(float(x)) prints the number alone"
     if _LIST.fullmatch(line):
         return "print the number alone, without brackets"
     if line.startswith("{"):
@@ -67,7 +67,7 @@ def _why(line: str) -> str:
     if line.endswith("}"):
         return "only the last line is read: print the mapping on one line, or write it to {outcome}"
     if _number_of_python(line):
-        return "digits are 0 to 9, without marks between them"
+        return "a number has digits 0 to 9, without marks between them"
     if re.search(r"[0-9]", line) and any(number_in(word) is not None for word in _words(line)):
         return "print the number alone, without words beside it"
     return ""
@@ -80,14 +80,14 @@ def _words(line: str) -> list[str]:
 def _mapping(line: str) -> str:
     try:
         end = json.JSONDecoder(strict=False).raw_decode(line)[1]
-        return f"nothing may follow the mapping, and there is {shown(line[end:].strip(), 30)}"
+        return f"nothing may follow the mapping, but {shown(line[end:].strip(), 30)} does"
     except (ValueError, RecursionError):
         pass
     if not line.endswith("}"):
         return "the mapping does not end"
     try:
         if isinstance(ast.literal_eval(line), dict):
-            return "Python shows a mapping so: print(json.dumps(x)) prints JSON"
+            return "this is how Python shows a mapping; print(json.dumps(x)) prints JSON"
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         pass
     return "JSON has names and text in double quotes, true, false and null"

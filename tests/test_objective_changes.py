@@ -62,9 +62,9 @@ def test_strict_refuses_what_is_not_the_same(mine: Mine, capsys) -> None:
     evaluated(mine)
     mine.write('{command: "{python} objective.py", strict: true}', **{"objective.py": GOOD + "#"})
     assert mine.dngo("check") == 1
-    assert "objective.strict: the objective is not what was" in capsys.readouterr().err
+    assert "objective.strict: the objective has changed since" in capsys.readouterr().err
     for stage in (mine.study.begin, lambda: mine.study.evaluate(0, 0, mine.folder / "none")):
-        with pytest.raises(UserError, match="Put it back, or set"):
+        with pytest.raises(UserError, match="Restore it, or set"):
             stage()
     mine.write('{command: "{python} objective.py", strict: true}')
     assert mine.study.begin() == ""

@@ -151,7 +151,7 @@ def test_a_study_that_was_begun_before_does_not_change_its_meaning(
     assert mine.dngo("check") == 1
     said = capsys.readouterr().err
     assert "to go on with the same command write ['{python}', 'objective.py', '{{{x}}}']" in said
-    with pytest.raises(UserError, match="stood for two when this study was begun"):
+    with pytest.raises(UserError, match="stood for two when this study began"):
         mine.study.begin()
     mine.write(NOW)
     assert mine.study.begin() == "", "the same command: nothing has changed"

@@ -3,25 +3,32 @@
 Layout (format 1), readable by plain h5py::
 
     /                      attributes: format_version, identity (JSON), rows, iterations, digest
-    /proposals/            one row per proposal, in the order (iteration, slot) iteration slot
-    source value mean std feasibility num_pending runner_up stage  deviation_scale  origin (JSON, of
-    points that people entered) parameters/NAME    natural values; numbers are NaN, choices "" where
-    inactive means/NAME stds/NAME aims/NAME   for each of several objectives: its prediction, and
-    its weight in the pick v  x               rows as matrices: natural values, and the model's
-    inputs /outcomes/             the same rows status objective noise duration attempts host job
-    started finished message metadata constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the
-    threshold at that time numbers/NAME       for each constraint with a threshold: the reported
-    number, or NaN objectives/NAME noises/NAME   for each of several objectives; `objective` is then
-    NaN /iterations/T/         attributes: config, versions, columns, `outlook`, environment, merged
-    (environment of the merge), seed, spawn_key, training_iterations, training_digest, pending,
-    first_row, rows, points_per_job, previous, digest /iterations/T/surrogate/  attributes:
-    settings, versions, environment, summary ... of the fit, kept, model_digest;  model/ the fitted
-    model, where `kept` is "last" of the newest surrogate alone;  `foreseen` what it said of its
-    batch (`dngo.archive.predictions`);  `told` outcomes that it knew beside the prefix
-    /iterations/T/progress/   points, stops: what evaluations reported as they ran, if any did
-    (`dngo.archive.progress`) /transfer/I/           evaluations of earlier studies
-    (`dngo.archive.transfer`), if there are any; numbers/NAME/ those of a constraint that has a
-    threshold in both studies; objectives/NAME those of one of several objectives
+    /proposals/            one row per proposal, in the order (iteration, slot)
+        iteration slot source value mean std feasibility num_pending runner_up
+        stage  deviation_scale  origin (JSON, of points that people entered)
+        parameters/NAME    natural values; numbers are NaN, choices "" if inactive
+        means/NAME stds/NAME aims/NAME   for each of several objectives: its prediction, and its
+                           weight in the pick
+        v  x               rows as matrices: natural values, and the model's inputs
+    /outcomes/             the same rows
+        status objective noise duration attempts host job started finished message metadata
+        constraints/NAME   1 satisfied, 0 violated, -1 unknown; by the threshold at that time
+        numbers/NAME       for each constraint with a threshold: the reported number, or NaN
+        objectives/NAME noises/NAME   for each of several objectives; `objective` is then NaN
+    /iterations/T/         attributes: config, versions, columns, `outlook`, environment, merged
+                           (environment of the merge), seed, spawn_key, training_iterations,
+                           training_digest, pending, first_row, rows, points_per_job, previous,
+                           digest
+    /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit,
+                           kept, model_digest
+        model/             the fitted model; if `kept` is "last", only the newest surrogate has it
+        foreseen           its predictions of its batch (`dngo.archive.predictions`)
+        told               outcomes that it knew in addition to its training iterations
+    /iterations/T/progress/   points, stops: values that evaluations reported while they ran, if any
+                           (`dngo.archive.progress`)
+    /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if any
+        numbers/NAME/      of a constraint with a threshold in both studies
+        objectives/NAME    of one of several objectives
 """
 
 from __future__ import annotations

@@ -4,12 +4,17 @@ Audits, reports and scores need only these predictions of older surrogates. So a
 older surrogates (`archive.surrogates: last`). The predictions are a matrix with a row for each
 point of the batch. Each column is a pair: the kind of prediction, and its subject.
 
-``probability`` NAME that a constraint holds; ``base rate`` NAME if only its base rate is known
-``mean``, ``std`` NAME of the number of a constraint with a threshold ``cost`` expected, if costs
-are modelled ``density``, ``level`` PART of the outcome: its log predictive density, in the
-objective's units, and the predicted probability of a lower value; NaN if the objective did not run.
-PART: ``all``, or one kind of a mixture alone, ``gp`` or ``adaptive_basis``; with several objectives
-NAME, or NAME with ``/gp`` and so on
+``probability`` NAME
+    that a constraint holds; ``base rate`` NAME if only its base rate is known
+``mean``, ``std`` NAME
+    of the number of a constraint with a threshold
+``cost``
+    expected, if costs are modelled
+``density``, ``level`` PART
+    of the outcome: its log predictive density, in the objective's units, and the predicted
+    probability of a lower value; NaN if the objective did not run. PART is ``all``, or one kind of
+    a mixture: ``gp`` or ``adaptive_basis``. With several objectives it is NAME, or NAME with
+    ``/gp`` and so on
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The archive's record of values that evaluations reported while they ran: a group of the iteration.
 
-``points`` a row for each point of a curve, by slot and by step: slot, step, value, seconds since
-    the start; NaN if it was no number, or is unknown. Curves are thinned already
-    (`dngo.stopping.curves`). ``stops`` text, a JSON object by slot: why an evaluation was stopped
-    (`dngo.stopping.settings.Decision`)
+``points``
+    a row for each point of a curve, by slot and by step: slot, step, value, seconds since the
+    start; NaN if it was no number, or is unknown. Curves are thinned already
+    (`dngo.stopping.curves`).
+``stops``
+    text, a JSON object by slot: why an evaluation was stopped (`dngo.stopping.settings.Decision`)
 """
 
 from __future__ import annotations

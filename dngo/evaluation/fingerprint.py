@@ -62,9 +62,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
     old, new = before.get("files", {}), now.get("files", {})
     return found + [
-        f"{name} has changed"
-        for name in sorted(old.keys() & new)
-        if old[name] != new[name]
+        f"{name} has changed" for name in sorted(old.keys() & new) if old[name] != new[name]
     ]
 
 

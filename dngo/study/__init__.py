@@ -3,26 +3,26 @@
 `results/STUDY/` holds
 
 ``archive.h5``       the system of record; only merge writes it
-``iterations/T/``    what flows between the stages: the outputs that Snakemake knows and may delete
-``pending/T/``       the batch and its outcomes while the iteration is in flight: what Snakemake must
-                     not be able to delete, so it is no output; merge removes it once it is archived
-``waiting.json``     points that people entered, until a batch takes them in (`dngo.waiting`)
-``logs/ work/``      what people look at
+``iterations/T/``    files between the stages: outputs that Snakemake knows and may delete
+``pending/T/``       the batch and its outcomes while the iteration is in flight. Snakemake must not
+                     delete them, so they are no outputs; merge removes them once they are archived
+``waiting.json``     points that people entered, until a batch takes them (`dngo.waiting`)
+``logs/ work/``      for people to look at
 
-Every stage hands back what exists instead of making it anew: a batch that was proposed stays the
-batch of its iteration, a point that has an outcome is never run again, an iteration that was merged
-is read from the archive. So a stage may be repeated at any time, with any of its outputs deleted.
+Every stage returns an existing result instead of making it again. A proposed batch stays the batch
+of its iteration. A point that has an outcome is never run again. A merged iteration is read from
+the archive. So a stage may be repeated at any time, even if its outputs were deleted.
 
-`Study` is what everybody else talks to; each of its methods is a line that leads to the room where it
-is done, a module of functions of the `Records`. From low to high:
+Other packages use `Study`. Each of its methods calls a function of a module here. These functions
+work on the `Records`. The modules, from low to high:
 
-``paths``       where things are
-``records``     what is known of a study: archived and in flight; only reads
-``entries``     what people entered, as a batch takes it in
-``batches``     the record of a batch, and what keeps it while it is in flight
-``ending``      why there is no further iteration; ``note`` has what was decided while a run was under way
+``paths``       where files are
+``records``     what is known about a study, archived and in flight; only reads
+``entries``     what people entered, for the next batch
+``batches``     the record of a batch, and its files while it is in flight
+``ending``      why there is no further iteration; ``note`` has decisions made during a run
 ``beginning``   what a run does before its first stage
-``planning``    which iterations a run takes on
+``planning``    the iterations of a run
 ``fitting`` ``proposing`` ``evaluating`` ``merging``   the stages
 """
 

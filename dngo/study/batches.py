@@ -1,4 +1,4 @@
-"""The record of a batch, and what keeps it, with its surrogate, where Snakemake cannot delete it."""
+"""The record of a batch. It is kept with its surrogate where Snakemake cannot delete them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from dngo.study.records import Records, refuse_secrets
 
 
 def environment(records: Records) -> dict[str, Any]:
-    """Where and when a stage is done, with which objective, and who asked for it."""
+    """Where and when a stage runs, with which objective, and who asked for it."""
     objective, needs = records.config.objective, records.config.needs
     now, before = fingerprint(objective, needs), records.paths.journal.objective.get("files")
-    if before is not None:  # what this run has written is no part of what it evaluates
+    if before is not None:  # files that this run wrote are not a part of the objective
         changed = (n for n in data_of(objective, needs) if before.get(n) != now["files"].get(n))
         now = without(now, changed)
     found = {**provenance.environment(), "objective": now}
@@ -44,12 +44,14 @@ def record(
     config: Config | None = None,
     told: Sequence[tuple[Proposal, Outcome]] = (),
 ) -> Batch:
-    """The batch of these proposals, made here and now by a stage (`derive.DESIGN` ...).
+    """A batch of these proposals, made here and now by a stage (`derive.DESIGN` ...).
 
-    training: number of iterations that the surrogate was trained on, and the archive's digest
-    there.  pending: the iterations under evaluation meanwhile.  config: if not the study's own.
-    told: what stands at the end of the batch, with its outcomes.
-    Raises UserError for a first batch whose configuration has what looks like a secret in it.
+    training: number of iterations from which the surrogate learnt, and the archive's digest after
+    them.
+    pending: the iterations in flight.
+    config: if not the study's own.
+    told: points at the end of the batch whose outcomes are already known.
+    Raises UserError for a first batch if the configuration seems to contain a secret.
     """
     if t == 0:
         refuse_secrets(records)
@@ -72,19 +74,19 @@ def record(
 
 
 def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
-    """Keep the batch, and the surrogate it came from, where Snakemake cannot delete them."""
+    """Keep the batch and its surrogate where Snakemake cannot delete them."""
     folder = records.paths.pending(batch.iteration)
     for name in ("outcomes", "claims"):
         make_folder(folder / name)
     kept = records.paths.kept_surrogate(batch.iteration)
     if surrogate is not None and not kept.exists():
         copy(surrogate, kept)
-    if not records.is_kept(batch.iteration):  # written last: it makes the batch a fact
+    if not records.is_kept(batch.iteration):  # written last, since the batch exists from then on
         batch.write(records.paths.kept_batch(batch.iteration))
 
 
 def receive(records: Records, files: Iterable[Path]) -> None:
-    """Put batches and outcomes where they are looked for, if they lie elsewhere."""
+    """Copy batches and outcomes to their usual places, if they lie elsewhere."""
     for path in files:
         found = re.search(
             r"iterations/(\d+)/(proposals\.json|outcomes/\d+\.json)$", path.as_posix()
@@ -99,11 +101,12 @@ def receive(records: Records, files: Iterable[Path]) -> None:
             for outcome in (
                 read_outcomes(target) if found[2] != "proposals.json" and not known else []
             ):
-                records.paths.journal.note(outcome)  # it is on another machine, where no job could
+                # It is on another machine, where no job could write it.
+                records.paths.journal.note(outcome)
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file so that `target` is never there in part."""
+    """Copy a file. `target` is never there in part."""
 
     def once() -> None:
         with replacing(target) as temporary:
@@ -113,24 +116,24 @@ def copy(source: Path, target: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that may be there; a full disk is waited for."""
+    """Make a folder, if it is missing. Wait while the disk is full."""
     make = functools.partial(path.mkdir, parents=True, exist_ok=True)
     patiently(make, what=f"making {path}", refusal=has_no_disk)
 
 
 @contextlib.contextmanager
 def alone(records: Records, t: int, stage: str) -> Iterator[None]:
-    """Hold the claim on the model of iteration t: an orphan of a killed run may be at work on it.
+    """Hold the claim on the model of iteration t, since a job of a killed run may still work on it.
 
-    The later job finds surrogate and batch in `pending/`, since its own Snakemake may have deleted
-    the outputs in `iterations/`.
+    The later job finds the surrogate and the batch in `pending/`. Its own Snakemake may have
+    deleted the outputs in `iterations/`.
     """
     path = records.paths.model_claim(t)
     make_folder(path.parent)
     claim = Claim(path)
     if not patiently(claim.acquire, what=f"claiming iteration {t}"):
         owner = describe(claim.owner())
-        print(f"{stage} of iteration {t}: {owner} is at work on it; waiting", flush=True)
+        print(f"{stage} of iteration {t}: {owner} is working on it; waiting", flush=True)
         claim.wait(math.inf, f"iteration {t}")
     try:
         yield

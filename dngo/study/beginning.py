@@ -1,4 +1,6 @@
-"""What a run does before its first stage: take back what is not archived, look at the objective."""
+"""What a run does before its first stage: take back files that are not archived, and look at the
+objective.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from dngo.storage.claim import BEAT
 from dngo.study.batches import keep
 from dngo.study.records import Records
 
-# What a study makes for Snakemake, beside its iterations: see rules/.
+# Files that a study makes for Snakemake in addition to its iterations: see rules/.
 OUTPUTS = (
     "done",
     "best.json",
@@ -30,9 +32,9 @@ OUTPUTS = (
 
 
 def begin(records: Records) -> str:
-    """Begin a run: what lies in `iterations/` is adopted, and the journal is new.
+    """Begin a run: adopt the files in `iterations/`, and begin a new journal.
 
-    Says how the objective differs from what was evaluated before; "" if it does not.
+    Returns how the objective differs from the one evaluated before; "" if it does not.
     """
     adopt(records)
     changed = "; ".join(changes(records))
@@ -47,7 +49,7 @@ def begin(records: Records) -> str:
 
 
 def check_new(records: Records) -> None:
-    """Raise UserError where a study that has not begun would replace files of somebody else.
+    """Raise UserError if a study that has not begun would replace other files.
 
     Snakemake removes the outputs of a job before it begins, even if another program made them.
     """
@@ -57,16 +59,17 @@ def check_new(records: Records) -> None:
     for name in OUTPUTS:
         if os.path.lexists(paths.folder / name):
             raise UserError(
-                f"{paths.folder / name}: is there already, and study {records.config.study}, which has not "
-                "begun, would replace it; move it, or name another folder under `results`"
+                f"{paths.folder / name}: is there already, and study {records.config.study} "
+                "has not begun and would replace it; move it, or name another folder under "
+                "`results`"
             )
 
 
 def adopt(records: Records) -> None:
-    """Take what lies in `iterations/` but is not archived back into `pending/`.
+    """Move files that lie in `iterations/` but are not archived back to `pending/`.
 
-    So an archive that was deleted, or replaced by an older copy, is written again from the outcomes.
-    That happens before Snakemake deletes outputs that it wants to make anew.
+    If the archive was deleted or replaced by an older copy, the outcomes in these files are merged
+    again. This runs before Snakemake deletes outputs that it wants to make again.
     """
     for batch in records.in_flight(records.merged()):
         if records.is_kept(batch.iteration):
@@ -79,11 +82,12 @@ def adopt(records: Records) -> None:
 
 
 def changes(records: Records, *, running: bool = False) -> list[str]:
-    """How the objective differs from the record of the last run, or else of the last batch.
+    """How the objective differs from the record of the last run, or of the last batch if there was
+    no run.
 
-    running: whether the question is about a run that goes on. Files that are no code do not count where
-    evaluations may have written them.
-    Raises UserError if there is anything and `objective.strict` says so.
+    running: whether a run is going on. Files that are not code do not count if evaluations may have
+    written them.
+    Raises UserError if something differs and `objective.strict` is set.
     """
     objective, needs = records.config.objective, records.config.needs
     known, now = _known(records), fingerprint(objective, needs)
@@ -94,20 +98,23 @@ def changes(records: Records, *, running: bool = False) -> list[str]:
     meant = command_of(known)
     if meant != known.get("command") == now.get("command"):
         raise UserError(
-            "objective.command: {{ and }} stand for one brace each now, and stood for two when this study "
-            f"was begun; to go on with the same command write {meant!r}"
+            "objective.command: {{ and }} now stand for one brace each, but stood for two "
+            f"when this study began; to go on with the same command write {meant!r}"
         )
     found = differences(known, now)
     if found and records.config.objective.strict:
         raise UserError(
-            f"objective.strict: the objective is not what was evaluated before: {'; '.join(found)}. "
-            "Put it back, or set objective.strict: false to go on with evaluations of both"
+            "objective.strict: the objective has changed since the earlier evaluations: "
+            f"{'; '.join(found)}. Restore it, or set objective.strict: false to go on with "
+            "evaluations of both"
         )
     return found
 
 
 def _last_sign(records: Records) -> float:
-    """When evaluations of the study last gave a sign, in seconds since 1970; -inf without any."""
+    """The latest time at which an evaluation of the study was active, in seconds since 1970; -inf
+    if there was none.
+    """
     paths = records.paths
     signs = [-math.inf]
     for path in (paths.journal.path, paths.run_claim.path, paths.archive):
@@ -117,7 +124,7 @@ def _last_sign(records: Records) -> float:
 
 
 def _known(records: Records) -> dict[str, Any]:
-    """What the last run, or else the last batch, has recorded of the objective; empty without one."""
+    """The objective that the last run, or else the last batch, has recorded; empty if neither exists."""
     known = records.paths.journal.objective
     merged = records.merged()
     for batch in reversed(records.in_flight(merged)):
@@ -130,7 +137,7 @@ def _known(records: Records) -> dict[str, Any]:
 
 
 def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
-    """The objective as a configuration names it, for studies of release 0.1.0, which recorded no more."""
+    """The objective as a configuration names it. Studies of release 0.1.0 recorded no more."""
     objective = config["objective"]
     return {name: objective.get(name) for name in ("command", "callable")} | {
         "config": versions.get("config", 1)
@@ -138,9 +145,9 @@ def _of(config: dict[str, Any], versions: dict[str, int]) -> dict[str, Any]:
 
 
 def copy_transfer(records: Records) -> Path | None:
-    """What a new archive takes from earlier studies; raises UserError if one cannot be read.
+    """Copy what a new archive takes from earlier studies; raises UserError if one cannot be read.
 
-    The copy is made once, before the study begins. Later changes of those archives do not matter.
+    It copies once, before the study begins. Later changes of those archives have no effect.
     """
     if not records.config.transfer:
         return None
@@ -153,16 +160,18 @@ def copy_transfer(records: Records) -> Path | None:
 
 
 def read_transfer(records: Records) -> list[Earlier]:
-    """The earlier studies that the configuration names; raises UserError if one cannot be read."""
+    """The evaluations of the earlier studies in the configuration; raises UserError if one cannot
+    be read.
+    """
     return transfer.read(records.config.transfer, wanted(records.config), beside=records.beside)
 
 
 def wanted(config: Config) -> transfer.Wanted:
-    """What a study looks for in earlier ones."""
+    """What a study takes from earlier ones."""
     return transfer.Wanted(config.search_space, sorted(config.thresholds), config.directions)
 
 
 def has_transfer(records: Records) -> bool:
-    """Whether the copy is there, of the studies that the configuration names."""
+    """Whether the copy exists and comes from the studies in the configuration."""
     path = records.paths.transfer
     return path.exists() and transfer.files(path) == records.config.transfer

@@ -1,4 +1,4 @@
-"""Why there is no further iteration: a stop criterion is met, or a batch promises too little."""
+"""Why there is no further iteration: a stop criterion is met, or a batch would gain too little."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dngo.study.records import Records, best_row
 
 
 def noted(records: Records) -> Ending:
-    """The note of an end that came while a run was under way."""
+    """The note of an end that was decided during a run."""
     return Ending(records.paths.note, records.config)
 
 
 def reached(records: Records, header: archive.Header | None) -> str:
-    """Which stop criterion the archive meets, in words; empty if none."""
+    """A text with the stop criterion that the archive meets; empty if it meets none."""
     stop = records.config.stop
     if header is None:
         return ""
     if stop.evaluations is not None and header.rows >= stop.evaluations:
-        return f"{header.rows} evaluations are in the archive, and stop.evaluations is reached"
+        return f"the archive has {header.rows} evaluations, so stop.evaluations is reached"
     if stop.target is not None:
         table = records.table()
         ladder = records.config.ladder
@@ -41,7 +41,7 @@ def reached(records: Records, header: archive.Header | None) -> str:
 def ends(records: Records, t: int) -> str:
     """Why there is no iteration t; empty if there is one, or if it is in flight."""
     if t == 0 or records.batch_in_flight(t) is not None or entries(records):
-        return ""  # what people have entered is evaluated even so
+        return ""  # entries of people are evaluated in any case
     header = records.header()
     merged = header.iterations if header else 0
     if t < merged:
@@ -53,7 +53,7 @@ def ends(records: Records, t: int) -> str:
 
 
 def nothing_left(records: Records, batch: Batch) -> str:
-    """Why a batch promises too little; empty if it promises enough, or if people wait for its points."""
+    """Why a batch would gain too little; empty if it gains enough, or if people wait for its points."""
     stop = records.config.stop
     if not batch.outlook or any(p.given for p in batch.proposals):
         return ""
@@ -71,30 +71,30 @@ def nothing_left(records: Records, batch: Batch) -> str:
         )
     if stop.distance is not None and outlook.within(stop.distance) >= stop.probability:
         return (
-            f"the best value is within {stop.distance:g} of the best that the surrogate can "
-            f"imagine with probability {outlook.within(stop.distance):.3g}, and stop.probability "
-            f"is {stop.probability:g}"
+            f"with probability {outlook.within(stop.distance):.3g} the best value is within "
+            f"{stop.distance:g} of the best value that the surrogate thinks possible, and "
+            f"stop.probability is {stop.probability:g}"
         )
     return ""
 
 
 def _little_volume(outlook: dict[str, Any], least: float | None) -> str:
-    """Why a batch is expected to add too little to a front; empty if it adds enough."""
+    """Why a batch would add too little to a front; empty if it adds enough."""
     gain, before = outlook.get("gain"), outlook["hypervolume"]
     if least is None or gain is None or gain >= least * before:
         return ""
     return (
-        f"the next batch is expected to enlarge the hypervolume by {gain / before:.3g} of it, and "
-        f"stop.hypervolume_gain is {least:g}"
+        "the next batch is expected to increase the hypervolume by a share of "
+        f"{gain / before:.3g}, and stop.hypervolume_gain is {least:g}"
     )
 
 
 def write_end(
     records: Records, t: int, reason: str, output: Path, outlook: dict[str, Any] | None = None
 ) -> Batch:
-    """Write a batch without points, which says that the study has ended, and return it.
+    """Write and return a batch without points. It says that the study has ended.
 
-    outlook: what it was decided by, None if the archive or a note says so already.
+    outlook: the basis of the decision; None if the archive or a note already says it.
     """
     if outlook is not None:
         noted(records).note(t, reason, outlook)

@@ -1,4 +1,4 @@
-"""What people entered (`dngo.waiting`), as a batch takes it in, each point and each outcome once."""
+"""What people entered (`dngo.waiting`), for the next batch. Each point and each outcome counts once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dngo.waiting import Entry
 
 
 def entries(records: Records) -> list[Entry]:
-    """The points that wait, without those that a batch has taken in already."""
+    """The points that wait, without those already in a batch."""
     waiting = records.paths.waiting.read()
     if not waiting:
         return []
@@ -25,9 +25,9 @@ def awaited(records: Records) -> int:
 
 
 def known(records: Records) -> dict[bytes, tuple[str, str]]:
-    """Every point that was proposed, by its key (`Space.keys`): id, and status or "pending".
+    """Every proposed point, by its key (`Space.keys`): its id, and its status or "pending".
 
-    Points whose outcome will never be known are left out: they may be proposed once more.
+    Points whose outcome will never be known are left out, since they may be proposed again.
     """
     found: dict[bytes, tuple[str, str]] = {}
     space, merged = records.space, records.merged()
@@ -48,9 +48,10 @@ def known(records: Records) -> dict[bytes, tuple[str, str]]:
 
 
 def given(records: Records, t: int) -> list[Proposal]:
-    """The points that batch t begins with: those that wait, as many as it has room for.
+    """The first points of batch t: those that wait, up to the batch's size.
 
-    A point that was proposed since it was entered is not evaluated twice, unless that is asked for.
+    If a point was proposed after it was entered, it is not evaluated twice, unless the user asked
+    for that.
     """
     space = records.space
     waiting = [entry for entry in entries(records) if entry.outcome is None]
@@ -59,7 +60,7 @@ def given(records: Records, t: int) -> list[Proposal]:
     for entry in waiting:
         key = space.keys(space.from_parameters([entry.parameters]))[0]
         if key in proposed and not entry.again:
-            print(f"{entry.name}: its point is proposal {proposed[key][0]} already", flush=True)
+            print(f"{entry.name}: its point is already proposal {proposed[key][0]}", flush=True)
             records.paths.waiting.drop({entry.name})
         elif len(found) < records.config.batch_size_of(t):
             found.append(entry.proposal(t, len(found)))
@@ -67,7 +68,7 @@ def given(records: Records, t: int) -> list[Proposal]:
 
 
 def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outcome]]:
-    """Outcomes from elsewhere that are not in the first iterations of the archive, in order."""
+    """Outcomes from elsewhere, in order, without those in the archive's first iterations."""
     found = []
     for s in range(iterations, t):
         batch = records.batch(s) if s < records.merged() else records.batch_in_flight(s)

@@ -67,7 +67,7 @@ def evaluate(
 def evaluate_here(
     records: Records, t: int, evaluators: Sequence[chunks.Evaluator], progress: Progress
 ) -> None:
-    """Evaluate all of batch t that has no outcome yet, by evaluators of the caller's own."""
+    """Evaluate the points of batch t that have no outcome yet, with the caller's evaluators."""
     batch = records.batch(t)
     keep(records, batch)
     run = records.paths.run_claim.owner() or {}
@@ -83,7 +83,9 @@ def evaluate_here(
 
 
 def _evaluators(records: Records, batch: Batch, points: int, limits: Limits) -> list[Watched]:
-    """One for each point that the job evaluates at a time, no more than there are points."""
+    """The evaluators of a job: one for each point that it evaluates at a time, at most one for each
+    point.
+    """
     config, starter, stops = records.config, Starter(), judge(records, batch)
     threads = int(config.resources.evaluate.get("threads", 1))
     shares = slots(config.points_at_once, threads, limits)[: max(1, points)]
@@ -100,7 +102,7 @@ def _evaluators(records: Records, batch: Batch, points: int, limits: Limits) -> 
 def _following(
     records: Records, evaluators: Sequence[chunks.Evaluator]
 ) -> Sequence[chunks.Evaluator]:
-    """The evaluators with the checkpoints of their points, where the objective may ask for them."""
+    """The evaluators, with the checkpoints of their points if the objective may ask for them."""
     if not _asks_for_checkpoints(records):
         return evaluators
     return [Following(each, records.checkpoints) for each in evaluators]
@@ -112,7 +114,7 @@ def _asks_for_checkpoints(records: Records) -> bool:
 
 
 def judge(records: Records, batch: Batch) -> Judge | None:
-    """What stops evaluations of a batch early; None where nothing does."""
+    """The judge that stops evaluations of a batch early; None if none are stopped."""
     rule, paths = records.config.early_stopping, records.paths
     if rule is None:
         return None
@@ -122,7 +124,10 @@ def judge(records: Records, batch: Batch) -> Judge | None:
 
 
 def _levels(records: Records) -> Callable[[str], int] | None:
-    """The level of an evaluation in flight by its name, ITERATION-SLOT; None without a fidelity."""
+    """A function: name (ITERATION-SLOT) to the level of an evaluation in flight.
+
+    None without a fidelity.
+    """
     ladder, space = records.config.ladder, records.config.search_space
     if ladder is None:
         return None
@@ -143,10 +148,11 @@ def _levels(records: Records) -> Callable[[str], int] | None:
 
 
 def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
-    """What evaluates points in one share of a job."""
+    """The runner that evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
-    # Nobody makes the folder if the command does not name it: then the program must not hear of one.
+    # If the command does not name the folder, nobody makes it. Then the program must not get its
+    # name.
     checkpoints = records.checkpoints if _asks_for_checkpoints(records) else None
 
     def files_of(proposal: Proposal) -> Files:
@@ -171,9 +177,11 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
 
 @contextlib.contextmanager
 def at_rest(records: Records, proposal: Proposal) -> Iterator[None]:
-    """Hold a point in flight that nobody evaluates, and that has no outcome; raises UserError."""
+    """Hold a point in flight that has no outcome and is not being evaluated; raises UserError
+    otherwise.
+    """
     if proposal.iteration < records.merged():
-        raise UserError(f"{proposal.id}: is in the archive, and nothing there changes")
+        raise UserError(f"{proposal.id}: is in the archive, which never changes")
     keep(records, records.batch(proposal.iteration))
     claim, path = Claim(records.paths.claim_file(proposal)), records.paths.outcome_file(proposal)
     with chunks.at_rest(claim, proposal, path, runner(records, Slot(Limits()))):
@@ -181,7 +189,7 @@ def at_rest(records: Records, proposal: Proposal) -> Iterator[None]:
 
 
 def _archived(records: Records, t: int) -> Callable[[Proposal], Outcome | None]:
-    """A look-up of outcomes in the archive: it costs one read, and only once t is merged."""
+    """A function that looks up outcomes in the archive. It reads the archive once, after t is merged."""
     known: dict[str, Outcome] = {}
 
     def look_up(proposal: Proposal) -> Outcome | None:

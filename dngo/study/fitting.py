@@ -54,16 +54,16 @@ def _fit(
         file.attrs["iteration"] = t
         file.attrs["training_iterations"] = iterations
         file.attrs["spawn_key"] = np.array(derive.spawn_key(t, derive.FIT))
-        # What the fit has computed with is known once its libraries are loaded.
+        # The versions are known only after the fit has loaded its libraries.
         file.attrs["environment"] = json.dumps({**environment, "kernels": provenance.kernels()})
         file.attrs["seconds"] = seconds
         file.attrs["summary"] = json.dumps(model.summary(), sort_keys=True)
-        # Later fits of some kinds begin with earlier models, and so do their replays.
+        # Fits of some kinds start from earlier models, and so do their replays.
         recalls = records.config.surrogate.recalls
         file.attrs["kept"] = "all" if recalls else records.config.archive.surrogates
         for name, value in _made_from(records, t, context).items():
             file.attrs[name] = value
-        if context.told:  # and so the rows of the archive that this model knew of
+        if context.told:  # and so the rows of the archive that this model knew
             file["told"] = context.dump_told()
         model.save(file.create_group("model"))
 
@@ -71,7 +71,7 @@ def _fit(
 
 
 def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
-    """What a fit depends on, as the attributes of its file. Equal attributes mean equal fits."""
+    """Everything that a fit depends on, as attributes of its file. Equal attributes mean equal fits."""
     config = records.config
     return {
         "training_digest": archive.prefix_digest(records.archive, records.training_iterations(t)),
@@ -87,7 +87,9 @@ def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
 
 
 def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool:
-    """Whether a fit of iteration t exists: its batch's, or one of the current settings and rows."""
+    """Whether a fit of iteration t exists: the one of its batch, or one with the current settings
+    and rows.
+    """
     if not surrogate.exists() or records.batch_in_flight(t) is not None:
         return surrogate.exists()
     now = _made_from(records, t, context)
@@ -96,5 +98,5 @@ def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool
 
 
 def _empty(output: Path) -> None:
-    """The surrogate of an iteration after the end of the study: an empty file."""
+    """Write the surrogate of an iteration after the end of the study: an empty file."""
     hdf5.write(output, lambda file: file.attrs.update(ended=True))

@@ -20,7 +20,7 @@ from dngo.study.records import Records
 def merge(records: Records, t: int, output: Path) -> None:
     """Append iteration t to the archive, once, and write the receipt to `output`.
 
-    Raises Halted, once that is done, if the run must not go on.
+    After that, raises Halted if the run must not go on.
     """
     paths = records.paths
     if t < records.merged():
@@ -41,7 +41,7 @@ def merge(records: Records, t: int, output: Path) -> None:
         paths.journal.heed_design(outcomes, failures)
     if t < records.config.iterations:
         paths.journal.heed(failures)
-    paths.logs.bundle(t + 1)  # where the run stops, its message names a log
+    paths.logs.bundle(t + 1)  # if the run stops, its message names a log
 
 
 def _settle(records: Records, batch: Batch, outcomes: list[Outcome]) -> None:
@@ -60,7 +60,7 @@ def _settle(records: Records, batch: Batch, outcomes: list[Outcome]) -> None:
 
 
 def _outcomes(records: Records, batch: Batch) -> list[Outcome]:
-    """The outcome of each proposal; raises UserError if one is missing."""
+    """The outcomes of all proposals; raises UserError if one is missing."""
     outcomes = records.outcomes(batch)
     missing = [p.id for p, o in zip(batch.proposals, outcomes, strict=True) if o is None]
     if missing:
@@ -72,7 +72,7 @@ def _outcomes(records: Records, batch: Batch) -> list[Outcome]:
 
 
 def _append(records: Records, batch: Batch, outcomes: list[Outcome]) -> dict[str, Any]:
-    """Append a batch with its outcomes, and its surrogate if it has one; the receipt."""
+    """Append a batch with its outcomes, and its surrogate if it has one. Returns the receipt."""
     t = batch.iteration
     folders = records.paths.pending(t), records.paths.iteration(t)
     surrogates = [d / "surrogate.h5" for d in folders if (d / "surrogate.h5").exists()]
@@ -91,7 +91,7 @@ def _append(records: Records, batch: Batch, outcomes: list[Outcome]) -> dict[str
 
 
 def _environment(records: Records, t: int) -> dict[str, Any]:
-    """Where and when this merge is done; an archive written again is the one that was lost."""
+    """Where and when this merge runs. If a lost archive is written again, the earlier record counts."""
     try:
         return read_json(records.paths.earlier_receipt(t))["merged"]
     except (OSError, ValueError, KeyError):

@@ -1,8 +1,8 @@
-"""The end of a study whose stop criterion was met while a run was under way: from which iteration on.
+"""The note of a study's end, if its stop criterion was met during a run: from which iteration on.
 
-Snakemake has planned the iterations after it already. Their stages find the note that is kept here and
-do nothing: batches without points, which are never archived. The next run plans nothing. If the note is
-lost the iteration is fitted and looked at once more, and nothing is evaluated for it.
+Snakemake has already planned later iterations. Their stages find this note and do nothing: they
+write batches without points, which are never archived. The next run plans nothing. If the note is
+lost, the iteration is fitted and checked again, but nothing is evaluated for it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from dngo.storage.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Ending:
-    """path: where the note is kept, `ended.json`. It counts under the criteria it was made for."""
+    """path: of the note, `ended.json`.
+
+    The note counts only for the criteria for which it was written.
+    """
 
     path: Path
     config: Config
 
     def reason(self, t: int, merged: int) -> str:
-        """Why there is no iteration t, with so many in the archive; empty if there is one."""
+        """Why there is no iteration t if the archive has `merged` iterations; empty if there is one."""
         note = self.read()
         if note.get("stop") != self._stop or not isinstance(note.get("iteration"), int):
             return ""
         return str(note.get("reason", "")) if merged <= note["iteration"] <= t else ""
 
     def read(self) -> dict[str, Any]:
-        """The note, empty if there is none."""
+        """The content of the note, empty without one."""
         with contextlib.suppress(OSError, ValueError):
             note = read_json(self.path)
             return note if isinstance(note, dict) else {}

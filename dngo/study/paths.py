@@ -1,4 +1,4 @@
-"""Where the things of a study are, and the files that are read and written by classes of their own."""
+"""The paths of a study, and the objects that read and write some of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dngo.waiting import Waiting
 
 @dataclass(frozen=True)
 class Paths:
-    """folder: that of the study, `results/STUDY`."""
+    """folder: the study's, `results/STUDY`."""
 
     folder: Path
 
@@ -32,7 +32,7 @@ class Paths:
 
     @property
     def note(self) -> Path:
-        """The note of an end that came while a run was under way."""
+        """The note of an end that was decided during a run."""
         return self.folder / "ended.json"
 
     def iteration(self, t: int) -> Path:
@@ -40,7 +40,7 @@ class Paths:
         return self.folder / "iterations" / str(t)
 
     def pending(self, t: int) -> Path:
-        """What is kept of iteration t while it is in flight."""
+        """The files of iteration t while it is in flight."""
         return self.folder / "pending" / str(t)
 
     def kept_batch(self, t: int) -> Path:
@@ -50,11 +50,11 @@ class Paths:
         return self.pending(t) / "surrogate.h5"
 
     def curves(self, t: int) -> Path:
-        """The archive's curves as iteration t was proposed, for its jobs."""
+        """The archive's curves at the proposal of iteration t, for its jobs."""
         return self.pending(t) / "curves.json"
 
     def flying(self, t: int) -> Flying:
-        """Where the evaluations of iteration t leave what other evaluations may read."""
+        """Where the evaluations of iteration t leave files that other evaluations may read."""
         return Flying(t, self.pending(t) / "outcomes", self.folder / "work" / str(t))
 
     def model_claim(self, t: int) -> Path:
@@ -83,7 +83,7 @@ class Paths:
         return self.iteration(t) / "receipt.earlier.json"
 
     def iterations(self) -> list[int]:
-        """Iterations that have a folder here, in order; other files there are the user's."""
+        """Iterations that have a folder here, in order. Other files there are the user's."""
         found = set()
         for folder in (self.folder / "pending", self.folder / "iterations"):
             names = [path.name for path in folder.iterdir()] if folder.is_dir() else []

@@ -1,4 +1,4 @@
-"""Which iterations a run of Snakemake takes on, and with how many jobs."""
+"""The iterations of a run of Snakemake, and the number of their jobs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dngo.study.records import Records, refuse_secrets
 
 @dataclass(frozen=True)
 class Plan:
-    """The iterations that one run of Snakemake takes on.
+    """The iterations of one run of Snakemake.
 
-    iterations: their numbers, in order.  reason: why there are none, if there are none.  is_last:
-    whether the study is at its end after them.
+    iterations: their numbers, in order.
+    reason: why there are none, if there are none.
+    is_last: whether the study ends after them.
     """
 
     iterations: tuple[int, ...]
@@ -25,13 +26,13 @@ class Plan:
 
 
 def plan(records: Records) -> Plan:
-    """The iterations after those in the archive, as far as the configuration asks for them."""
+    """The iterations that the configuration asks for, after those in the archive."""
     config = records.config
     header = records.header()
     if header is None and config.transfer and not has_transfer(records):
         read_transfer(records)  # planning writes nothing
     merged = header.iterations if header else 0
-    # Each is compared with the configuration.
+    # This compares each batch with the configuration.
     if not records.in_flight(merged) and header is None:
         refuse_secrets(records)
     if merged > config.iterations:
@@ -58,7 +59,7 @@ def plan(records: Records) -> Plan:
 
 
 def num_chunks(records: Records, t: int) -> int:
-    """Jobs that evaluate iteration t; one in flight keeps those it was proposed with."""
+    """The number of jobs that evaluate iteration t. An iteration in flight keeps its number."""
     batch = records.batch_in_flight(t)
     if batch is not None:
         return batch.num_chunks
@@ -66,14 +67,14 @@ def num_chunks(records: Records, t: int) -> int:
 
 
 def _further(records: Records, merged: int) -> tuple[int, ...]:
-    """Iterations beyond the configured ones, which only evaluate points that people entered."""
+    """Iterations after the configured ones. They only evaluate points that people entered."""
     flying = [b for b in records.in_flight(merged) if all(p.given for p in b.proposals)]
     first = max([merged, *(b.iteration + 1 for b in flying)])
     return tuple(range(merged, first - (-awaited(records) // records.config.batch_size)))
 
 
 def _size_of(records: Records, t: int) -> int:
-    """Points that iteration t proposes when it starts now."""
+    """The number of points that iteration t would propose now."""
     size = records.config.batch_size_of(t)
     if t <= records.config.iterations:
         return size

@@ -46,7 +46,7 @@ def propose(
 
 
 def _keep_curves(records: Records, t: int) -> None:
-    """Leave the archive's curves where the jobs of iteration t look, if these may be stopped early."""
+    """Write the archive's curves for the jobs of iteration t, if these may be stopped early."""
     path = records.paths.curves(t)
     if records.config.early_stopping is None or path.exists() or not records.archive.exists():
         return
@@ -66,10 +66,10 @@ def _design(records: Records) -> Batch:
 
 
 def _states_expected_gain(records: Records, t: int, number: int) -> bool:
-    """Whether a batch of so many proposals says what is still to be gained.
+    """Whether a batch of this many proposals states the expected gain.
 
-    That takes as long as the choice of a few points. Where these come one by one, what was said some rows
-    ago still holds, unless a key of `stop` depends on it.
+    Computing it takes as long as choosing a few points. If points come one by one, the value from
+    some rows ago still holds, unless a key of `stop` needs it.
     """
     if records.config.stop.needs_expected_gain or number >= current().outlook.few or t <= 1:
         return True
@@ -80,7 +80,7 @@ def _states_expected_gain(records: Records, t: int, number: int) -> bool:
 
 
 def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> Batch:
-    """What the surrogate's acquisition picks, beside what people entered and what is in flight."""
+    """The points that the acquisition picks, in addition to people's entries and points in flight."""
     from dngo.surrogates import Model
 
     with hdf5.our_own(surrogate) as file:
@@ -91,12 +91,12 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
     pending = list(range(iterations, t))
     context = Context(given=given(records, t), told=learnt)
     config = records.config
-    if t > config.iterations:  # no point of the model's own
+    if t > config.iterations:  # no point from the model
         config = config.model_copy(update={"batch_size": max(1, len(context.given))})
     others = [p for s in pending for p in records.batch(s).proposals]
     context = replace(context, pending=context.without_told(others))
     outlook: dict[str, Any] = {}
-    with archive.reading(records.archive):  # both ask for all rows, which are read once
+    with archive.reading(records.archive):  # both need all rows; this block reads them once
         proposals = derive.propose(
             records.archive, config, t, iterations, model, context=context, progress=progress
         )
@@ -104,7 +104,7 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
             outlook = derive.outlook(
                 records.archive, records.config, t, iterations, model, proposals, context=context
             )
-    # What a batch before this one has taken in since the fit is not taken in again.
+    # Leave out entries that an earlier batch has taken since the fit.
     taken = {p.origin.get("entry") for p in others}
     own = [pair for pair in learnt if pair[0].iteration == t]
     batch = record(

@@ -1,4 +1,4 @@
-"""What is known of a study: what its archive holds, and what is in flight. Nothing here writes."""
+"""What is known about a study: its archive, and its points in flight. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dngo.study.paths import Paths
 
 @dataclass(frozen=True)
 class Records:
-    """What lies in the folder of a study, read anew by each call, and compared with the configuration.
+    """The content of a study's folder. Each call reads it again, and compares it with the configuration.
 
-    beside: the folder that relative paths in the configuration are relative to.  asked: who proposes,
-    if not a run of Snakemake; it is noted in the batch.
+    beside: the folder from which relative paths in the configuration start.
+    asked: who proposes, if not a run of Snakemake; the batch records it.
     """
 
     config: Config
@@ -52,14 +52,14 @@ class Records:
     def header(self) -> Header | None:
         """The archive's header, None before the first merge; raises UserError if it is not ours."""
         header = archive.read_header(self.archive, self.config.identity())
-        # The names of a study that has begun cannot change, and it goes on.
+        # A study that has begun may go on, although its names clash: they cannot change.
         wrong = [] if header else clashes(*self.config.names)
         if wrong and not self.in_flight(0):
             raise UserError("\n".join(wrong))
         return header
 
     def merged(self) -> int:
-        """Number of iterations in the archive."""
+        """The number of iterations in the archive."""
         header = self.header()
         return header.iterations if header else 0
 
@@ -69,19 +69,21 @@ class Records:
         return archive.read_table(self.archive, iterations=iterations, thresholds=thresholds)
 
     def training_iterations(self, t: int) -> int:
-        """How many iterations the surrogate of iteration t learns from: a fixed prefix.
+        """The number of first iterations from which the surrogate of iteration t learns. It is fixed.
 
-        With k batches in flight, iteration t starts once t - k is merged; the design always counts.
+        With k batches in flight, iteration t starts once iteration t - k is merged. The design
+        always counts.
         """
         return max(1, t - self.config.batches_in_flight + 1) if t > 0 else 0
 
     # ---- in flight ------------------------------------------------------------------------------
 
     def batch_in_flight(self, t: int) -> Batch | None:
-        """The batch of an iteration that is not archived yet, if it has been proposed.
+        """The batch of an iteration that has been proposed but is not archived yet, if any.
 
-        The first batch fixes what the study is: raises UserError if the configuration says otherwise
-        now. So a forbidden edit is found before anything is planned, evaluated or merged.
+        The first batch fixes the study's identity. Raises UserError if the configuration now
+        differs from it. So a forbidden edit is found before anything is planned, evaluated or
+        merged.
         """
         for folder in (self.paths.pending(t), self.paths.iteration(t)):
             path = folder / "proposals.json"
@@ -94,12 +96,12 @@ class Records:
         return None
 
     def in_flight(self, merged: int) -> list[Batch]:
-        """The batches that were proposed and are not among the first `merged` in the archive."""
+        """The proposed batches, without the first `merged`, which are in the archive."""
         batches = [self.batch_in_flight(t) for t in self.paths.iterations() if t >= merged]
         return [batch for batch in batches if batch is not None]
 
     def is_kept(self, t: int) -> bool:
-        """Whether a batch exists already; then it is evaluated, whatever it promises."""
+        """Whether a batch exists already. If so, it is evaluated, whatever gain it promises."""
         return self.paths.kept_batch(t).exists()
 
     # ---- in either ------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ class Records:
         return batch
 
     def outcomes(self, batch: Batch) -> list[Outcome | None]:
-        """The outcome of each proposal, from its own file or its chunk's, None if there is none."""
+        """The outcome of each proposal, from its own file or its chunk's file, None if missing."""
         told = {o.slot: o for o in batch.told}
         outcomes = [
             told.get(p.slot) or find_outcome(self.paths.outcome_file(p), p) for p in batch.proposals
@@ -144,15 +146,15 @@ class Records:
 
 
 def refuse_secrets(records: Records) -> None:
-    """Raise UserError, a line for each, if a study would begin with what looks like a secret."""
+    """Raise UserError, with a line for each, if a study would begin with what looks like a secret."""
     if records.config.exposed:
         raise UserError("\n".join(records.config.exposed))
 
 
 def best_row(table: Table, direction: str, ladder: Ladder | None = None) -> int | None:
-    """Index of the best ok row, the earliest of equals; None if there is none.
+    """The index of the best ok row, the earliest of equals; None if no row is ok.
 
-    ladder: of a study with a fidelity; its best row is the best at the highest level reached.
+    ladder: for a study with a fidelity; its best row is the best at the highest level reached.
     """
     ok = (table.status == "ok") & np.isfinite(table.objective)
     if ladder is not None:

@@ -1,7 +1,7 @@
-"""Merging a batch as soon as each of its points has an outcome, when somebody asks or looks.
+"""Merge a batch when somebody asks or looks, once each of its points has an outcome.
 
-`tell` only writes down what it is given. So a study is settled wherever it is looked at: from Python, by a
-command, or in a browser. What cannot be merged now is merged the next time somebody looks.
+`tell` only writes outcomes to files. So each look at a study settles it: from Python, by a command,
+or in a browser. If a merge fails now, the next look tries again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dngo.study.merging import merge
 from dngo.study.paths import Paths
 from dngo.study.records import Records
 
-SPACE = 64 * 2**20  # bytes beside those of the archive's copy that are to be free
+SPACE = 64 * 2**20  # bytes that must be free in addition to the archive's copy
 
 
 @contextlib.contextmanager
 def held(records: Records, wait: float) -> Iterator[None]:
-    """Hold the study as a run of Snakemake does; raises TimeoutError that names the other holder."""
+    """Claim the study as a run of Snakemake does; raises TimeoutError that names the other holder."""
     paths = records.paths
     paths.folder.mkdir(parents=True, exist_ok=True)
     with paths.run_claim.held(wait=wait, what=f"the study in {paths.folder}"):
@@ -35,13 +35,13 @@ def held(records: Records, wait: float) -> Iterator[None]:
 
 
 def is_complete(records: Records, batch: Batch) -> bool:
-    """Whether each of its points has an outcome."""
+    """Whether each point of the batch has an outcome."""
     outcomes = (find_outcome(records.paths.outcome_file(p), p) for p in batch.evaluated)
     return all(outcome is not None for outcome in outcomes)
 
 
 def merge_complete(records: Records) -> None:
-    """Merge the batches in flight whose outcomes are all there, in order; the study is held."""
+    """Merge the complete batches in flight, in order. The caller holds the study."""
     for batch in records.in_flight(records.merged()):
         if not is_complete(records, batch):
             return
@@ -51,10 +51,11 @@ def merge_complete(records: Records) -> None:
 
 
 def settle(records: Records) -> None:
-    """Merge what is complete, before somebody looks.
+    """Merge complete batches, before somebody looks.
 
-    Nothing is done where somebody else holds the study, who does it then; where it cannot be written to;
-    and where the disk has no room: a command that only looks does not wait for room.
+    It does nothing if another process holds the study, since that one merges. It does nothing if
+    the folder cannot be written to, or if the disk is full: a command that only looks does not wait
+    for room.
     """
     first = next(iter(records.in_flight(records.merged())), None)
     if first is None or not is_complete(records, first) or not _has_room(records):
@@ -64,7 +65,7 @@ def settle(records: Records) -> None:
 
 
 def settle_at(folder: Path) -> None:
-    """Settle the study whose folder this is, if it is one: what is in flight has its configuration."""
+    """Settle the study in this folder, if there is one. Its batches in flight hold the configuration."""
     paths = Paths(folder)
     kept = [path for path in map(paths.kept_batch, paths.iterations()) if path.exists()]
     if not kept or not os.access(folder, os.W_OK):
@@ -72,7 +73,7 @@ def settle_at(folder: Path) -> None:
     try:
         config = validate(Batch.read(kept[-1]).config, is_archived=True)
     except (UserError, OSError):
-        return  # of another release, which merges it
+        return  # of another release, which will merge it
     if config.study == folder.absolute().name:
         results = os.path.relpath(folder.absolute().parent)
         settle(Records(config.model_copy(update={"results": results})))

@@ -1,4 +1,4 @@
-"""What a study can do: each method is a line, and calls the module that does it."""
+"""The interface of a study. Each method is one line, and calls the module that does the work."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _silent(fraction: float, message: str) -> None:
 class Study:
     """A configured study and the folder it lives in.
 
-    beside: the folder that relative paths in the configuration are relative to.  asked: who proposes,
-    if not a run of Snakemake; it is noted in the batch.
+    beside: the folder from which relative paths in the configuration start. asked: who proposes, if
+    not a run of Snakemake; the batch records it.
     """
 
     def __init__(self, config: Config, beside: Path = Path(), asked: dict[str, Any] | None = None):
@@ -59,11 +59,11 @@ class Study:
     # ---- where things are (paths) ---------------------------------------------------------------
 
     def iteration(self, t: int) -> Path:
-        """What Snakemake knows of iteration t, and may delete."""
+        """Outputs of iteration t, which Snakemake may delete."""
         return self.paths.iteration(t)
 
     def pending(self, t: int) -> Path:
-        """What is kept of iteration t while it is in flight."""
+        """The files of iteration t while it is in flight."""
         return self.paths.pending(t)
 
     def outcome_file(self, proposal: Proposal) -> Path:
@@ -106,7 +106,7 @@ class Study:
         return self.records.header()
 
     def merged(self) -> int:
-        """Number of iterations in the archive."""
+        """The number of iterations in the archive."""
         return self.records.merged()
 
     def table(self, iterations: int | None = None) -> archive.Table:
@@ -114,11 +114,11 @@ class Study:
         return self.records.table(iterations)
 
     def training_iterations(self, t: int) -> int:
-        """How many iterations the surrogate of iteration t learns from: a fixed prefix."""
+        """The number of first iterations from which the surrogate of iteration t learns. It is fixed."""
         return self.records.training_iterations(t)
 
     def in_flight(self, merged: int) -> list[Batch]:
-        """The batches that were proposed and are not among the first `merged` in the archive."""
+        """The proposed batches, without the first `merged`, which are in the archive."""
         return self.records.in_flight(merged)
 
     def batch(self, t: int) -> Batch:
@@ -126,29 +126,32 @@ class Study:
         return self.records.batch(t)
 
     def outcomes(self, batch: Batch) -> list[Outcome | None]:
-        """The outcome of each proposal, None if there is none."""
+        """The outcome of each proposal, None if it has none."""
         return self.records.outcomes(batch)
 
     def entries(self) -> list[Entry]:
-        """The points that people entered, without those that a batch has taken in already."""
+        """The points that people entered, without those already in a batch."""
         return entries.entries(self.records)
 
     def known(self) -> dict[bytes, tuple[str, str]]:
-        """Every point that was proposed, by its key (`Space.keys`): id, and status or "pending"."""
+        """Every proposed point, by its key (`Space.keys`): its id, and its status or "pending"."""
         return entries.known(self.records)
 
     # ---- a run (beginning, planning, ending) ----------------------------------------------------
 
     def adopt(self) -> None:
-        """Take what lies in `iterations/` but is not archived back into `pending/`."""
+        """Move files that lie in `iterations/` but are not archived back to `pending/`."""
         beginning.adopt(self.records)
 
     def check_new(self) -> None:
-        """Raise UserError where a study that has not begun would replace files of somebody else."""
+        """Raise UserError if a study that has not begun would replace other files."""
         beginning.check_new(self.records)
 
     def begin(self) -> str:
-        """Begin a run; says how the objective differs from what was evaluated before, "" if not."""
+        """Begin a run.
+
+        Returns how the objective differs from the one evaluated before, "" if it does not.
+        """
         return beginning.begin(self.records)
 
     def changes(self) -> list[str]:
@@ -156,20 +159,20 @@ class Study:
         return beginning.changes(self.records)
 
     def transfer(self) -> Path | None:
-        """What a new archive takes from earlier studies; raises UserError if one cannot be read."""
+        """Copy what a new archive takes from earlier studies; raises UserError if one cannot be read."""
         return beginning.copy_transfer(self.records)
 
     def plan(self) -> Plan:
-        """The iterations after those in the archive, as far as the configuration asks for them."""
+        """The iterations that the configuration asks for, after those in the archive."""
         return planning.plan(self.records)
 
     def num_chunks(self, t: int) -> int:
-        """Jobs that evaluate iteration t; one in flight keeps those it was proposed with."""
+        """The number of jobs that evaluate iteration t. An iteration in flight keeps its number."""
         return planning.num_chunks(self.records, t)
 
     @property
     def ending(self) -> Ending:
-        """The note of an end that came while a run was under way."""
+        """The note of an end that was decided during a run."""
         return ending.noted(self.records)
 
     def clear_end(self, t: int) -> None:
@@ -189,11 +192,11 @@ class Study:
         return proposing.propose(self.records, t, surrogate, output, progress)
 
     def record(self, t: int, stage: int, proposals: Sequence[Proposal]) -> Batch:
-        """The batch of these proposals, made here and now by a stage (`derive.DESIGN` ...)."""
+        """A batch of these proposals, made here and now by a stage (`derive.DESIGN` ...)."""
         return batches.record(self.records, t, stage, proposals)
 
     def receive(self, files: Iterable[str | Path]) -> None:
-        """Take in batches and outcomes that came through a storage, where jobs share no file system."""
+        """Receive batches and outcomes from Snakemake's storage, if jobs share no file system."""
         batches.receive(self.records, map(Path, files))
 
     def evaluate(
@@ -210,43 +213,47 @@ class Study:
     def evaluate_here(
         self, t: int, evaluators: Sequence[Evaluator], progress: Progress = _silent
     ) -> None:
-        """Evaluate what has no outcome yet of batch t, in flight, by evaluators of the caller's own."""
+        """Evaluate the points of batch t that have no outcome yet, with the caller's evaluators."""
         evaluating.evaluate_here(self.records, t, evaluators, progress)
 
     def judge(self, batch: Batch) -> Judge | None:
-        """What stops evaluations of a batch early; None where nothing does."""
+        """The judge that stops evaluations of a batch early; None if none are stopped."""
         return evaluating.judge(self.records, batch)
 
     def runner(self, slot: Slot, judge: Judge | None = None) -> Runner:
-        """What evaluates points in one share of a job."""
+        """The runner that evaluates points in one share of a job."""
         return evaluating.runner(self.records, slot, judge)
 
     def at_rest(self, proposal: Proposal) -> AbstractContextManager[None]:
-        """Hold a point in flight that nobody evaluates, and that has no outcome; raises UserError."""
+        """Hold a point in flight that has no outcome and is not being evaluated; raises UserError
+        otherwise.
+        """
         return evaluating.at_rest(self.records, proposal)
 
     def merge(self, t: int, output: Path) -> None:
         """Append iteration t to the archive, once, and write the receipt to `output`.
 
-        Raises Halted, once that is done, if the run is to go no further.
+        After that, raises Halted if the run must not go on.
         """
         merging.merge(self.records, t, output)
 
     # ---- reported outcomes (settling) -----------------------------------------------------------
 
     def held(self, wait: float) -> AbstractContextManager[None]:
-        """Hold the study as a run of Snakemake does; raises TimeoutError if somebody else does."""
+        """Claim the study as a run of Snakemake does; raises TimeoutError if another process holds
+        it.
+        """
         return settling.held(self.records, wait)
 
     def merge_complete(self) -> None:
-        """Merge the batches in flight whose outcomes are all there, in order; the study is held."""
+        """Merge the complete batches in flight, in order. The caller holds the study."""
         settling.merge_complete(self.records)
 
     def settle(self) -> None:
-        """Merge what is complete, before somebody looks, unless somebody else holds the study."""
+        """Merge complete batches before somebody looks, unless another process holds the study."""
         settling.settle(self.records)
 
 
 def load_study(document: dict[str, Any]) -> Study:
-    """The study of a resolved configuration, as Snakemake hands it to a script."""
+    """The study of a resolved configuration, as Snakemake passes it to a script."""
     return Study(validate(document))

@@ -1,25 +1,27 @@
-"""Snakemake's Slurm executor, made patient: a long study lives through a cluster's bad days.
+"""Snakemake's Slurm executor, made patient: a long study survives a cluster's bad days.
 
-What differs from the plugin's own executor, each because it ended, stalled, hung or slowed a long run:
+It differs from the plugin's executor in these points. Each of them ended, stalled or slowed a long run:
 
-polling      One `squeue` for all jobs, as often as the profile says. The plugin forgets every job when
-             the controller is away for longer than a number of attempts, waits for ever for a job that
-             Slurm has forgotten, and asks ever less often, so that a cluster stands idle. It is asked
-             at once when all that a batch waits for has been written.
-outputs      are waited for here, for all jobs at once; Snakemake waits for one job after another. A job
-             whose outputs are all there is done, however long the cluster tidies up after it.
-submission   waits for a controller that is away, and while Slurm refuses for a reason that passes; a
-             refusal that stays ends the run with Slurm's words (`reasons`), and is asked for at the start.
-             The plugin counts each as an attempt. A job is never submitted twice (`submission`).
-the queue    A job that Slurm takes and will never start ends the run as a refusal does; what others wait
-             for is said.
-calls        All have a time limit (`calls`); the end of a run waits for none of them.
-nodes        on which jobs die before they begin are named, avoided, and left out after some (`nodes`).
-a job        is no Snakemake (`dngo.workflow.bare`), and where it must be one not a second one below `srun`:
-             which is less to start and to hold; an objective may call `srun` itself.
-logs         are in a folder of this run, for the folders that are empty at its end are removed: pending
-             jobs of another run need theirs.
-messages     of jobs that are a group of rules are shown.
+polling      One `squeue` asks for all jobs, as often as the profile says. Slurm is asked at once when
+             all outputs of a batch are there. The plugin forgets every job if the controller is away
+             for a number of attempts. It waits for ever for a job that Slurm has forgotten. It asks
+             less and less often, so that a cluster stands idle.
+outputs      This module waits for the outputs of all jobs at once; Snakemake waits for one job after
+             another. A job is done when all its outputs are there, however long the cluster tidies up.
+submission   A submission waits while the controller is away, and while Slurm refuses for a reason that
+             passes. A lasting refusal ends the run with Slurm's words (`reasons`); it is looked for at
+             the start. The plugin counts each refusal as an attempt. A job is never submitted twice
+             (`submission`).
+the queue    If Slurm takes a job that will never start, the run ends as after a refusal. The user reads
+             what other jobs wait for.
+calls        All have a time limit (`calls`). The end of a run waits for none of them.
+nodes        If jobs die on a node before they begin, the node is named and avoided, and left out after
+             several deaths (`nodes`).
+a job        It runs without a Snakemake (`dngo.workflow.bare`), or with one but not a second one below
+             `srun`. That starts faster and needs less memory, and an objective may call `srun` itself.
+logs         They are in a folder of this run. Empty folders are removed at its end, but pending jobs of
+             another run need theirs.
+messages     Messages of jobs that are a group of rules are shown.
 """
 
 from __future__ import annotations

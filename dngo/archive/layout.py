@@ -22,8 +22,8 @@ Layout (format 1), readable by plain h5py::
     /iterations/T/surrogate/  attributes: settings, versions, environment, summary ... of the fit,
                            kept, model_digest
         model/             the fitted model; if `kept` is "last", only the newest surrogate has it
-        foreseen           its predictions of its batch (`dngo.archive.predictions`)
-        told               outcomes that it knew in addition to its training iterations
+        `foreseen`         its predictions of its batch (`dngo.archive.predictions`)
+        `told`             outcomes that it knew in addition to its training iterations
     /iterations/T/progress/   points, stops: values that evaluations reported while they ran, if any
                            (`dngo.archive.progress`)
     /transfer/I/           evaluations of earlier studies (`dngo.archive.transfer`), if any

@@ -85,7 +85,7 @@ def test_the_command_and_python_show_the_same(session: dngo.Session, capsys) -> 
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        (["0-0"], "name two points or more"),
+        (["0-0"], "name at least two points"),
         (["0-0", "0-0"], "0-0: is named twice"),
         (["0-0", "9-0"], "has no proposal 9-0"),
         (["0-0", "x"], "'x'"),

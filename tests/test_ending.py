@@ -90,8 +90,8 @@ def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
     assert len(first) == len(read_table(toy.archive)) == 8
     assert main(["status", "config.yaml"]) == 0
     told = capsys.readouterr().out
-    assert "Outlook      ended: five batches are expected to gain" in told
-    assert "of the best imaginable" in told
+    assert "Expected gain  ended: five batches are expected to gain" in told
+    assert "distance of the best value from the best imaginable" in told
     plan = Study(load(["config.yaml"])).plan()
     assert not plan.iterations and plan.reason.startswith("five batches are expected to gain")
     # A target is looked at after every iteration, too: here once all is planned.

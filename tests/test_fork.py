@@ -147,7 +147,12 @@ def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> 
     ("changes", "given_", "document", "words"),
     [
         ({"z": {"type": "int", "low": 0, "high": 9}}, {}, {}, "--with z=VALUE"),
-        ({}, {"rate": "1"}, {}, "--with rate: earlier points already have values of this parameter"),
+        (
+            {},
+            {"rate": "1"},
+            {},
+            "--with rate: earlier points already have values of this parameter",
+        ),
         ({}, {"nothing": "1"}, {}, "--with nothing: is no parameter"),
         ({"rate": None}, {}, {}, "space.rate: is gone, and its values differ"),
         ({}, {}, {"objective": {"command": "true", "direction": "maximize"}}, "is to minimize"),

@@ -48,7 +48,7 @@ def test_a_study_begun_in_another_folder_goes_on_there(
         assert found.folder.resolve() == place
         assert main(["status", str(study.folder / "config.yaml")]) == 0
         shown = capsys.readouterr().out
-        assert f"Study        toy, in {found.folder}\n" in shown
+        assert f"Study          toy, in {found.folder}\n" in shown
         assert "iteration 0: 0 of 8 evaluated" in shown
 
 

@@ -295,9 +295,9 @@ def test_nothing_more_to_expect_is_told(view: View) -> None:
     objective = view.table.objective.copy()
     objective[np.flatnonzero(view.ok)[0]] = -100.0
     over = altered(view, objective=objective)
-    assert "Nothing more is to be expected" in findings(over)
+    assert "No further gain is expected" in findings(over)
     hopeful = {**view.numbers, "mean": np.full(len(view), -200.0)}
-    assert "Nothing more" not in findings(replace(over, numbers=hopeful))
+    assert "No further gain" not in findings(replace(over, numbers=hopeful))
 
 
 def test_messages_that_differ_in_numbers_are_one(view: View) -> None:

@@ -165,7 +165,7 @@ def test_the_served_page_and_its_audits_work_by_the_address_alone(small: Study, 
     try:
         browser.open(server.address)
         text = browser.wait("document.getElementById('live').textContent")
-        assert "Evaluations  80" in text
+        assert "Evaluations    80" in text
         browser.js("document.getElementById('points').scrollIntoView()")
         browser.wait("document.getElementById('table').dataset.state === 'drawn'")
         browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-row")[0].click()
@@ -173,7 +173,7 @@ def test_the_served_page_and_its_audits_work_by_the_address_alone(small: Study, 
             "document.querySelector('#detail pre').textContent.includes('What came of it')"
         )
         browser.js("location.reload()")
-        browser.wait("document.getElementById('live')?.textContent.includes('Evaluations  80')")
+        browser.wait("document.getElementById('live')?.textContent.includes('Evaluations    80')")
         assert browser.complaints() == []
         asked = {u for u in browser.requests() if not u.startswith(("blob:", "data:"))}
         own = f"http://127.0.0.1:{server.server_port}/"
@@ -194,7 +194,7 @@ def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
     )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     browser.open(server.address)
-    assert "Nothing is in the archive yet" in browser.js("document.body.textContent")
+    assert "The archive is still empty" in browser.js("document.body.textContent")
     process = study.start("--cores", "2")
     watch = subprocess.Popen(
         [sys.executable, "-m", "dngo", "watch", "--interval", "0.2"],

@@ -56,7 +56,7 @@ def test_the_address_with_its_token_shows_the_study(server: Server) -> None:
     token = f"?token={server.token}"
     assert "Health" in ask(server, f"/{token}")[1]
     status = json.loads(ask(server, f"/status.json{token}")[1])
-    assert status["version"] and "Evaluations  80" in status["text"]
+    assert status["version"] and "Evaluations    80" in status["text"]
     assert "Why it was proposed" in ask(server, f"/audit/1-3{token}")[1]
     assert ask(server, f"/audit/99-0{token}")[0] == 404
     # Through `ssh -L 9000:localhost:8000` the browser knows it by another port.
@@ -232,13 +232,13 @@ def test_a_folder_is_a_list_of_its_studies_each_one_click_away(
     assert code == 200 and "Health" in report
     # What the page of a study asks for, it asks for beside itself.
     number = link.partition("/")[0]
-    assert "Evaluations  80" in ask(shelf, f"/{number}/status.json{token}")[1]
+    assert "Evaluations    80" in ask(shelf, f"/{number}/status.json{token}")[1]
     assert "Why it was proposed" in ask(shelf, f"/{number}/audit/1-3{token}")[1]
     assert 'fetch("/' not in report
     both = ask(shelf, f"/compare{token}&of=0&of=1")
     assert both[0] == 200 and "Side by side" in both[1]
     assert "data-served>" in report and "data-served>" not in both[1]  # which asks for nothing
-    assert ask(shelf, f"/compare{token}")[1] == "tick the studies that are to be compared\n"
+    assert ask(shelf, f"/compare{token}")[1] == "tick the studies to compare\n"
     for path in ("/3/", "/-1/", "/0", "/0/../notes.txt", "/notes.txt", "/compare/"):
         assert ask(shelf, path + token)[0] == 404
         assert ask(shelf, path)[0] == 403

@@ -266,7 +266,7 @@ def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
     assert found is not None and (found.step, found.value) == (999, 499.5)
     batch = {"iteration": 3, "progress": [{"id": "3-1", "step": 12.0, "objective": 0.31}] * 7}
     assert reporting(batch)[0] == "3-1 at step 12: 0.31"
-    assert reporting(batch)[-1] == "and 2 more that report"
+    assert reporting(batch)[-1] == "and 2 more with progress"
 
 
 def test_the_report_says_what_is_wrong_with_progress() -> None:
@@ -291,10 +291,13 @@ def test_the_report_says_what_is_wrong_with_progress() -> None:
         found.append(
             [(c.level, c.finding) for c in reporting_checks(View.of(study._study.archive))]
         )
-    nobody = "None of 8 evaluations reported anything as it ran, so none is stopped early."
+    nobody = "None of 8 evaluations reported progress, so none is stopped early."
     assert found[0] == [("warn", nobody)]
-    unread = ("8 of 8 evaluations reported progress that could not be read, as: step must be 0 or "
-        "more, but is -1")
+    unread = (
+        "8 of 8 evaluations reported progress that could not be read, for example: step must "
+        "be 0 or "
+        "more, but is -1"
+    )
     assert found[1] == [("note", unread), ("warn", nobody)]
 
 

@@ -169,9 +169,9 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
         time.sleep(0.05)
     assert main(["status", *options]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"In flight    iteration 0: [2-6] of 8 evaluated, [0-2] running", text), text
+    assert re.search(r"In flight      iteration 0: [2-6] of 8 evaluated, [0-2] running", text), text
     # What was evaluated counts, though nothing is merged yet.
-    count = int(re.search(r"Evaluations  (\d), \1 of them not merged yet", text)[1])
+    count = int(re.search(r"Evaluations    (\d), \1 of them not merged yet", text)[1])
     assert count >= 2
     assert re.search(r"Best         \S+, proposal 0-\d", text), text
     process.communicate()

@@ -1,4 +1,4 @@
-"""Looking at a study: a page of text, a status, one HTML file with every figure, live views."""
+"""Views of a study: a page of text, a status, one HTML file with every figure, live views."""
 
 from dngo.report.conclusion import conclude
 from dngo.report.live import regret, status

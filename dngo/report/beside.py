@@ -1,4 +1,4 @@
-"""Points side by side: what differs between them, by what the archive knows of each."""
+"""Points side by side: how they differ in what the archive knows about them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from dngo.report.left import TAGS, tags_of
 from dngo.storage.text import visible
 from dngo.units import LOG
 
-REASONS = ("stage", "source", "feasibility", "training_rows")  # of what proposed a point
+# Fields that say what proposed a point.
+REASONS = ("stage", "source", "feasibility", "training_rows")
 
 
 @dataclass(frozen=True)
 class Line:
     """One name with the value of each point, None where a point has none.
 
-    log: whether its values are compared as factors, as those of a logarithmic scale are.
+    log: whether to compare its values as factors, as on a logarithmic scale.
     """
 
     name: str
@@ -35,12 +36,12 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        """Whether not all points have the same."""
+        """Whether the points have different values."""
         return any(value != self.values[0] for value in self.values)
 
     @property
     def difference(self) -> str:
-        """The second of two numbers minus the first, or the factor between them; empty for the rest."""
+        """The second of two numbers minus the first, or the factor between them; empty otherwise."""
         if len(self.values) != 2 or not self.differs:
             return ""
         first, second = self.values
@@ -52,15 +53,15 @@ class Line:
 
 
 def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
-    """Parameters, outcomes and reasons of some points, a line each.
+    """Parameters, outcomes and reasons of some points, one line for each name.
 
-    Raises UserError for fewer than two points, one that is named twice, and one that is not there.
+    Raises UserError for fewer than two points, a repeated point, or an unknown point.
     """
     if len(proposals) < 2:
-        raise UserError("name two points or more, each by its id: 3-1 5-2")
+        raise UserError("name at least two points by their ids, for example 3-1 5-2")
     for name in proposals:
         if not isinstance(name, str):
-            raise UserError(f"{name!r} is no id of a point, as '3-1' is")
+            raise UserError(f"{name!r} is not the id of a point; an id looks like 3-1")
         if proposals.count(name) > 1:
             raise UserError(f"{name}: is named twice")
     found = [_point(audit(path, name)) for name in proposals]
@@ -71,7 +72,7 @@ def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
 
 
 def _point(data: dict[str, Any]) -> dict[str, Any]:
-    """What is compared of one audit, by name; NaN is None."""
+    """The values of one audit to compare, by name; NaN is None."""
     came, why = data["outcome"], data["proposed"]
     found = {**data["parameters"], "status": came["status"], "message": came["message"]}
     found |= came["objectives"] or {"objective": came["objective"]}
@@ -97,7 +98,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _logarithmic(path: Path) -> set[str]:
-    """Names whose values are compared as factors: of a logarithmic scale."""
+    """Names whose values are compared as factors, since their scale is logarithmic."""
     space = archive.read_space(path)
     found = {column.name for column in space.columns if column.log}
     header = archive.read_header(path)
@@ -109,7 +110,7 @@ def _logarithmic(path: Path) -> set[str]:
 
 
 def text(proposals: Sequence[str], lines: Sequence[Line]) -> str:
-    """The points for a terminal: a column for each, and what differs between two."""
+    """The points for a terminal, a column for each. Two points have a column with their difference."""
     shown = Table(box=None, padding=(0, 2), show_header=True)
     shown.add_column("")
     for name in proposals:

@@ -1,4 +1,4 @@
-"""The best point of a study with one objective, as it is shown."""
+"""The best point of a study with one objective, for display."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from dngo.units import Units
 
 @dataclass(frozen=True)
 class Best:
-    """The best point: its proposal, its outcome, and what it is worth by the latest model.
+    """The best point: its proposal, its outcome, and its value by the latest model.
 
-    objective: of one evaluation, the best one where there are several. evaluations: of this point that
-    were ok; average: of their outcomes. mean, std: without noise, its own outcomes heeded. mean, std,
-    feasibility: NaN without a model. log: whether the model sees the logarithm of the objective.
+    objective: the best one, if the point was evaluated several times.
+    evaluations: the number of its ok evaluations;
+    average: of their outcomes.
+    mean, std: predicted without noise, from its own outcomes as well.
+    mean, std, feasibility: NaN without a model.
+    log: whether the model sees the logarithm of the objective.
     """
 
     id: str
@@ -33,7 +36,7 @@ class Best:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the objective is without noise, with 95 %: low and high."""
+        """The interval that holds the objective without noise, with 95 %: low and high."""
         units = Units(1.0, self.log)
         low, high = units.interval(np.array(self.mean), np.array(self.std), 1.959964)
         return float(low), float(high)
@@ -47,5 +50,5 @@ class Best:
 
 
 def escape(value: Any) -> str:
-    """A value as text of a page."""
+    """A value as text for a page."""
     return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -21,7 +21,7 @@ TITLE = "Studies compared"
 
 
 def read(places: Sequence[str]) -> list[View]:
-    """The studies of these configurations, archives, or folders; raises UserError for any other."""
+    """The studies of these configurations, archives or folders; raises UserError for other places."""
     views = [_view(place) for place in places]
     if len({tuple(_aims(view)) for view in views}) > 1:
         directions = ", ".join(f"{view.path} {' and '.join(_aims(view))}" for view in views)
@@ -30,15 +30,15 @@ def read(places: Sequence[str]) -> list[View]:
 
 
 def _aims(view: View) -> list[str]:
-    """What a study does with its objective, or with each of several."""
+    """The aim of a study for each objective: minimize or maximize."""
     each = [f"{direction}s {name}" for name, direction in view.directions.items()]
     return each or [f"{view.direction}s"]
 
 
 def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
-    """Of several objectives the fronts, of all evaluations and of as many as each study has.
+    """The hypervolumes of studies with several objectives: of all evaluations, and at a common number.
 
-    The reference is the worst of theirs.
+    The reference is the worst of the studies' references.
     """
     if not views[0].has_several:
         return [{} for _ in views]
@@ -54,7 +54,7 @@ def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
 
 
 def _view(place: str) -> View:
-    """A study with its current configuration, if the configuration is what was named."""
+    """A study. If a configuration was named, it is the current one."""
     path, file = archive_at(place), file_at(place)
     if is_archive(file):
         return View.of(path)
@@ -62,7 +62,7 @@ def _view(place: str) -> View:
 
 
 def rows(views: Sequence[View]) -> list[dict[str, Any]]:
-    """The comparison, a row for each study, at budgets that every study reached.
+    """The comparison, a row for each study, at budgets that all studies reached.
 
     best_at_common: the best after as many evaluations as the shortest study has.
     """
@@ -94,7 +94,7 @@ def rows(views: Sequence[View]) -> list[dict[str, Any]]:
 
 
 def names(views: Sequence[View]) -> list[str]:
-    """A name for each study: its own, with its folder where two have the same."""
+    """A name for each study. If two have the same name, each name has its folder."""
     own = [view.name for view in views]
     return [n if own.count(n) == 1 else str(v.path) for n, v in zip(own, views, strict=True)]
 

@@ -1,4 +1,4 @@
-"""The end of a study, as files for later rules of a workflow."""
+"""Writes the end of a study to files, for later rules of a workflow."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dngo.study import Study
 
 
 def conclude(study: Study, done: Path, best: Path) -> None:
-    """Write that the study is at its end, and its best point, as JSON.
+    """Write two JSON files: that the study is at its end, and its best point.
 
-    Without a feasible point, its id, objective and parameters are null. Of several objectives it is the
-    front: points, knee, hypervolume, reference.  Raises UserError for a study
+    Without a feasible point, id, objective and parameters are null. With several objectives, the
+    second file has the front: points, knee, hypervolume, reference. Raises UserError for a study
     that goes on.
     """
     plan, header = study.plan(), study.header()
     if plan.iterations or header is None:
         raise UserError(
-            f"study {study.config.study} is not at its end: {len(plan.iterations)} iterations are to "
-            "come (iterations_per_run); type the same command again"
+            f"study {study.config.study} is not at its end: {len(plan.iterations)} "
+            "iterations are left (iterations_per_run); type the same command again"
         )
     data = status(study)
     found = data.get("front") or data["best"]

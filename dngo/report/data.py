@@ -1,4 +1,4 @@
-"""What a report shows, as plain arrays: an archive read once, and what follows from it."""
+"""The content of a report as plain arrays. The archive is read once; the rest follows from it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,26 @@ from dngo.units import Units
 if TYPE_CHECKING:
     from dngo.surrogates import Model
 
-# The last iterations whose points are compared with all that was known before: one tree for each.
+# The number of last iterations whose points are compared with all earlier ones. Each needs one
+# tree.
 RECENT = 20
-MOST_EXPECTED = 10_000  # rows of which it is asked what they are worth without noise
-MOST_PAIRS = 2000  # points of a batch that are compared with each other
+MOST_EXPECTED = 10_000  # rows for which the model predicts the objective without noise
+MOST_PAIRS = 2000  # points of a batch to compare with each other
 NUMBERS = ("value", "mean", "std", "feasibility", "runner_up", "num_pending")
 TIMES = ("started", "finished")
 
 
 @dataclass(frozen=True)
 class View:
-    """One study as its report sees it; all arrays have a row for each evaluation, in order.
+    """A study for its report. All arrays have a row for each evaluation, in order.
 
-    config: the resolved configuration.  numbers: (n,) by the names of the archive's columns.
-    source, stage, message: (n,) text; the stage is empty in older archives.
-    model, model_iteration: the latest surrogate, if there is one, and the iteration it proposed.
-    objective: what it is called where this is the view of one of several.  directions: of several, by name
-    in order; empty where there is one.  means, stds: of several, by name, (n,) as `numbers` has of one.
+    config: the resolved configuration.
+    numbers: (n,) by the names of the archive's columns.
+    source, stage, message: (n,) text; the stage is empty in old archives.
+    model, model_iteration: the latest surrogate, if any, and the iteration that it proposed.
+    objective: its name, if this is the view of one of several.
+    directions: of several objectives, by name in order; empty for one.
+    means, stds: of several objectives, by name, (n,); for one, `numbers` has them.
     """
 
     path: Path
@@ -67,9 +70,9 @@ class View:
 
     @classmethod
     def of(cls, path: Path, config: dict[str, Any] | None = None) -> View:
-        """The study in an archive; its last recorded configuration stands in for none.
+        """The study in an archive. Without a configuration, take the last recorded one.
 
-        Raises UserError if there is no archive that can be read.
+        Raises UserError if the archive does not exist, or cannot be read.
         """
         header = archive.read_header(path)
         if header is None or header.iterations == 0:
@@ -120,7 +123,7 @@ class View:
         return bool(self.directions)
 
     def of_objective(self, name: str) -> View:
-        """The study as if one of several objectives were the only one."""
+        """The study with one of several objectives as if it were the only one."""
         table, model = self.table.of_objective(name), self.model
         if model is not None:
             model = model.of_objective(name) if name in model.objectives else None
@@ -137,7 +140,7 @@ class View:
 
     @cached_property
     def front(self) -> Front:
-        """Of several objectives."""
+        """The front of a study with several objectives."""
         named = self.config["objectives"]
         given = [
             None if (r := named[n].get("reference")) is None else sign_of(d) * r
@@ -154,28 +157,28 @@ class View:
 
     @cached_property
     def ok(self) -> np.ndarray:
-        """(n,) bool: it ran, and every constraint holds."""
+        """(n,) bool: the evaluation ran, and every constraint holds."""
         return self.table.status == "ok"
 
     @cached_property
     def infeasible(self) -> np.ndarray:
-        """(n,) bool: it ran, and broke a constraint."""
+        """(n,) bool: the evaluation ran, and broke a constraint."""
         return self.table.status == "infeasible"
 
     @cached_property
     def failed(self) -> np.ndarray:
-        """(n,) bool: its evaluation ended without an objective."""
+        """(n,) bool: the evaluation ended without an objective."""
         others = self.stopped | (self.table.status == "withdrawn")
         return ~(self.ok | self.infeasible | others)
 
     @cached_property
     def stopped(self) -> np.ndarray:
-        """(n,) bool: it was stopped early, for what it reported as it ran."""
+        """(n,) bool: the evaluation was stopped early because of its progress."""
         return self.table.status == STOPPED
 
     @cached_property
     def best(self) -> int | None:
-        """The row of the best ok evaluation; of several objectives there is none."""
+        """The row of the best ok evaluation; None with several objectives."""
         return None if self.has_several else best_row(self.table, self.direction, self.ladder)
 
     @cached_property
@@ -185,16 +188,16 @@ class View:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """(n,) bool: the ok rows, of a fidelity those at the highest level that there is."""
+        """(n,) bool: the ok rows; with a fidelity, only those at the highest level reached."""
         return self.ok if self.ladder is None else self.ladder.counts(self.table.v, self.ok)
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The objective without noise at each row's point: mean, deviation, P(feasible), three (n,).
 
-        By the latest surrogate, and by the row's own outcome if the surrogate has not learnt it. Near
-        the best point, by a process fitted to the points there. NaN without a surrogate, and beyond the
-        best `MOST_EXPECTED` outcomes.
+        The latest surrogate predicts them, with the row's own outcome if it has not learnt that
+        yet. Near the best point, a process fitted to the points there predicts them. NaN without a
+        surrogate, and for all but the best `MOST_EXPECTED` outcomes.
         """
         if self.model is None or not self.has_model:
             nothing = np.full(len(self), np.nan)
@@ -213,7 +216,7 @@ class View:
 
     @cached_property
     def _to_be_expected(self) -> np.ndarray:
-        """The rows that the model is asked about: all of them, or the best ones where there are many."""
+        """The rows for the model to predict: all, or only the best ones if there are many."""
         if len(self) <= MOST_EXPECTED:
             return np.arange(len(self))
         value = np.where(self.counts, self.sign * self.table.objective, np.inf)
@@ -222,7 +225,7 @@ class View:
 
     @cached_property
     def _around_the_best(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows near the best one, and their objective's mean and deviation, minimised."""
+        """Rows near the best one, and the mean and deviation of their objective, minimised."""
         from dngo.surrogates.nearby import around_the_best
 
         table, y = self.table, self.units.inward(self.table.objective)
@@ -237,18 +240,18 @@ class View:
 
     @cached_property
     def point(self) -> np.ndarray:
-        """(n,) which point each row is of: evaluations of the same point have the same number."""
+        """(n,) the number of each row's point. Evaluations of the same point have the same number."""
         keys = np.array(self.space.keys(self.table.v), dtype=f"V{max(8 * self.space.k, 1)}")
         return np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.intp)
 
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
-        """Rows of the ok evaluations, the best first: by outcome, or by what the model expects.
+        """Rows of the ok evaluations, the best first: by outcome, or by the model's prediction.
 
-        Of a point that was evaluated several times the row of its best outcome alone. The model
-        heeds noise. The luckiest outcome need not be the best point, and the lowest of many means is
-        lucky too. So a row is ranked by its mean, made worse by one deviation. Rows are ranked if they
-        are feasible with a probability of at least one half. Those near the best one come first, since
-        the model is sharpest there.
+        If a point was evaluated several times, only the row of its best outcome counts. The model
+        takes noise into account. The luckiest outcome need not be the best point, and the lowest of
+        many means is partly luck. So a row is ranked by its mean, made worse by one deviation. Only
+        rows with a probability of at least 0.5 to be feasible are ranked. Rows near the best one
+        come first, since the model is sharpest there.
         """
         rows = np.flatnonzero(self.counts)
         rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
@@ -262,12 +265,12 @@ class View:
         return rows[np.lexsort((self.sign * mean[rows] + std[rows], far))]
 
     def outcomes(self, row: int) -> np.ndarray:
-        """The objective of each ok evaluation of a row's point, that row's among them."""
+        """The objectives of all ok evaluations of a row's point, including that row."""
         return self.table.objective[self.ok & (self.point == self.point[row])]
 
     @cached_property
     def sign(self) -> float:
-        """1 where the objective is minimised, -1 where it is maximised."""
+        """1 if the objective is minimised, -1 if it is maximised."""
         return 1.0 if self.direction == "minimize" else -1.0
 
     @cached_property
@@ -278,30 +281,32 @@ class View:
 
     @cached_property
     def improvements(self) -> np.ndarray:
-        """Rows at which the best so far became better."""
+        """Rows that improved the best value so far."""
         best = self.best_so_far
         return np.flatnonzero(np.isfinite(best) & (np.diff(best, prepend=np.nan) != 0))
 
     @cached_property
     def last(self) -> np.ndarray:
-        """Rows of the last batch, in the order in which they were picked."""
+        """Rows of the last batch, in the order of picking."""
         return np.flatnonzero(self.table.iteration == self.table.iteration[-1])
 
     def label(self, name: str) -> str:
-        """What stands at the axis of a parameter, a constraint or the objective: its label, or its name."""
+        """The text at the axis of a parameter, a constraint or the objective: its label, or else
+        its name.
+        """
         if name == "objective":
             name = self.objective
         return str(self.config.get("labels", {}).get(name, name))
 
     def id(self, row: int) -> str:
-        """The name of a row's proposal: iteration and slot."""
+        """The id of a row's proposal: iteration and slot."""
         return f"{self.table.iteration[row]}-{self.table.slot[row]}"
 
     # ---- the space ------------------------------------------------------------------------------
 
     @cached_property
     def columns(self) -> list[tuple[int, Column]]:
-        """The parameters that vary, in the order of the configuration, with their column of v."""
+        """The parameters that vary, in the order of the configuration, with their columns of v."""
         position = {column.name: j for j, column in enumerate(self.space.columns)}
         names = [name for name in self.space.parameters if name in position]
         return [(position[name], self.space.columns[position[name]]) for name in names]
@@ -313,18 +318,18 @@ class View:
 
     @cached_property
     def nearest(self) -> np.ndarray:
-        """(n,) distance to the nearest point known or picked before, NaN for older iterations.
+        """(n,) distance to the nearest point that was known or picked earlier, NaN for older iterations.
 
         The root mean square over the parameters, in the unit cube.
         """
-        # Not needed by a merge, which would import both for each batch.
+        # A merge does not need these two, and would import them for each batch.
         from scipy.spatial import KDTree
         from scipy.spatial.distance import cdist
 
         found = np.full(len(self), np.nan)
         iteration = self.table.iteration
         recent = np.unique(iteration)[-RECENT:]
-        first = recent[0]  # one tree of all that is older
+        first = recent[0]  # one tree of all older points
         old = KDTree(self.unit[iteration < first]) if (iteration < first).any() else None
         for t in recent:
             rows = np.flatnonzero(iteration == t)
@@ -337,13 +342,13 @@ class View:
                     found[rows] = np.fmin(found[rows], tree.query(self.unit[rows])[0])
             if 1 < len(rows) <= MOST_PAIRS:
                 apart = cdist(self.unit[rows], self.unit[rows])
-                apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only earlier picks
+                apart[np.triu_indices(len(rows))] = np.inf  # a pick knew only the picks before it
                 closest = apart.min(axis=1)
                 found[rows] = np.fmin(found[rows], np.where(closest < np.inf, closest, np.nan))
         return found / np.sqrt(max(self.space.k, 1))
 
     def on_bound(self, row: int) -> list[str]:
-        """Numeric parameters of a row that stand at an end of their range, but for a thousandth of it."""
+        """Numeric parameters of a row within a thousandth of their range from one of its ends."""
         found = []
         for j, column in self.columns:
             if column.choices is not None or (column.levels or 100) < 4:
@@ -358,11 +363,11 @@ class View:
 
     @cached_property
     def box(self) -> Space:
-        """The space without its known constraints, since a slice through a point would break them."""
+        """The space without its known constraints. A slice through a point would break them."""
         return Space(self.space.parameters)
 
     def slice_values(self, j: int, most: int = 65) -> np.ndarray:
-        """Values of column j of v from bound to bound, all of them if they are few."""
+        """Values of column j of v from bound to bound; all values if they are few."""
         column = self.space.columns[j]
         steps = 4 * column.levels + 1 if column.levels and column.levels <= most else most
         u = np.repeat(self.space.unit(self.space.defaults()), steps, axis=0)
@@ -376,11 +381,11 @@ class View:
         return np.unique(values[np.isfinite(values)])
 
     def through(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
-        """Points like that of a row but for some columns of v: (m, d), the model's inputs."""
+        """Copies of a row's point with some columns of v changed: (m, d), the model's inputs."""
         return self.box.encode(self._changed(row, changes))
 
     def allowed(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
-        """Which of the points of `through` keep the known constraints: (m,) bool."""
+        """Whether each point of `through` keeps the known constraints: (m,) bool."""
         return self.space.holds(self._changed(row, changes))
 
     def _changed(self, row: int, changes: dict[int, np.ndarray]) -> np.ndarray:
@@ -391,9 +396,9 @@ class View:
         return self.box.round(v)
 
     def at_edge(self, row: int) -> list[str]:
-        """Known constraints, as they are written, that a step of a hundredth of a range would break.
+        """The texts of known constraints that a step of a hundredth of a range would break.
 
-        Equalities, which every point keeps to the last digit, are not among them.
+        Equalities are left out: every point keeps them to the last digit.
         """
         u = np.repeat(self.unit[row : row + 1], 2 * self.space.k, axis=0)
         for j in range(self.space.k):
@@ -425,7 +430,7 @@ class View:
 
         first, total: of the predicted objective and of the probability to be feasible, in the order
         of the columns of v; NaN where the prediction is constant. Estimated on points of Sobol
-        sequences (Saltelli et al. 2010, as `scipy.stats.sobol_indices` has it).
+        sequences (Saltelli et al. 2010, as in `scipy.stats.sobol_indices`).
         """
         from scipy.stats import sobol_indices, uniform
 
@@ -440,7 +445,8 @@ class View:
             found = sobol_indices(
                 func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
             )
-        total = np.clip(found.total_order, 0.0, None).reshape(2, k)  # SciPy drops a k of 1
+        # SciPy drops the axis if k is 1.
+        total = np.clip(found.total_order, 0.0, None).reshape(2, k)
         varies = np.where(total.max(axis=1, keepdims=True) > 0, 1.0, np.nan)
         return {
             "first": np.clip(found.first_order, 0.0, 1.0).reshape(2, k) * varies,
@@ -449,19 +455,21 @@ class View:
 
     @cached_property
     def thresholds(self) -> dict[str, Threshold]:
-        """The bounds on numbers that constraints have, by name."""
+        """The thresholds of constraints, by name."""
         return thresholds_of(self.config)
 
     @cached_property
     def expected_constraints(self) -> dict[str, Expected]:
-        """What was expected of each constraint, over the latest iterations, by name."""
+        """The predictions of each constraint in the latest iterations, by name."""
         return expected_constraints(self.path, self.table)
 
     # ---- time -----------------------------------------------------------------------------------
 
     @cached_property
     def cost(self) -> tuple[str, np.ndarray]:
-        """What each evaluation cost, (n,), by the measure that the acquisition heeds; its name."""
+        """The cost of each evaluation, (n,), in the measure that the acquisition uses, and the
+        measure's name.
+        """
         per = self.config.get("acquisition", {}).get("per")
         if per in (None, "duration"):
             return "seconds of evaluation", np.nan_to_num(self.table.duration)
@@ -470,12 +478,12 @@ class View:
 
     @cached_property
     def timed(self) -> np.ndarray:
-        """(n,) bool: it is known when it started and ended."""
+        """(n,) bool: the times of its start and its end are known."""
         started, finished = (self.numbers[name] for name in TIMES)
         return np.isfinite(started) & np.isfinite(finished) & (finished >= started)
 
     def busy(self, edges: np.ndarray) -> np.ndarray:
-        """Evaluations under way at once, on average between times: edges (m + 1,) to (m,)."""
+        """The mean number of evaluations at once between times: edges (m + 1,) to (m,)."""
         started, finished = (self.numbers[name][self.timed] for name in TIMES)
         times = np.concatenate([started, finished])
         change = np.concatenate([np.ones(len(started)), -np.ones(len(finished))])
@@ -486,7 +494,7 @@ class View:
 
     @cached_property
     def stage_seconds(self) -> dict[str, dict[int, float]]:
-        """Wall seconds of each stage by iteration, as far as their records are kept."""
+        """Wall seconds of each stage by iteration, if their records are kept."""
         return stage_seconds(self.path.parent, self.table)
 
 

@@ -1,4 +1,4 @@
-"""The front of a study with several objectives, to be shown."""
+"""The front of a study with several objectives, for display."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dngo.types import Array, Rows
 
 
 class HasFront(Protocol):
-    """A study that has one."""
+    """A study that has a front."""
 
     @property
     def front(self) -> Front: ...
@@ -34,10 +34,12 @@ class HasFront(Protocol):
 
 @dataclass(frozen=True)
 class Front:
-    """The ok outcomes that no other one dominates, in the order of the first objective's name.
+    """The ok outcomes that no other outcome dominates, in the order of the first objective.
 
-    directions: of the objectives, by name in order. values: (n, m) of all outcomes, minimised, NaN unless
-    ok; batch: (n,) which iteration each is of. given: references that people gave, minimised.
+    directions: of the objectives, by name in order.
+    values: (n, m) of all outcomes, minimised, NaN unless ok.
+    batch: (n,) the iteration of each outcome.
+    given: the user's references, minimised.
     """
 
     directions: Mapping[str, str]
@@ -53,7 +55,7 @@ class Front:
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows of the front: (p,); of equal outcomes the earliest."""
+        """The rows of the front: (p,). Of equal outcomes, the earliest counts."""
         known = np.flatnonzero(np.isfinite(self.values).all(axis=1))
         found = known[on_front(self.values[known])]
         _, first = np.unique(self.values[found], axis=0, return_index=True)
@@ -66,12 +68,12 @@ class Front:
 
     @cached_property
     def signs(self) -> Array:
-        """(m,) 1 where an objective is minimised, -1 where it is maximised."""
+        """(m,) 1 if an objective is minimised, -1 if it is maximised."""
         return np.array([sign_of(d) for d in self.directions.values()])
 
     @cached_property
     def least(self) -> Array:
-        """The worst values of interest, minimised: (m,), NaN as long as nothing is ok."""
+        """The worst values of interest, minimised: (m,). NaN as long as no outcome is ok."""
         return derived_reference(self.values, self.batch, self.given)
 
     @property
@@ -81,17 +83,20 @@ class Front:
 
     @cached_property
     def hypervolume(self) -> float:
-        """What the front dominates of all that is better than the reference, product of the units."""
+        """The volume that the front dominates, down to the reference.
+
+        Its unit is the product of the units.
+        """
         return hypervolume(self.points, self.least) if len(self.rows) else 0.0
 
     @cached_property
     def volumes(self) -> list[float]:
-        """The hypervolume of all outcomes up to each iteration: it never falls."""
+        """The hypervolume of all outcomes up to each iteration. It never falls."""
         return hypervolumes(self.values, self.batch, self.least)
 
     @property
     def beyond_reference(self) -> list[str]:
-        """Objectives of which no ok outcome is better than the reference that people gave."""
+        """Objectives for which no ok outcome is better than the user's reference."""
         if not len(self.rows):
             return []
         best = np.nanmin(self.values, axis=0)
@@ -100,15 +105,17 @@ class Front:
 
     @property
     def knee(self) -> int | None:
-        """Which point of the front lies farthest below the plane through its ends; None of less than 3."""
+        """The index of the front's point farthest below the plane through its ends; None for fewer
+        than 3 points.
+        """
         return knee(self.points) if len(self.rows) > 2 else None
 
     def objectives(self, i: int) -> dict[str, float]:
-        """The objectives of point i of the front, in their own units."""
+        """The objectives of the front's point i, in their own units."""
         return dict(zip(self.directions, (self.signs * self.points[i]).tolist(), strict=True))
 
     def preferred(self, weights: Mapping[str, float]) -> int:
-        """The point of the front that is best by weights of the objectives; a weight left out is 0."""
+        """The best point of the front by weights of the objectives. A missing weight is 0."""
         return preferred(self.points, np.array([weights.get(n, 0.0) for n in self.directions]))
 
     def document(
@@ -116,7 +123,7 @@ class Front:
     ) -> dict[str, Any]:
         """Plain data: points, knee (an id or null), hypervolume, reference.
 
-        ids, parameters: of each point of the front.
+        ids, parameters: of the points of the front.
         """
         points = [
             {"id": ids[i], "objectives": self.objectives(i), "parameters": dict(parameters[i])}
@@ -136,12 +143,12 @@ def volume_of(values: Array, reference: Array) -> float:
 
 
 def common_reference(views: Sequence[HasFront]) -> Array:
-    """The worst of several studies' references: (m,)."""
+    """The worst of the references of several studies: (m,)."""
     return np.asarray(np.fmax.reduce([view.front.least for view in views]))
 
 
 def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:
-    """Weights of objectives as people type them, "error=2,flops=1"; raises UserError."""
+    """Weights of objectives from a text such as "error=2,flops=1"; raises UserError."""
     from dngo.config.messages import nearest
 
     found: dict[str, float] = {}
@@ -151,11 +158,11 @@ def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:
         if name not in directions:
             known = f"; the objectives are {', '.join(directions)}"
             raise UserError(
-                f"--prefer: {name!r} is no objective{nearest(name, directions) or known}"
+                f"--prefer: {name!r} is not an objective{nearest(name, directions) or known}"
             )
         if weight is None or not 0 <= weight < np.inf:
             raise UserError(
-                f"--prefer: the weight of {name} is a number of 0 or more, not {value!r}"
+                f"--prefer: the weight of {name} must be a number of 0 or more, not {value!r}"
             )
         if name in found:
             raise UserError(f"--prefer: {name} is there twice")

@@ -1,4 +1,4 @@
-"""Is the study well? Checks in words, each with what to do about it: they head the report."""
+"""Checks of a study's health, at the head of the report. Each check says what to do."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from dngo.scores import scores_of
 
 Level = Literal["stop", "warn", "note"]
 ORDER: tuple[Level, ...] = ("stop", "warn", "note")
-DUPLICATE = 2e-3  # distance, root mean square in the unit cube, below which two points are one
+DUPLICATE = 2e-3  # distance (root mean square, unit cube) below which two points count as one
 IDLE = 0.6  # share of the slots that should be busy
-NOTHING = 1e-3  # expected improvement that counts as none, as a share of what the study has gained
+NOTHING = 1e-3  # expected improvement that counts as zero, as a share of the study's gain so far
 
 
 @dataclass(frozen=True)
 class Check:
     """A finding.
 
-    level: "stop": go no further before it is mended; "warn": the study is worse for it; "note":
-    good to know.  finding: what was seen, with its numbers.  advice: what to do.  figure: the key of
-    the figure that shows it.
+    level: "stop" (correct it before you go on), "warn" (it harms the study) or "note" (good to
+    know).
+    finding: what was seen, with its numbers.
+    advice: what to do.
+    figure: the key of the figure that shows it.
     """
 
     level: Level
@@ -40,7 +42,7 @@ class Check:
 
 
 def checks(view: View) -> list[Check]:
-    """Every finding, the gravest first; none if all is well."""
+    """Every finding, the most serious first; empty if all is well."""
     if view.has_several:
         found = list(_of_several(view))
     else:
@@ -49,12 +51,12 @@ def checks(view: View) -> list[Check]:
 
 
 def messages(view: View) -> list[tuple[int, str, str, int]]:
-    """Messages of the evaluations that did not end well: see `dngo.report.live.count_messages`."""
+    """Messages of the evaluations that failed: see `dngo.report.live.count_messages`."""
     return count_messages(view.table.status, view.message)
 
 
 def set_up(view: View) -> Iterator[Check]:
-    """Failures that come from the set-up and not from the space."""
+    """Failures whose cause is the set-up and not the space."""
     failed, n = int(view.failed.sum()), len(view)
     counts = Counter(view.table.status.tolist())
     if failed == 0:
@@ -68,16 +70,17 @@ def set_up(view: View) -> Iterator[Check]:
         yield Check(
             "stop",
             f"{failed} of {n} evaluations have no objective; {most} of them say: {message}",
-            f"The set-up is broken, not the space. {look} Then `dngo retry --failed` has them evaluated "
-            "once more, and the model learns from that alone.",
+            f"The cause is the set-up and not the space. {look} Then `dngo retry --failed` "
+            "has these points evaluated again, and the model learns only from the new "
+            "outcomes.",
             "messages",
         )
     elif failed >= 0.5 * n:
         yield Check(
             "warn",
             f"{failed} of {n} evaluations have no objective; {most} of them ({status}) say: {message}",
-            f"If these do not come from the points themselves, mend them. {look} If they are, narrow the "
-            "space or report them as a constraint.",
+            f"If the points themselves are not the cause, correct it. {look} If they are, "
+            "narrow the space or report the failure as a constraint.",
             "messages",
         )
     if counts["timeout"] >= max(3, 0.2 * n):
@@ -98,7 +101,7 @@ def set_up(view: View) -> Iterator[Check]:
 
 
 def same_objective(view: View) -> Iterator[Check]:
-    """The objective is not the same in all iterations."""
+    """The objective changed between iterations."""
     known: dict[str, Any] = {}
     with archive.reading(view.path) as file:
         for t in np.unique(view.table.iteration).tolist():
@@ -110,21 +113,21 @@ def same_objective(view: View) -> Iterator[Check]:
                 yield Check(
                     "warn",
                     f"The objective changed by iteration {t}: {'; '.join(changes)[:300]}.",
-                    "If it gives other values than before, begin another study; "
+                    "If its values differ from before, begin another study; "
                     "objective.strict: true refuses such changes.",
                     "progress",
                 )
 
 
 def reporting(view: View) -> Iterator[Check]:
-    """What evaluations report as they run cannot be read, or nobody does and a rule waits for it."""
+    """Progress cannot be read, or no evaluation reports any although early stopping needs it."""
     found = [str(text) for text in view.message if UNREADABLE in str(text)]
     if found:
         yield Check(
             "note",
-            f"{len(found)} of {len(view)} evaluations reported progress that could not be read, as: "
-            f"{found[-1].partition(UNREADABLE)[2].lstrip(': ')[:200]}",
-            'A line is {"step": 12, "objective": 0.31}. What else it says, and other lines, are left out.',
+            f"{len(found)} of {len(view)} evaluations reported progress that could not be "
+            f"read, for example: {found[-1].partition(UNREADABLE)[2].lstrip(': ')[:200]}",
+            'A line is {"step": 12, "objective": 0.31}. Other names and other lines are left out.',
             "messages",
         )
     if view.config.get("early_stopping") and not any(
@@ -132,22 +135,22 @@ def reporting(view: View) -> Iterator[Check]:
     ):
         yield Check(
             "warn",
-            f"None of {len(view)} evaluations reported anything as it ran, so none is stopped early.",
+            f"None of {len(view)} evaluations reported progress, so none is stopped early.",
             "Let the objective append lines to {progress}, print them, or call dngo.progress "
             "(docs/early-stopping.md); or remove early_stopping.",
         )
 
 
 def feasible(view: View) -> Iterator[Check]:
-    """Nothing is feasible."""
+    """No point is feasible."""
     if view.best is None and view.infeasible.any():
         flags = {name: int(np.nansum(flag == 0)) for name, flag in view.table.constraints.items()}
         broken = ", ".join(f"{name} ({n} times)" for name, n in flags.items() if n)
         yield Check(
             "stop" if len(view) >= 50 else "warn",
             f"No point is feasible yet, of {len(view)}. Broken: {broken}.",
-            "The search goes on towards feasible points. Check the sign of the constraint (true is "
-            "satisfied), or give a `default` that is known to be feasible.",
+            "The search goes on towards feasible points. Check the sign of the constraint "
+            "(true means satisfied), or give a `default` that is feasible.",
             "feasibility",
         )
 
@@ -170,7 +173,7 @@ def bound(view: View) -> Iterator[Check]:
 
 
 def edge(view: View) -> Iterator[Check]:
-    """The best point lies on the edge of what the known constraints allow."""
+    """The best point lies on the edge of a known constraint."""
     for text in view.at_edge(view.best) if view.best is not None else []:
         yield Check(
             "note",
@@ -182,7 +185,7 @@ def edge(view: View) -> Iterator[Check]:
 
 
 def informative(view: View) -> Iterator[Check]:
-    """The model predicts its own proposals no better than a constant does."""
+    """The model predicts its own proposals no better than a constant."""
     name = "" if view.objective == "objective" else view.objective
     scores = scores_of(view.path, view.table, view.sign, name)
     scores = [s for s in scores if s.part in ("all", name)]
@@ -194,8 +197,8 @@ def informative(view: View) -> Iterator[Check]:
     if gain < 0:
         yield Check(
             "warn",
-            "Over its last batches the model predicted no better than the mean of what was known "
-            f"({gain:.3g} nats an outcome).",
+            "For its last batches the model predicted no better than the mean of the known "
+            f"outcomes ({gain:.3g} nats per outcome).",
             "Is the objective noisy (report `noise`, or the mean of several runs), or does it depend "
             "on something that is not a parameter? Try another surrogate.",
             "calibration",
@@ -212,15 +215,15 @@ def duplicates(view: View) -> Iterator[Check]:
     if count >= max(2, 0.25 * len(near)):
         yield Check(
             "note",
-            f"{count} of the {len(near)} points of the last batch lie within {DUPLICATE:g} of a "
-            "known one: they tell almost nothing new.",
-            "The search has converged. Stop here, take smaller batches, or widen the space.",
+            f"{count} of the {len(near)} points of the last batch lie within {DUPLICATE:g} "
+            "of a known point, so they teach almost nothing new.",
+            "The search has converged. Stop here, use smaller batches, or widen the space.",
             "batch",
         )
 
 
 def slots(view: View) -> Iterator[Check]:
-    """Slots stand idle between the batches."""
+    """Slots are idle between the batches."""
     if view.timed.sum() < 10:
         return
     started, finished = view.numbers["started"], view.numbers["finished"]
@@ -241,21 +244,21 @@ def slots(view: View) -> Iterator[Check]:
         return
     share = float(
         np.median(view.busy(edges)[1:-1] / capacity)
-    )  # the median does not see a pause between runs
+    )  # the median ignores a pause between runs
     if share < IDLE:
         k = int(view.config.get("batches_in_flight", 1))
         yield Check(
             "note",
-            f"Between the batches slots stood idle: {share:.0%} of {capacity:.0f} were busy in the "
-            "median iteration.",
-            f"Set batches_in_flight: {k + 1}, so that fits and proposals run beside evaluations, or "
-            "propose larger batches, which help more where an evaluation takes only seconds.",
+            f"Slots were idle between the batches: {share:.0%} of {capacity:.0f} were busy "
+            "in the median iteration.",
+            f"Set batches_in_flight: {k + 1}, so that fits and proposals run during "
+            "evaluations. If an evaluation takes only seconds, larger batches help more.",
             "timeline",
         )
 
 
 def expected(view: View) -> Iterator[Check]:
-    """The model expects nothing more."""
+    """The model expects no further gain."""
     mean, std, p = (view.numbers[name] for name in ("mean", "std", "feasibility"))
     iterations = np.unique(view.table.iteration)
     rows = view.last[np.isfinite(mean[view.last]) & (std[view.last] > 0)]
@@ -271,16 +274,17 @@ def expected(view: View) -> Iterator[Check]:
     if gained > 0 and most < NOTHING * gained:
         yield Check(
             "note",
-            f"Nothing more is to be expected: no improvement for three batches, and the last one "
-            f"promised {most:.2g} at most, where the best is {gained:.3g} better than the median.",
-            "Stop, or raise `iterations` if evaluations are cheap. If you hoped for better, widen the "
-            "space.",
+            "No further gain is expected: three batches brought no improvement. The last "
+            f"one promised at most {most:.2g}, while the best is {gained:.3g} better than "
+            "the median.",
+            "Stop, or raise `iterations` if evaluations are cheap. If you expected a "
+            "better value, widen the space.",
             "progress",
         )
 
 
 def _of_several(view: View) -> Iterator[Check]:
-    """What concerns all objectives, and whether the model predicts each."""
+    """Findings about all objectives, and whether the model predicts each."""
     each = {name: view.of_objective(name) for name in view.directions}
     for look in (set_up, same_objective, feasible, duplicates, slots):
         yield from look(next(iter(each.values())))
@@ -288,8 +292,8 @@ def _of_several(view: View) -> Iterator[Check]:
         yield Check(
             "warn",
             f"No outcome is better than the reference of {name}, so the hypervolume is 0.",
-            f"A reference is the worst value of interest, for an objective to {view.directions[name]}. "
-            "It may be changed at any time.",
+            "A reference is the worst value of interest, for an objective to "
+            f"{view.directions[name]}. You may change it at any time.",
             "volume",
         )
     for name, one in each.items():

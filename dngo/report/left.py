@@ -1,4 +1,4 @@
-"""What evaluations left beside their numbers: notes, tags and pictures, from their metadata."""
+"""Notes, tags and pictures of evaluations, from their metadata."""
 
 from __future__ import annotations
 
@@ -23,40 +23,41 @@ MOST_BYTES = 8 << 20  # of all pictures of a page
 
 
 def metadata_of(view: View) -> list[dict[str, Any]]:
-    """Of each row, without secrets."""
+    """The metadata of each row, without secrets."""
     return [each_text(found, redacted) for found in archive.read_metadata(view.path)][: len(view)]
 
 
 def note_of(metadata: dict[str, Any]) -> str:
-    """What an evaluation noted; empty if nothing."""
+    """The note of an evaluation; empty if it has none."""
     found = metadata.get(NOTE)
     return "" if found is None else str(found)[:LONGEST]
 
 
 def tags_of(metadata: dict[str, Any]) -> str:
-    """Its tags, one after another; empty if there are none."""
+    """The tags of an evaluation as one text; empty if it has none."""
     found = metadata.get(TAGS)
     several = isinstance(found, list)
     return ", ".join(map(str, found if several else [found]))[:LONGEST] if found else ""
 
 
 def has_picture(metadata: dict[str, Any]) -> bool:
-    """Whether it named a picture."""
+    """Whether an evaluation named a picture."""
     found = metadata.get(IMAGE)
     return isinstance(found, str) and Path(found).suffix.lower() in ENDINGS
 
 
 def picture_file(folder: Path, iteration: int, slot: int) -> Path | None:
-    """Where the picture of a point is kept below a study's folder, if it is there."""
+    """The file of a point's picture below a study's folder, if it exists."""
     stem = folder / "images" / str(iteration) / str(slot)
     paths = (stem.with_name(f"{stem.name}.{ending}") for ending in TYPES)
     return next((path for path in paths if path.is_file() and not path.is_symlink()), None)
 
 
 def pictures(view: View, named: Sequence[bool], first: Iterable[int]) -> dict[int, str]:
-    """Pictures as data addresses, by row, as many as a page may hold.
+    """Pictures as data addresses, by row, up to the size of a page.
 
-    named: of each row whether it named one. first: rows whose pictures come first; then the newest.
+    named: whether each row named a picture.
+    first: rows whose pictures come first; then the newest ones.
     """
     wanted = [int(row) for row in first if named[row]]
     found: dict[int, str] = {}

@@ -1,4 +1,6 @@
-"""What a study with a fidelity has at each level, and what is expected of the points below the highest."""
+"""The evaluations at each level of a fidelity, and the predictions for points below the highest
+level.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from dngo.space.ladder import Ladder
 if TYPE_CHECKING:
     from dngo.report.data import View
 
-MOST = 3  # points below the highest level that are named
+MOST = 3  # points below the highest level to name
 
 
 def levels(ladder: Ladder, v: np.ndarray, y: np.ndarray, sign: float) -> dict[str, Any]:
-    """Evaluations at each level, and the best there, as plain data.
+    """The evaluations at each level and their best, as plain data.
 
-    v: (n, k) points; y: (n,) their objective, NaN of those that are not ok.
+    v: (n, k) points; y: (n,) their objective, NaN unless ok.
     """
     at = np.clip(ladder.level(v), 0, None) if len(v) else np.empty(0, dtype=int)
     found = []
@@ -30,13 +32,13 @@ def levels(ladder: Ladder, v: np.ndarray, y: np.ndarray, sign: float) -> dict[st
 
 
 def said_of_levels(found: dict[str, Any]) -> str:
-    """The same in a line."""
+    """The same as one line of text."""
     parts = [f"{one['value']:g}: {one['evaluations'] or 'none yet'}" for one in found["levels"]]
     return f"evaluations at {found['parameter']} {', '.join(parts)}"
 
 
 def said_at(ladder: Ladder | None, v: np.ndarray) -> str:
-    """Where the best point (1, k) was evaluated, to stand behind its value; empty without a fidelity."""
+    """The level of the best point (1, k), as a text after its value; empty without a fidelity."""
     if ladder is None:
         return ""
     here = f" at {ladder.name} {float(ladder.values(v)[0]):g}"
@@ -44,7 +46,7 @@ def said_at(ladder: Ladder | None, v: np.ndarray) -> str:
 
 
 def expected(view: View) -> list[str]:
-    """What the surrogate expects at the highest level of the points that may still come to it: lines."""
+    """Lines with predictions at the highest level, for points that may still be evaluated there."""
     ladder, model = view.ladder, view.model
     if ladder is None or model is None or not view.has_model:
         return []
@@ -60,7 +62,7 @@ def expected(view: View) -> list[str]:
     mean, std = view.units.outward(*model.predict(x))
     order: Sequence[int] = np.argsort(view.sign * mean, kind="stable")[:MOST].tolist()
     lines = [
-        f"expected at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
+        f"predicted at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
     ]
     return lines + [
         f"  proposal {view.id(rows[i])}, evaluated at {ladder.text(max(int(level[rows[i]]), 0))}: "

@@ -1,4 +1,4 @@
-"""How a study stands now: what is archived, and what was evaluated and is not archived yet."""
+"""The current state of a study: what is archived, and what was evaluated but is not archived yet."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 from dngo.units import LARGEST, Units
 
-MOST_SILENT = 200  # batches that are looked through for an expected gain, last one first
-PACE = 5  # batches whose pace counts
-REPORTING = 100  # evaluations that run whose progress is looked at
+MOST_SILENT = 200  # batches to search for an expected gain, the last one first
+PACE = 5  # batches whose pace is averaged
+REPORTING = 100  # running evaluations whose progress is read
 STAGES = ("fit", "propose", "evaluate", "merge")
 
 
 def status(study: Study) -> dict[str, Any]:
-    """How a study stands, in flight included, as plain data.
+    """The state of a study as plain data, including points in flight.
 
-    evaluations, outcomes, best and feasible_share count every outcome, archived or in flight;
+    evaluations, outcomes, best and feasible_share count all outcomes, archived or in flight.
     archived counts the rows of the archive.
     """
     header = study.header()
@@ -61,7 +61,7 @@ def status(study: Study) -> dict[str, Any]:
         "study": study.config.study,
         "folder": str(study.folder),
         "iterations_merged": merged,
-        # A run that was started with `--config iterations=...` has its number in its batches.
+        # If a run was started with `--config iterations=...`, its batches hold that number.
         "iterations_configured": max(
             study.config.iterations + 1, merged, *(b["planned"] for b in in_flight), 0
         ),
@@ -99,7 +99,7 @@ def _levels(
     table: archive.Table | None,
     fresh: list[tuple[Proposal, Outcome]],
 ) -> dict[str, Any]:
-    """What there is at each level of a fidelity, archived or not, as plain data."""
+    """The evaluations at each level of a fidelity, archived or not, as plain data."""
     v = study.space.from_parameters([p.parameters for p, _ in fresh])
     y = np.array([o.objective if o.status == "ok" else np.nan for _, o in fresh])
     if table is not None:
@@ -135,9 +135,9 @@ def _front(
 
 
 def _to_go(study: Study, data: dict[str, Any], table: archive.Table | None) -> float | None:
-    """Seconds to the end of a study at the pace of its last batches; None where that is not known.
+    """Seconds to the end of a study at the pace of its last batches; None if unknown.
 
-    A pause between two runs counts for nothing: the pace is a median.
+    A pause between two runs has no effect, since the pace is a median.
     """
     left = expected_evaluations(study, data) - data["evaluations"]
     if table is None or left <= 0 or data["stopped"]:
@@ -159,7 +159,7 @@ def _to_go(study: Study, data: dict[str, Any], table: archive.Table | None) -> f
 def _messages(
     study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
 ) -> dict[str, int]:
-    """How often each of the five most frequent failures was seen, archived or not."""
+    """The five most frequent failures, archived or not, and how often each occurred."""
     seen = [(o.status, o.message) for _, o in fresh if _failed(o)]
     archived = [] if table is None else failures(study.archive, table)
     counts: Counter[tuple[str, str]] = Counter()
@@ -175,7 +175,7 @@ def _failed(outcome: Outcome) -> bool:
 
 
 def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]]:
-    """`count_messages` of the evaluations in an archive without an objective."""
+    """`count_messages` of an archive's evaluations without an objective."""
     failed = ~np.isin(table.status, (*WORKED, "withdrawn"))
     if not failed.any():
         return []
@@ -185,7 +185,7 @@ def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]
 
 
 def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
-    """The number of evaluations that a study will have as configured; data: its `status`."""
+    """The number of evaluations that a study will have, by its configuration. data: its `status`."""
     config = study.config
     total = config.design_size + (data["iterations_configured"] - 1) * config.batch_size
     return max(min(total, config.stop.evaluations or total), data["evaluations"])
@@ -193,13 +193,16 @@ def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class MergedBatch:
-    """What one batch brought, and what it took.
+    """The results and the times of one batch.
 
-    feasible: share of the points with an outcome that are ok.  best: so far, with this batch, or the
-    hypervolume of several objectives; NaN without an ok outcome.  seconds: wall seconds of fit and propose,
-    and from the first start of an evaluation to the last end; NaN where that is not recorded.  promised:
-    the highest expected improvement among its points when they were chosen, in the unit of the objective;
-    NaN without a model.  messages: how many evaluations failed with which message, the most frequent first.
+    feasible: the ok share of the points with an outcome.
+    best: the best value so far, with this batch (with several objectives: the hypervolume); NaN
+    without an ok outcome.
+    seconds: wall seconds of fit and propose, and from the first start of an evaluation to the last
+    end; NaN if not recorded.
+    promised: the highest expected improvement of its points when they were chosen, in the unit of
+    the objective; NaN without a model.
+    messages: the messages of failures with their counts, the most frequent first.
     """
 
     iteration: int
@@ -212,7 +215,7 @@ class MergedBatch:
 
 
 def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]:
-    """What each of these archived iterations brought."""
+    """The results of each of these archived iterations."""
     with archive.reading(study.archive) as file:
         table = study.table(study.merged())
         n = len(table)
@@ -261,12 +264,12 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
 
 
 def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, str, str, int]]:
-    """Messages of the evaluations that did not end well: count, status, message, a row.
+    """Messages of failed evaluations: count, status, message, a row.
 
-    status, message: (n,) text. Messages that differ only in their numbers are one; the most frequent
-    come first.
+    status, message: (n,) text. Messages that differ only in their numbers count as one. The most
+    frequent come first.
     """
-    groups: dict[tuple[str, str], list[Any]] = {}  # how many, the line, the last row
+    groups: dict[tuple[str, str], list[Any]] = {}  # count, line, last row
     known: dict[tuple[str, str], tuple[tuple[str, str], str]] = {}
     for row in np.flatnonzero(status != "ok").tolist():
         said = str(status[row]), str(message[row])
@@ -280,7 +283,7 @@ def count_messages(status: np.ndarray, message: np.ndarray) -> list[tuple[int, s
 
 
 def _waiting(study: Study) -> dict[str, int]:
-    """How many points wait for the next batch: to be evaluated, and with outcomes."""
+    """How many points wait for the next batch: points to evaluate, and points with outcomes."""
     try:
         entries = study.entries()
     except (OSError, UserError):
@@ -292,9 +295,9 @@ def _waiting(study: Study) -> dict[str, int]:
 def promised(
     units: Units, best: float, mean: np.ndarray, deviation: np.ndarray, feasibility: np.ndarray
 ) -> float:
-    """The highest expected improvement on `best` of points, of the objective; NaN if unknown.
+    """The highest expected improvement on `best` among points, in the objective; NaN if unknown.
 
-    mean, deviation, feasibility: (n,), of a belief about each; a feasibility of NaN is 1.
+    mean, deviation, feasibility: (n,) predictions for each point; a feasibility of NaN counts as 1.
     Equation (3) of Snoek et al. 2012, times the feasibility (Gelbart et al. 2014).
     """
     from dngo.acquisition.measures import expected_improvement
@@ -305,17 +308,18 @@ def promised(
     inner, spread = units.moments(mean[told], deviation[told])
     gain = expected_improvement(units.inward(np.array(best)), inner, spread)
     gain = gain * np.where(np.isfinite(feasibility[told]), feasibility[told], 1.0)
-    if units.log:  # what is gained is a factor
+    if units.log:  # the gain is a factor
         gain = abs(best) * np.abs(np.expm1(-units.sign * np.minimum(gain, LARGEST)))
     return float(np.max(gain))
 
 
 def outlook(study: Study) -> dict[str, Any]:
-    """The expected gain, by the latest batch that was proposed; empty if it was not computed.
+    """The expected gain that the latest proposed batch states; empty if it was not computed.
 
-    batch, further: expected improvement of that batch, and of five; distance: by probability, how
-    far the best value is at most from the best that the surrogate can imagine; within: the probability of
-    `stop.distance`; ended: why the study has ended, if it has.
+    batch, further: expected improvement of that batch, and of five batches. distance: by
+    probability, the largest distance of the best value from the best value that the surrogate
+    thinks possible. within: the probability of `stop.distance`. ended: why the study has ended, if
+    it has.
     """
     from dngo.acquisition.outlook import Outlook
 
@@ -327,7 +331,7 @@ def outlook(study: Study) -> dict[str, Any]:
         found, iteration = batch.outlook, batch.iteration
         if found:
             break
-    # Small batches do not all say it.
+    # Not all small batches state it.
     for t in () if found else range(merged - 1, max(merged - MOST_SILENT, -1), -1):
         text = archive.iteration_attributes(study.archive, t).get("outlook", "{}")
         found, iteration = json.loads(text), t
@@ -339,7 +343,7 @@ def outlook(study: Study) -> dict[str, Any]:
     if study.config.has_several:
         return result | {"iteration": iteration, **found}
     looked = Outlook(**found)
-    log = derive.units(study.config).log  # then what is said of gains and distances are factors
+    log = derive.units(study.config).log  # then gains and distances are factors
 
     def shown(number: float) -> float:
         return float(np.exp(min(number, LARGEST))) if log else number
@@ -366,7 +370,7 @@ def _in_flight(
         try:
             batch = study.batch(int(folder.name))
         except (OSError, UserError):
-            continue  # it was merged or removed meanwhile
+            continue  # the batch was merged or removed meanwhile
         done = [(batch.proposals[o.slot], o) for o in batch.told]
         for proposal in batch.evaluated:
             try:
@@ -391,7 +395,7 @@ def _in_flight(
 
 
 def _progress(study: Study, batch: Batch, running: list[Path]) -> dict[str, Any]:
-    """The last step and value of running evaluations that have reported some, the first `REPORTING`."""
+    """The last reported step and value of running evaluations, for the first `REPORTING` of them."""
     slots = sorted(int(claim.name) for claim in running if claim.name.isdecimal())
     known = {p.slot: p for p in batch.proposals}
     found = []
@@ -426,7 +430,7 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
     """Regret against the known optimum (Brofos, Shu and Jin 2015, (2) and (3)); empty without one.
 
     minimum: of the best evaluation, Q_n; cumulative: the sum over all, R_n; average: R_n / n. Only
-    ok evaluations count, as the others have no value.
+    ok evaluations count, since the others have no value.
     """
     ok, ladder = table.status == "ok", study.config.ladder
     values = table.objective[ok if ladder is None else ladder.counts(table.v, ok)]
@@ -441,10 +445,10 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
 
 
 def stage_seconds(folder: Path, table: archive.Table | None) -> dict[str, dict[int, float]]:
-    """Wall seconds of each stage by iteration: of its jobs, from Snakemake's benchmark files, or, of the
-    evaluations, their own.
+    """Wall seconds of each stage by iteration. Jobs have Snakemake's benchmark files; evaluations
+    have their own times.
 
-    folder: the study's.  table: of its archive, None if there is none yet.
+    folder: the study's. table: its archive's, None without an archive.
     """
     seconds: dict[str, dict[int, float]] = {stage: {} for stage in STAGES}
     for stage in ("fit", "propose", "merge"):
@@ -463,7 +467,7 @@ def stage_seconds(folder: Path, table: archive.Table | None) -> dict[str, dict[i
 
 
 def benchmark_seconds(path: Path) -> float:
-    """Wall seconds of a job from Snakemake's benchmark file; NaN if it is not there, or cut off."""
+    """Wall seconds of a job from Snakemake's benchmark file; NaN if the file is missing, or cut off."""
     try:
         head, row = path.read_text().splitlines()[:2]
         return float(dict(zip(head.split("\t"), row.split("\t"), strict=False))["s"])

@@ -1,4 +1,4 @@
-"""Many studies on one page: all archives below a folder, to look at and to compare."""
+"""Many studies on one page: all archives below a folder, to view and to compare."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from dngo.storage.text import storable
 from dngo.study import Study
 from dngo.study.settling import settle_at
 
-DEPTH, MOST = 6, 1000  # folders below each other, and studies, that are looked at
-WIDTH, HEIGHT = 120, 28  # of a small course
+DEPTH, MOST = 6, 1000  # most levels of folders, and most studies, to search
+WIDTH, HEIGHT = 120, 28  # of a small plot of the course
 
 
 @dataclass(frozen=True)
 class Line:
-    """What the page says of one study. place: below the folder.  course: points of an SVG line."""
+    """The page's entry of one study. place: its path below the folder. course: points of an SVG line."""
 
     number: int
     place: str
@@ -44,25 +44,28 @@ class Line:
 
 
 class Many:
-    """The studies below a folder: their list, `N/` one of them, `compare?of=N&of=M` several."""
+    """The studies below a folder.
+
+    The page lists them; `N/` shows one, and `compare?of=N&of=M` several.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._shown: dict[Path, Shown] = {}
-        self._numbers: list[Path] = []  # a study keeps its number as long as this is served
+        self._numbers: list[Path] = []  # a study keeps its number while the server runs
         self._lines: dict[Path, tuple[tuple[int, bool], Line]] = {}
         self._lock = threading.Lock()
         self._look()
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
-        """Kind and text, None if there is no such page; raises UserError."""
+        """Kind and text of a page, None if it does not exist; raises UserError."""
         if path == "":
             return "text/html", self._list(query.get("token", [""])[0])
         if path == "compare":
             chosen = [self._numbered(number) for number in query.get("of", [])]
             places = [str(place) for place in chosen if place is not None]
             if not places:
-                raise UserError("tick the studies that are to be compared")
+                raise UserError("tick the studies to compare")
             return "text/html", document(read(places))
         number, slash, rest = path.partition("/")
         place = self._numbered(number)
@@ -78,7 +81,7 @@ class Many:
         return known[int(number)] if number.isdecimal() and int(number) < len(known) else None
 
     def _look(self) -> list[Path]:
-        """The archives that are there now."""
+        """Find the archives that exist now."""
         found = sorted(archives_below(self.folder))
         with self._lock:
             self._numbers += [place for place in found if place not in self._numbers]
@@ -94,7 +97,7 @@ class Many:
         return storable(template.render(title=title, lines=lines, token=token, css=css, **shape))
 
     def _line(self, place: Path) -> Line:
-        """The page's entry of a study, or why it cannot be read."""
+        """The page's entry of a study, or the reason why it cannot be read."""
         number = self._numbers.index(place)
         try:
             settle_at(place.parent)
@@ -110,7 +113,7 @@ class Many:
 
 
 def archives_below(folder: Path) -> Iterator[Path]:
-    """The archives of studies below a folder; links are not followed."""
+    """The archives of studies below a folder. Links are not followed."""
     count = 0
     for top, folders, files in os.walk(folder):
         deep = len(Path(top).relative_to(folder).parts) >= DEPTH
@@ -123,7 +126,7 @@ def archives_below(folder: Path) -> Iterator[Path]:
 
 
 def _modified(place: Path) -> int:
-    """When anything last happened that a study's page shows, in nanoseconds since 1970."""
+    """The time of the last change that a study's page shows, in nanoseconds since 1970."""
     times = [place.stat().st_mtime_ns]
     for path in (place.parent / "run.jsonl", place.parent / ".run.claim"):
         times += [path.stat().st_mtime_ns] if path.exists() else []
@@ -131,7 +134,7 @@ def _modified(place: Path) -> int:
 
 
 def _is_at_work(place: Path) -> bool:
-    """Whether somebody holds the study; the heartbeat of a killed owner has stopped."""
+    """Whether a process holds the study. If the owner was killed, its heartbeat has stopped."""
     try:
         return time.time() - (place.parent / ".run.claim").stat().st_mtime < SILENCE
     except OSError:
@@ -143,14 +146,16 @@ def _study(place: Path) -> Study:
     if header is None or not header.iterations:
         raise UserError(f"{place}: is empty")
     config = configuration(place, header.iterations - 1)
-    # A study is known by its folder, whatever its name.
+    # The folder identifies a study, whatever its name is.
     return Study(config.model_copy(update={"results": str(place.parent.parent)}))
 
 
 def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
     study = _study(place)
     if study.archive != place:  # a copy under another name
-        return Line(number, name, "its folder has another name than its study", 0, "", "", "", "")
+        return Line(
+            number, name, "its folder and its study have different names", 0, "", "", "", ""
+        )
     with archive.reading(place):
         data, table = status(study), study.table()
     minimise = derive.sign(study.config) > 0
@@ -166,7 +171,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
         state = f"at work, {lasting(to_go)} to go" if to_go else "at work"
     else:
         left = data["iterations_configured"] - data["iterations_merged"]
-        state = "complete" if left <= 0 else f"at rest, {left} batches to come"
+        state = "complete" if left <= 0 else f"not running, {left} batches to come"
     return Line(
         number=number,
         place=name,
@@ -180,12 +185,12 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
 
 
 def _course(best: np.ndarray) -> str:
-    """The best value so far as points of an SVG line, the least one at the bottom."""
+    """The best value so far as points of an SVG line, with the smallest at the bottom."""
     known = np.flatnonzero(np.isfinite(best))
     if len(known) < 2:
         return ""
     known = known[np.unique(np.linspace(0, len(known) - 1, WIDTH).round().astype(int))]
-    # Most of the curve is a drop at first; later steps must be visible too.
+    # The first drop is most of the curve; later steps must be visible too.
     low, high = best[known[-1]], np.quantile(best[np.isfinite(best)], 0.8)
     span = high - low or 1.0
     x = WIDTH * known / max(len(best) - 1, 1)

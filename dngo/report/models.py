@@ -18,9 +18,9 @@ _KINDS = {"gp": PROCESS, "adaptive_basis": NETWORKS, "bohamiann": NETWORKS}
 
 
 def models_of(sources: list[str], parts: dict[str, float]) -> dict[str, float]:
-    """The share of each model in picks that were found as `sources`, in order of size.
+    """The share of each model in picks with these sources, in order of size.
 
-    parts: of the surrogate of the whole space, with their weights; empty if no surrogate was asked.
+    parts: the weights of the global surrogate's parts; empty if no surrogate was used.
     """
     found: Counter[str] = Counter()
     for source in sources:
@@ -39,7 +39,7 @@ def models_of(sources: list[str], parts: dict[str, float]) -> dict[str, float]:
 
 
 def parts_of(summary: dict[str, Any], config: dict[str, Any]) -> dict[str, float]:
-    """The weights of a surrogate's parts, by the summary of its fit and the configuration of its batch."""
+    """The weights of a surrogate's parts, from the summary of its fit and its batch's configuration."""
     if not summary:
         return {}
     shares = [v for name, v in summary.items() if name.endswith("gp_share")]
@@ -69,5 +69,5 @@ def by_batch(path: Path, iterations: range) -> list[dict[str, float]]:
 
 
 def said(models: dict[str, float]) -> str:
-    """The shares in words, without those of less than half a percent."""
+    """The shares as text, without those below half a percent."""
     return ", ".join(f"{name} {share:.0%}" for name, share in models.items() if share >= 0.005)

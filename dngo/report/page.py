@@ -1,7 +1,7 @@
-"""The report as one HTML file, which needs no other file and no network.
+"""The report as one HTML file. It needs no other file and no network.
 
-Everything that is not text is packed (gzip, base64) and unpacked by the browser when it comes into
-view: Plotly's bundle, each figure, and the table of all points.
+Plotly's bundle, each figure and the table of all points are packed (gzip, base64). The browser
+unpacks them when they come into view.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from dngo.study import Study
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
 MOST_MESSAGES = 30
-MOST_LISTED = 20_000  # points that the table has
+MOST_LISTED = 20_000  # most points in the table
 SCORES = ("iteration", "part", "outcomes", "log_density", "constant", "coverage")
 
 
 def write_report(study: Study, *, summary: Path, page: Path, scores: Path) -> None:
     """Write the page of text, the report, and the scores of the surrogates as a table.
 
-    A full disk is waited for.
+    Wait while the disk is full.
     """
     found = forward_scores(study.archive, study.config)
     write_text(scores, _table(found))
@@ -62,12 +62,12 @@ def write_report(study: Study, *, summary: Path, page: Path, scores: Path) -> No
 
 
 def write_page(study: Study, path: Path) -> None:
-    """Write the report of a study, with its archive as it is now."""
+    """Write the report of a study from its current archive."""
     write_text(path, study_page(study))
 
 
 def refresh(study: Study) -> None:
-    """Bring the report in the study's folder up to date, unless it is."""
+    """Update the report in the study's folder, if it is out of date."""
     path = study.folder / "report" / "report.html"
     header = study.header()
     if header is None:
@@ -79,9 +79,9 @@ def refresh(study: Study) -> None:
 
 
 def study_page(study: Study, *, served: bool = False) -> str:
-    """The report of a study as HTML. served: it may ask the server it came from how things stand.
+    """The report of a study as HTML. served: whether it may ask its server for the current state.
 
-    Raises UserError if there is no archive yet.
+    Raises UserError if the study has no archive yet.
     """
     header = study.header()
     view = View.of(study.archive, json.loads(study.config.resolved()))
@@ -109,7 +109,7 @@ def study_page(study: Study, *, served: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The content of a page. texts: pairs of heading and text; points: as `_points` returns them.
+    """The content of a page. texts: pairs of a heading and a text. points: as `_points` returns them.
 
     pictures: data addresses by row; named: how many points named one.
     """
@@ -127,18 +127,19 @@ class Page:
     served: bool = False
 
     def _partly(self) -> str:
-        """How many points the table has, and how many pictures, where it has not all."""
+        """Says how many points and pictures the page has, if it does not have all of them."""
         said = []
         if len(self.pictures) < self.named:
             said.append(
-                f"{len(self.pictures):,} of {self.named:,} pictures are shown; those that are kept lie in "
-                "the folder `images` of the study."
+                f"{len(self.pictures):,} of {self.named:,} pictures are shown; the study's "
+                "folder `images` has all that were kept."
             )
         if self.points is None or self.points["listed"] is None:
             return " ".join(said)
         said.append(
-            f"{len(self.points['listed']):,} of {self.points['of']:,} points are listed: the best, those "
-            "of the figures, the last batch, and others evenly spaced. `dngo audit --all` lists them all."
+            f"{len(self.points['listed']):,} of {self.points['of']:,} points are listed: "
+            "the best points, those in the figures, the last batch, and others evenly "
+            "spaced. `dngo audit --all` lists all points."
         )
         return " ".join(said)
 
@@ -163,22 +164,22 @@ class Page:
             words=WORDS,
             blocks=blocks,
         )
-        return storable(page)  # paths may hold bytes that are no characters
+        return storable(page)  # paths may hold bytes that are not characters
 
 
 def asset(name: str) -> str:
-    """The text of a file that pages are made of."""
+    """The text of an asset of pages."""
     return (files("dngo.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _pack(text: str) -> str:
-    # No time in the header: the same study is the same file.
+    # The header has no time, so the same study gives the same file.
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def _listed(view: View, drawn: Iterable[int]) -> np.ndarray:
-    """The rows that the table of points has: all of them, or of many those that are `drawn`, the best, the
-    last batch, and others evenly spaced.
+    """The rows in the table of points: all of them, if they are few. Otherwise the rows in figures
+    (`drawn`), the best rows, the last batch, and others evenly spaced.
     """
     n = len(view)
     if n <= MOST_LISTED:
@@ -191,7 +192,7 @@ def _listed(view: View, drawn: Iterable[int]) -> np.ndarray:
 
 
 def _drawn(figures: Sequence[Figure], said: Sequence[tuple[int, str, str, int]]) -> set[int]:
-    """Rows that a click on a figure, or on a message, leads to."""
+    """Rows to which a click on a figure or a message leads."""
     found = {row for *_, row in said}
     for each in figures:
         for trace in each.plot.data:
@@ -204,7 +205,8 @@ def _drawn(figures: Sequence[Figure], said: Sequence[tuple[int, str, str, int]])
 def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Some rows of the archive for the table, column by column; NaN is null.
 
-    `listed`, where these are not all, says which they are. left: the metadata of each row of the archive.
+    listed: the numbers of these rows, if they are not all.
+    left: the metadata of each row of the archive.
     """
     table, columns = view.table, _Columns(listed)
     numbers, words = columns.numbers, columns.words
@@ -257,10 +259,10 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
 
 
 class _Columns:
-    """Columns of a table that has some rows of another one.
+    """Columns of a table with some of the rows of another table.
 
-    Of each: its name, its values, whether they are numbers, whether it is hidden at first, and whether
-    its scale is logarithmic.
+    Each column has a name and values. It also says whether they are numbers, whether it is hidden
+    at first, and whether its scale is logarithmic.
     """
 
     def __init__(self, listed: np.ndarray):
@@ -284,7 +286,7 @@ class _Columns:
         self.columns.append((name, list(values), False, hidden, False))
 
     def document(self, n: int) -> dict[str, Any]:
-        """Plain data; n: rows of the other table."""
+        """Plain data. n: the number of rows of the other table."""
         keys = ("names", "rows", "numeric", "hidden", "log")
         listed = None if len(self.listed) == n else self.listed.tolist()
         return {**dict(zip(keys, zip(*self.columns, strict=True), strict=True)), "listed": listed}
@@ -299,5 +301,5 @@ def _table(scores: list[Score]) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Text for the page, where what stands between backticks is code."""
+    """Text for the page. Parts in backticks become code."""
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", str(escape(text))))

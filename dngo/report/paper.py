@@ -1,7 +1,7 @@
 """Figures for a paper: PDF, SVG or PNG in the width of a column, from archives alone.
 
-They can be read in greyscale and by the colour-blind, and their text is text. The same archive gives the
-same file.
+They are readable in greyscale and for colour-blind people, and their text stays text. The same
+archive gives the same file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "lines.linewidth": 1.2,
     "legend.frameon": False,
-    "pdf.fonttype": 42,  # text that journals can edit
+    "pdf.fonttype": 42,  # keeps text that journals can edit
     "svg.fonttype": "none",
     "svg.hashsalt": "dngo",
     "savefig.dpi": 300,
@@ -52,11 +52,11 @@ def write(
     labels: Mapping[str, str] | None = None,
     width: float = COLUMN,
 ) -> None:
-    """Draw one of `KINDS` of some studies into a new file, whose name says the format.
+    """Draw one of `KINDS` for some studies into a new file. Its name says the format.
 
-    labels: the text at the axis of a parameter, or of `objective`, instead of the study's.
+    labels: texts for the axes of parameters, or of `objective`, instead of the study's.
     width: in millimetres.
-    Raises UserError where that cannot be drawn, or where something is in the way.
+    Raises UserError if the figure cannot be drawn, or if another file is in the way.
     """
     if output.suffix not in FORMATS:
         raise UserError(f"{output}: the name must end in {', '.join(FORMATS)}")
@@ -85,13 +85,13 @@ def _check(kind: str, views: Sequence[View], labels: Mapping[str, str]) -> None:
             raise UserError(f"--label {name}: is neither a parameter nor objective")
     for view in views:
         if view.has_several:
-            raise UserError(f"{view.path}: has several objectives, and {kind} is drawn of one")
+            raise UserError(f"{view.path}: has several objectives, but {kind} shows only one")
         if not view.ok.any():
-            raise UserError(f"{view.path}: no evaluation is ok yet: there is nothing to draw")
+            raise UserError(f"{view.path}: no evaluation is ok yet, so there is nothing to draw")
 
 
 def _course(figure: Any, views: Sequence[View], label: Label, width: float) -> None:
-    """The best value so far, and the evaluations themselves where there is one study."""
+    """The best value so far. For a single study, also the evaluations themselves."""
     figure.set_size_inches(width, 0.68 * width)
     axes = figure.subplots()
     if len(views) == 1:
@@ -113,7 +113,7 @@ def _course(figure: Any, views: Sequence[View], label: Label, width: float) -> N
 
 
 def _edf(figure: Any, views: Sequence[View], label: Label, width: float) -> None:
-    """The share of all evaluations that reached a value: failed ones never do."""
+    """The share of all evaluations that reached a value. Failed ones never reach it."""
     figure.set_size_inches(width, 0.68 * width)
     axes = figure.subplots()
     for view, name, (colour, dash) in _lines(views):
@@ -130,7 +130,7 @@ def _edf(figure: Any, views: Sequence[View], label: Label, width: float) -> None
 def _ranks(figure: Any, views: Sequence[View], label: Label, width: float) -> None:
     """Each parameter against the rank of the objective, 1 the best, among the evaluations of all studies.
 
-    Later evaluations of one study are darker; several have marks of their own.
+    For one study, later evaluations are darker. Several studies have different marks.
     """
     columns, found = shared(views), ranks(views)
     across = min(3, len(columns))

@@ -1,4 +1,4 @@
-"""How good each evaluation is among others: the share that reached a value, and ranks."""
+"""Compares each evaluation with others: the share that reached a value, and ranks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from dngo.space import Column
 
 
 def reached(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Objectives of the ok evaluations, the best first, and the share of all evaluations that got so far.
+    """Objectives of the ok evaluations, the best first, and the share of all evaluations that
+    reached each.
 
-    What failed never does, so that the last share is below 1 where something failed. Both are (ok,).
+    Failed evaluations never reach a value, so the last share is below 1 if some failed. Both have a
+    value for each ok evaluation.
     """
     found = view.sign * np.sort(view.sign * view.table.objective[view.ok])
     return found, np.arange(1, len(found) + 1) / len(view)
@@ -22,7 +24,8 @@ def reached(view: View) -> tuple[np.ndarray, np.ndarray]:
 def ranks(views: Sequence[View]) -> list[np.ndarray]:
     """For each study (n,): the rank of each ok evaluation among those of all studies, 1 the best.
 
-    NaN where an evaluation is not ok. Equal objectives are in the order of the studies and evaluations.
+    NaN where an evaluation is not ok. Equal objectives keep the order of the studies and
+    evaluations.
     """
     value = np.concatenate([np.where(v.ok, v.sign * v.table.objective, np.nan) for v in views])
     order = np.argsort(value, kind="stable")  # NaN is last
@@ -33,7 +36,7 @@ def ranks(views: Sequence[View]) -> list[np.ndarray]:
 
 
 def shared(views: Sequence[View]) -> list[tuple[Column, list[int]]]:
-    """The parameters that all studies have, of the same choices, with each study's column of v."""
+    """The parameters that all studies have with the same choices, and each study's column of v."""
     found = []
     places = [{column.name: (j, column) for j, column in view.columns} for view in views]
     for name, (_, column) in places[0].items():

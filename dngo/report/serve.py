@@ -1,10 +1,10 @@
 """`dngo serve`: the report in a browser, refreshed while the study runs.
 
-Of a folder it is a list of all studies below it, each of them one click away.
+For a folder, it shows a list of all studies below it. A click leads to a study.
 
-The loopback address keeps other machines away, but not other users of this machine. So each address has
-a token that is made when the server starts, and that nobody can guess. It stays in the address: a cookie
-would be sent to any other server on this machine.
+The loopback address keeps other machines away, but not other users of this machine. So each address
+has a token that nobody can guess. The server makes it when it starts. It stays in the address,
+since a browser would send a cookie to other servers on this machine as well.
 """
 
 from __future__ import annotations
@@ -42,22 +42,25 @@ REFUSED = (
 
 
 class Answers(Protocol):
-    """What a server shows."""
+    """The pages that a server shows."""
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
-        """Kind and text of what lies at a path, None if nothing does; raises UserError."""
+        """Kind and text of the page at a path, None if it does not exist; raises UserError."""
 
 
 @dataclass
 class _Connection:
-    """One that is open. deadline: when it is ended, by the monotonic clock; proved: its token is right."""
+    """An open connection.
+
+    deadline: its end by the monotonic clock. proved: whether it has shown the token.
+    """
 
     deadline: float
     proved: bool = False
 
 
 class Shown:
-    """What is served of one study, all made in memory: its page, `status.json`, `audit/ID`."""
+    """The pages of one study, made in memory: its report, `status.json`, `audit/ID`."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -65,7 +68,7 @@ class Shown:
         self._page: tuple[str, str] | None = None  # version, document
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer | None:
-        """Kind and text, None if there is no such page; raises UserError."""
+        """Kind and text of a page, None if it does not exist; raises UserError."""
         self.study.settle()
         if path == "":
             return "text/html", self._document()
@@ -77,13 +80,13 @@ class Shown:
         return None
 
     def _version(self) -> str:
-        """The digest of the archive, empty while there is none."""
+        """The digest of the archive, empty without an archive."""
         header = self.study.header()
         return header.digest if header else ""
 
     def _document(self) -> str:
-        """The report, made anew once the archive has changed."""
-        with self._making:  # two browsers do not make it twice
+        """The report. It is made again when the archive has changed."""
+        with self._making:  # two browsers must not make it twice
             version = self._version()
             if self._page is None or self._page[0] != version:
                 self._page = (version, self._make())
@@ -93,7 +96,7 @@ class Shown:
         if self.study.header() is None:
             return Page(
                 title=f"Study {self.study.config.study}",
-                headline="Nothing is in the archive yet; this page fills itself.",
+                headline="The archive is still empty; this page updates itself.",
                 figures=[],
                 served=True,
             ).render()
@@ -101,10 +104,10 @@ class Shown:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what is shown on the loopback address, to anyone who knows the token.
+    """Serves pages on the loopback address to anyone who knows the token.
 
-    A connection is ended after `REQUEST` seconds without a whole request; where `CONNECTIONS` are open, a
-    new one takes the place of the oldest that has shown no token.
+    A connection is ended after `REQUEST` seconds without a complete request. If `CONNECTIONS` are
+    open, a new one replaces the oldest one that has shown no token.
     """
 
     daemon_threads = True
@@ -118,7 +121,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address of the report, to be opened as printed."""
+        """The address of the report, to open as it is printed."""
         return self.url("/")
 
     def url(self, path: str) -> str:
@@ -140,13 +143,13 @@ class Server(ThreadingHTTPServer):
         return super().process_request(request, client_address)
 
     def proved(self, request: Any) -> None:
-        """A connection has shown the token: it has more time."""
+        """Give a connection that has shown the token more time."""
         with self._guard:
             if request in self._open:
                 self._open[request] = _Connection(time.monotonic() + ANSWER, proved=True)
 
     def service_actions(self) -> None:
-        """Twice a second: end the connections whose time is over."""
+        """End the connections whose time is over. Called twice a second."""
         now = time.monotonic()
         with self._guard:
             for request in [s for s, known in self._open.items() if known.deadline < now]:
@@ -154,19 +157,19 @@ class Server(ThreadingHTTPServer):
                 _cut(request)
 
     def shutdown_request(self, request: Any) -> None:
-        """A connection has been answered."""
+        """Close a connection after its answer."""
         with self._guard:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has closed its connection is not reported."""
+        """Report no error if a browser has closed its connection."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 def _cut(request: socket.socket) -> None:
-    """End a connection at once; the thread that reads or writes it sees its end."""
+    """End a connection at once. The thread that reads or writes it notices that."""
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
@@ -176,7 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "dngo", ""
 
     def do_GET(self) -> None:
-        # A page of another site must not read the study through a name that leads to this machine.
+        # A page of another site might use a name that leads to this machine. It must not read the
+        # study.
         names = [name.rsplit(":", 1)[0].lower() for name in self.headers.get_all("Host", [])]
         if len(names) != 1 or names[0] not in NAMES:
             return self._answer(403, "text/plain", f"only for {' and '.join(NAMES)}\n")
@@ -201,7 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")  # the address holds the token
+        # Do not log the address, since it holds the token.
+        self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("X-Frame-Options", "DENY")
         self.end_headers()
         self.wfile.write(body)

@@ -1,4 +1,4 @@
-"""The study as it stands, in words: one line, a page, a status."""
+"""The state of a study as text: one line, a page, a status."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def headline(study: Study) -> str:
     elif (best := best_row(table, study.config.direction, study.config.ladder)) is not None:
         at = said_at(study.config.ladder, table.v[[best]])
         found = f"best {table.objective[best]:.6g}{at} (proposal {_id(table, best)})"
-    last = header.iterations - 1  # beyond those configured where points were retried
+    last = header.iterations - 1  # may exceed the configured number if points were retried
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
 
 
 def summary(study: Study) -> str:
-    """What a study found, how that compares, and where to look next: a page of text."""
+    """A page of text: the study's results, comparisons with other points, and where to look next."""
     table = study.table()
-    folder = study.folder.absolute()  # Snakemake may work in another folder than the user
+    folder = study.folder.absolute()  # Snakemake's folder may differ from the user's
     several = study.config.has_several
     best = None if several else best_row(table, study.config.direction, study.config.ladder)
     lines = [f"Study {study.config.study}: {headline(study)}", ""]
     if not (table.status == "ok").any():
-        lines.append("No evaluation ended well yet: each one failed or broke a constraint.")
+        lines.append("No evaluation is ok yet: each one failed or broke a constraint.")
     elif several:
         lines += ["The front (no outcome is better in all objectives):"]
         lines += front_lines(status(study)["front"], MOST_SHOWN)
@@ -71,7 +71,7 @@ def summary(study: Study) -> str:
     left_out = study.journal.left_out
     lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
-    lines += [f"Outlook:  {line}" for line in _outlook(outlook(study))]
+    lines += [f"Expected gain: {line}" for line in _expected_gain(outlook(study))]
     found = {} if several else regret(study, table)
     if found:
         lines += [
@@ -84,14 +84,17 @@ def summary(study: Study) -> str:
         "Where to look next:",
         f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
-        f"  {provenance.typed()} watch {shlex.quote(str(folder))}  (how it stands while it runs)",
-        "  to go on: more iterations in the configuration, same command; in Python, optimize again",
+        f"  {provenance.typed()} watch {shlex.quote(str(folder))}  (its state while it runs)",
+        "  to go on: raise `iterations` in the configuration and type the same command; in "
+        "Python, call optimize again",
     ]
     return "\n".join(lines)
 
 
 def _fidelity(study: Study, table: archive.Table) -> list[str]:
-    """What there is at each level of a fidelity, and what is expected of the points below the highest."""
+    """The evaluations at each level of a fidelity, and the predictions for points below the highest
+    level.
+    """
     ladder = study.config.ladder
     if ladder is None:
         return []
@@ -102,7 +105,7 @@ def _fidelity(study: Study, table: archive.Table) -> list[str]:
 
 
 def _expected(view: View, best: int) -> list[str]:
-    """What the surrogate predicts at the best point, and which point it ranks first."""
+    """The surrogate's prediction at the best point, and the point that it ranks first."""
     if not view.has_model:
         return []
     mean, std, _ = view.expected
@@ -115,36 +118,39 @@ def _expected(view: View, best: int) -> list[str]:
     if len(ranking) and view.point[ranking[0]] != view.point[best]:
         row = int(ranking[0])
         lines.append(
-            f"  it takes proposal {view.id(row)} for the best: {mean[row]:.6g} {margin(row)}; "
-            f"its outcome {view.table.objective[row]:.6g}"
+            f"  it ranks proposal {view.id(row)} first: {mean[row]:.6g} {margin(row)}; its "
+            f"outcome is {view.table.objective[row]:.6g}"
         )
     return lines
 
 
-def _outlook(found: dict[str, Any]) -> list[str]:
-    """What is still to be gained, in words."""
+def _expected_gain(found: dict[str, Any]) -> list[str]:
+    """The expected gain as lines of text."""
     lines = [f"ended: {found['ended']}"] if "ended" in found else []
     if found.get("gain") is not None:
         lines.append(
-            f"by the surrogates of iteration {found['iteration']} a batch adds {found['gain']:.3g} to a "
-            f"hypervolume of {found['hypervolume']:.3g}"
+            f"a batch adds {found['gain']:.3g} to a hypervolume of "
+            f"{found['hypervolume']:.3g}, by the surrogates of iteration "
+            f"{found['iteration']}"
         )
     if "further" not in found:
         return lines
     near = ", ".join(f"{d:.3g} with probability {p}" for p, d in found["distance"].items())
     by = "a factor of " if found.get("scale") == "log" else ""
     lines.append(
-        f"by the surrogate of iteration {found['iteration']} a batch gains {by}{found['batch']:.3g}, five "
-        f"gain {by}{found['further']:.3g}"
+        f"a batch gains {by}{found['batch']:.3g} and five gain {by}{found['further']:.3g}, "
+        f"by the surrogate of iteration {found['iteration']}"
     )
-    lines.append(f"the best value is within {by}{near} of the best imaginable")
+    lines.append(f"distance of the best value from the best imaginable: {by}{near}")
     if "within" in found:
-        lines.append(f"within stop.distance with probability {found['within']:.3g}")
+        lines.append(
+            f"this distance is within stop.distance with probability {found['within']:.3g}"
+        )
     return lines
 
 
 def _constraints(study: Study, table: archive.Table) -> list[str]:
-    """How often each constraint held, and how well that was predicted."""
+    """How often each constraint held, and how good its predictions were."""
     lines = []
     expected = expected_constraints(study.archive, table)
     for name, flags in table.constraints.items():
@@ -160,7 +166,7 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
             judged = np.isfinite(z)
             if judged.any():
                 inside = f"{int(np.sum(z[judged] < 1.96))} of {int(judged.sum())}"
-                line += f", its number within the 95 % interval at {inside}"
+                line += f"; its number was inside the 95 % interval at {inside}"
         lines.append(line)
     return (
         ["", f"Constraints (predicted in the last {RECENT} iterations):", *lines] if lines else []
@@ -168,7 +174,7 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
 
 
 def _comparisons(study: Study, view: View, best: int) -> list[str]:
-    """How much better the best point is than the defaults and the initial design."""
+    """The best point, compared with the defaults and the initial design."""
     table = view.table
     design = table.iteration == 0
     defaults = study.space.keys(study.space.defaults())[0]
@@ -181,7 +187,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     if first is not None:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])
-        rows.append(("best of those imported" if imported else "best of the initial design", first))
+        rows.append(("best imported point" if imported else "best of the initial design", first))
     lines = []
     for name, row in rows:
         ended, value = table.status[row], table.objective[row]
@@ -192,7 +198,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
 
 
 def _gain(view: View, best: int, other: int) -> str:
-    """How much better one row is than another: by outcomes, and under noise by the surrogate."""
+    """The gain of one row over another: by outcomes, and with noise by the surrogate."""
     both = [best, other]
 
     def gain(values: Array) -> str:
@@ -222,16 +228,16 @@ def _value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-MOST_SHOWN = 12  # points of a front that a page of text shows
+MOST_SHOWN = 12  # most points of a front in a page of text
 
 
 def said_of_front(count: int, volume: float) -> str:
-    """The size of a front, in words."""
+    """The size of a front as text."""
     return f"a front of {count} point{'' if count == 1 else 's'}, hypervolume {volume:.6g}"
 
 
 def front_lines(front: dict[str, Any], most: int) -> list[str]:
-    """The points of a front as rows, with the knee among them; front: as `Front.document` has it."""
+    """The points of a front as rows, including the knee. front: as `Front.document` returns it."""
     points = front["points"]
     if not points:
         return ["  none yet"]
@@ -244,7 +250,7 @@ def front_lines(front: dict[str, Any], most: int) -> list[str]:
         cells = "".join(f"{value:>14.6g}" for value in points[i]["objectives"].values())
         lines.append(f"  {points[i]['id']:<10}{cells}" + ("   the knee" if i in knee else ""))
     if len(rows) < len(points):
-        lines.append(f"  {len(rows)} of {len(points)} points; `dngo best` lists them all")
+        lines.append(f"  {len(rows)} of {len(points)} points; `dngo best` lists all of them")
     reference = ", ".join(f"{n} {v:.6g}" for n, v in front["reference"].items())
     lines.append(f"  hypervolume {front['hypervolume']:.6g}, from {reference}")
     return lines
@@ -255,13 +261,13 @@ def _id(table: archive.Table, row: int) -> str:
 
 
 def format_status(data: dict[str, Any]) -> str:
-    """`status` for people."""
+    """The `status` as text for people."""
     fresh = data["evaluations"] - data["archived"]
     lines = [
-        f"Study        {data['study']}, in {data['folder']}",
-        f"Iterations   {data['iterations_merged']} of {data['iterations_configured']} in the archive"
+        f"Study          {data['study']}, in {data['folder']}",
+        f"Iterations     {data['iterations_merged']} of {data['iterations_configured']} in the archive"
         " (the design is the first)",
-        f"Evaluations  {data['evaluations']}"
+        f"Evaluations    {data['evaluations']}"
         + (
             f", {fresh} of them not merged yet"
             if (fresh := data["evaluations"] - data["archived"])
@@ -270,50 +276,50 @@ def format_status(data: dict[str, Any]) -> str:
     ]
     for batch in data["in_flight"]:
         lines += [
-            f"In flight    {in_flight(batch)}",
-            *(f"             {p}" for p in reporting(batch)),
+            f"In flight      {in_flight(batch)}",
+            *(f"               {p}" for p in reporting(batch)),
         ]
     if data.get("seconds_to_go"):
         lines.append(
-            f"To go        {lasting(data['seconds_to_go'])} at the pace of the last batches"
+            f"To go          {lasting(data['seconds_to_go'])} at the pace of the last batches"
         )
     if data.get("waiting"):
         shown = ", ".join(f"{n} {what}" for what, n in data["waiting"].items() if n)
-        lines.append(f"Waiting      {shown} (dngo add, dngo tell)")
+        lines.append(f"Waiting        {shown} (dngo add, dngo tell)")
     if data["best"]:
         best = data["best"]
-        lines.append(f"Best         {best['objective']:.6g}, proposal {best['id']}")
-        lines += [f"             {k} = {_value(v)}" for k, v in best["parameters"].items()]
+        lines.append(f"Best           {best['objective']:.6g}, proposal {best['id']}")
+        lines += [f"               {k} = {_value(v)}" for k, v in best["parameters"].items()]
     elif "front" in data:
         lines += ["Front", *(f"  {line}" for line in front_lines(data["front"], MOST_SHOWN))]
     else:
-        lines.append("Best         none yet")
+        lines.append("Best           none yet")
     if data.get("fidelity"):
-        lines.append(f"Fidelity     {said_of_levels(data['fidelity'])}")
+        lines.append(f"Fidelity       {said_of_levels(data['fidelity'])}")
     if data.get("outcomes"):
         shown = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
-        lines.append(f"Outcomes     {shown}")
+        lines.append(f"Outcomes       {shown}")
     if data.get("regret"):
         shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
-        lines.append(f"Regret       {shown}")
-    lines += [f"Outlook      {line}" for line in _outlook(data.get("outlook", {}))]
+        lines.append(f"Regret         {shown}")
+    lines += [f"Expected gain  {line}" for line in _expected_gain(data.get("outlook", {}))]
     if data.get("models"):
-        lines.append(f"Models       {said_of_models(data['models'])} of the last batch")
+        lines.append(f"Models         {said_of_models(data['models'])} of the last batch")
     if data.get("feasible_share") is not None:
-        lines.append(f"Feasible     {data['feasible_share']:.0%}")
+        lines.append(f"Feasible       {data['feasible_share']:.0%}")
     for message, count in data["messages"].items():
-        lines.append(f"Failures     {count} {message}")
+        lines.append(f"Failures       {count} {message}")
     for node, why in data["left_out"].items():
-        lines.append(f"Nodes        {node} left out of this run: {why}")
+        lines.append(f"Nodes          {node} left out of this run: {why}")
     if data["stopped"]:
-        lines.append(f"Stopped      {data['stopped']}")
+        lines.append(f"Stopped        {data['stopped']}")
     times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items())
-    lines.append(f"Time         {times}")
+    lines.append(f"Time           {times}")
     return "\n".join(lines)
 
 
 def one_line(data: dict[str, Any]) -> str:
-    """`status` as a line of a log."""
+    """The `status` as a line of a log."""
     parts = [f"{data['evaluations']} evaluations, {data['archived']} of them merged"]
     parts += [in_flight(batch) for batch in data["in_flight"]]
     if data.get("seconds_to_go"):
@@ -329,7 +335,7 @@ def one_line(data: dict[str, Any]) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A time that is about to pass, in the two largest units that count: 3 h 20 min."""
+    """A duration in its two largest units: 3 h 20 min."""
     units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
     for (large, size), (small, part) in itertools.pairwise(units):
         if seconds >= size:
@@ -339,22 +345,22 @@ def lasting(seconds: float) -> str:
 
 
 def reporting(batch: dict[str, Any]) -> list[str]:
-    """The last reports of a batch's running evaluations, from `status`, in words."""
+    """The last progress of a batch's running evaluations, from `status`, as text."""
     found = batch.get("progress", [])
     shown = [f"{p['id']} at step {p['step']:.6g}: {p['objective']:.6g}" for p in found]
     more = len(shown) - MOST_REPORTING
-    return shown[:MOST_REPORTING] + ([f"and {more} more that report"] if more > 0 else [])
+    return shown[:MOST_REPORTING] + ([f"and {more} more with progress"] if more > 0 else [])
 
 
 def in_flight(batch: dict[str, Any]) -> str:
-    """A batch that is not merged, from `status`, in words."""
+    """A batch that is not merged, from `status`, as text."""
     return (
         f"iteration {batch['iteration']}: {batch['evaluated']} of {batch['points']} evaluated, "
         f"{batch['running']} running"
     )
 
 
-# The columns of a batch's line: a heading, and its width where lines stand under each other.
+# The columns of a batch's line: the heading, and its width in a table.
 BATCH_COLUMNS = {
     "iteration": 9,
     "points": 8,
@@ -365,8 +371,8 @@ BATCH_COLUMNS = {
     "evaluate s": 12,
     "still to gain": 15,
 }
-MOST_REPORTING = 5  # evaluations that run of a batch
-MOST_FAILURES = 3  # messages that are shown of a batch
+MOST_REPORTING = 5  # running evaluations of a batch to show
+MOST_FAILURES = 3  # messages of a batch to show
 
 
 def batch_cells(batch: MergedBatch) -> list[str]:
@@ -393,7 +399,7 @@ def batch_failures(batch: MergedBatch) -> list[str]:
 
 
 def batch_lines(batch: MergedBatch) -> list[str]:
-    """The heading, the line of a batch, and a line for each message of what failed in it."""
+    """The heading, the line of a batch, and a line for each message of its failures."""
     head = "".join(f"{name:>{width}}" for name, width in BATCH_COLUMNS.items())
     cells = zip(batch_cells(batch), BATCH_COLUMNS.values(), strict=True)
     line = "".join(f"{cell:>{width}}" for cell, width in cells)

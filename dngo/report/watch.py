@@ -24,11 +24,11 @@ from dngo.report.text import (
 from dngo.study import Study
 
 MOST_BATCHES = 12
-MOST_POINTS = 8  # of a front
+MOST_POINTS = 8  # of a front to show
 
 
 def watch(study: Study, *, interval: float, console: Console) -> None:
-    """Show the study until nothing is left to do in it; a line for each change if piped."""
+    """Show the study until it is complete. If the output is piped, print a line for each change."""
     if not console.is_terminal:
         return _lines(study, interval, console)
     with Live(console=console, auto_refresh=False) as live:
@@ -59,13 +59,14 @@ def _lines(study: Study, interval: float, console: Console) -> None:
 def ended(study: Study) -> bool:
     """Whether everything that the configuration asks for is in the archive.
 
-    Asked before the study is looked at: what is shown last is then the end, whatever was merged since.
+    Call it before reading the study. Then the last screen shows the end, even if something was
+    merged meanwhile.
     """
     return study.merged() > 0 and not study.plan().iterations
 
 
 def screen(study: Study, data: dict[str, Any]) -> RenderableType:
-    """What the terminal shows: a bar for the study, a line for each batch, the best point."""
+    """The screen of a terminal: a bar for the study, a line for each batch, the best point."""
     total, done = expected_evaluations(study, data), data["evaluations"]
     head = Table.grid(padding=(0, 2))
     head.add_row(

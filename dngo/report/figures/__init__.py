@@ -1,6 +1,6 @@
 """The figures of a report, each one function of the study to a Plotly figure.
 
-Drawing is Plotly's; what is decided here is what is shown.
+Plotly draws. These functions decide what to show.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ FIGURES: tuple[Draw, ...] = (
 )
 
 
-# First figures of several objectives, then those of one objective for each of them, then the rest.
+# First the figures of several objectives, then those for each objective, then the others.
 OF_FRONTS = (trade_off, parallel_front, volume)
 OF_EACH = (progress, slices, surfaces, importance, calibration)
 OF_ALL = (feasibility, thresholds, models, timeline)
 
 
 def all_figures(view: View) -> list[Figure]:
-    """Every figure that the study has something to show for, in the order of the report.
+    """Every figure for which the study has data, in the order of the report.
 
-    If one cannot be drawn, its place says so, and standard error has its traceback; the others are
-    still shown.
+    If one cannot be drawn, its place says so, and standard error has the traceback. The others are
+    still drawn.
     """
     others = [_of_others(name) for name in OTHERS.names()]
     if not view.has_several:
@@ -68,7 +68,7 @@ def all_figures(view: View) -> list[Figure]:
 
 
 def _of_others(name: str) -> Draw:
-    """A figure of another package, which is imported when it is drawn."""
+    """A figure of another package. The package is imported when the figure is drawn."""
 
     def draw(view: View) -> Figure | None:
         found: Figure | None = OTHERS.find(name)(view)

@@ -1,4 +1,4 @@
-"""Several studies in one figure: courses, shares that reached a value, ranks."""
+"""Figures of several studies: courses, shares that reached a value, ranks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Named = Sequence[tuple[str, View]]
 
 
 def all_compared(views: Named) -> list[Figure]:
-    """What a page that compares studies shows."""
+    """The figures of a page that compares studies."""
     first = views[0][1]
     if not first.has_several:
         return _of_each(views)
@@ -80,12 +80,12 @@ def comparison(views: Named) -> Figure:
     figure.update_yaxes(title=f"best so far: {escape(label)}", row=1, col=1)
     if logarithmic(np.array(lows)):
         figure.update_yaxes(type="log")
-    caption = "The best ok value of each study after each evaluation, and by what they had cost."
+    caption = "The best ok value of each study, by the number of evaluations and by their cost."
     return Figure("comparison", "Best so far", caption, figure)
 
 
 def edf(views: Named) -> Figure | None:
-    """The share of all evaluations of each study that reached a value: failed ones never do."""
+    """The share of each study's evaluations that reached a value. Failed ones never reach it."""
     figure = plot(420)
     every = [np.empty(0)]
     for i, (name, view) in enumerate(views):
@@ -124,7 +124,7 @@ def edf(views: Named) -> Figure | None:
 
 
 def rank_plot(views: Named) -> Figure | None:
-    """Each parameter that all studies have, against the rank among the evaluations of all of them."""
+    """Each parameter that all studies have, against the rank among all their evaluations."""
     columns = shared([view for _, view in views])
     found = ranks([view for _, view in views])
     if not columns or not any(np.isfinite(rank).any() for rank in found):
@@ -151,7 +151,7 @@ def rank_plot(views: Named) -> Figure | None:
                 hovertemplate="%{text}: rank %{y:,.0f}<extra>" + escape(name) + "</extra>", **place,
             )  # fmt: skip
         axis = axis_of(column, title=escape(views[0][1].label(column.name)))
-        if column.choices is None:  # the ranges of the studies may differ
+        if column.choices is None:  # the studies may have different ranges
             axis.pop("range")
         figure.update_xaxes(axis, **place)
     figure.update_yaxes(autorange="reversed")
@@ -161,6 +161,7 @@ def rank_plot(views: Named) -> Figure | None:
         "Ranks",
         "Each parameter against the rank of the objective among the ok evaluations"
         + (" of all studies" if len(views) > 1 else "")
-        + ", 1 the best and at the top. A parameter matters where good ranks lie at some values only.",
+        + ", 1 the best and at the top. A parameter matters if good ranks occur only at some "
+        "of its values.",
         figure,
     )

@@ -1,4 +1,4 @@
-"""The course of a study: what it found, when, and at what cost."""
+"""The course of a study: its best values by time and cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def progress(view: View) -> Figure:
         counted = int(groups(view)[name].sum())
         if len(rows) == 0:
             continue
-        # What has no objective stands at the foot of the plot.
+        # Evaluations without an objective are at the foot of the plot.
         nothing = name in ("failed", "stopped")
         y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
         figure.add_scatter(
@@ -62,7 +62,7 @@ def progress(view: View) -> Figure:
 
 
 def corners(view: View) -> np.ndarray:
-    """Rows at which the best so far improves, and the last one; empty if no row is ok."""
+    """Rows that improve the best so far, and the last row; empty if no row is ok."""
     found = view.improvements
     return np.append(found, len(view) - 1) if len(found) else found
 
@@ -79,13 +79,13 @@ def best_line(figure: go.Figure, view: View, x: np.ndarray, **more: Any) -> None
 
 
 def spent(view: View) -> Figure | None:
-    """The best so far by the time that passed and by what the evaluations cost."""
+    """The best so far, by elapsed time and by the cost of the evaluations."""
     if not view.timed.any() or view.best is None:
         return None
     name, cost = view.cost
     finished = np.where(view.timed, view.numbers["finished"], np.nan)
     start = np.nanmin(view.numbers["started"][view.timed])
-    # In the order in which they ended, since only then was the value known.
+    # In the order of their ends, since the value was known only then.
     order = np.argsort(np.where(np.isfinite(finished), finished, np.inf), kind="stable")
     values = view.sign * np.where(view.counts, view.table.objective, np.nan)[order]
     best = view.sign * np.fmin.accumulate(values)
@@ -109,14 +109,14 @@ def spent(view: View) -> Figure | None:
     return Figure(
         "spent",
         "Best by time and cost",
-        f"Left: by the clock, pauses included. Right: by the sum of {name} of everything that had "
-        "ended by then.",
+        f"Left: by the clock, including pauses. Right: by the sum of {name} of all "
+        "evaluations that had ended by then.",
         figure,
     )
 
 
 def _elapsed(seconds: np.ndarray) -> tuple[np.ndarray, str]:
-    """Times in the unit in which they are read most easily."""
+    """Times in the unit that is easiest to read."""
     longest = float(np.nanmax(seconds)) if np.isfinite(seconds).any() else 0.0
     for size, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if longest > 2 * size:
@@ -125,7 +125,7 @@ def _elapsed(seconds: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def planar(view: View) -> Figure:
-    """The study's whole course as a histogram of time and outcome (Snoek et al. 2015, figure 4)."""
+    """The whole course of the study as a histogram of time and outcome (Snoek et al. 2015, figure 4)."""
     axis = scale(view)
     n = len(view)
     bins = int(np.clip(n // 5, 10, 80))
@@ -153,7 +153,7 @@ def planar(view: View) -> Figure:
         x=edges, y=["no value"], z=lost[None].astype(np.int32), row=2, col=1, showscale=False,
         hovertemplate="%{z} without an objective around %{x:.0f}<extra></extra>", **shades,
     )  # fmt: skip
-    for colour, width in (("white", 6), (BLACK, 2)):  # black on black would not be seen
+    for colour, width in (("white", 6), (BLACK, 2)):  # black on black would be invisible
         best_line(figure, view, np.arange(1, n + 1), row=1, col=1)
         if view.best is not None:
             figure.data[-1].line.update(color=colour, width=width)
@@ -163,19 +163,20 @@ def planar(view: View) -> Figure:
     return Figure(
         "planar",
         "The whole course",
-        "A planar histogram: the darker a bin, the more evaluations ended in it; the line is the "
-        "best so far, the strip below counts those without an objective. Dark near the line is "
-        "exploitation, grey away from it exploration. " + _clipped(axis),
+        "A planar histogram: the darker a bin, the more evaluations ended in it. The line "
+        "is the best so far. The strip below counts evaluations without an objective. Dark "
+        "bins near the line mean exploitation, grey bins far from it mean exploration. "
+        + _clipped(axis),
         figure,
     )
 
 
 def _clipped(axis: Scale) -> str:
-    return f"{axis.outside} They are counted in the outermost bins." if axis.outside else ""
+    return f"{axis.outside} The outermost bins count them." if axis.outside else ""
 
 
 def timeline(view: View) -> Figure | None:
-    """Evaluations under way over time, and where the time of each iteration went."""
+    """The number of running evaluations over time, and the time of each iteration by stage."""
     stages = {s: found for s, found in view.stage_seconds.items() if found}
     panels: list[Callable[[go.Figure, int], None]] = []
     if view.timed.sum() > 1:
@@ -191,9 +192,9 @@ def timeline(view: View) -> Figure | None:
     return Figure(
         "timeline",
         "Where the time went",
-        "Evaluations that ran at once, over the time since the first began; gaps are fits, "
-        "proposals, queues and pauses. Below, the seconds of each stage by iteration, "
-        "evaluations side by side counted one by one.",
+        "The number of evaluations that ran at once, by the time since the first began. "
+        "Gaps are fits, proposals, queues and pauses. Below: the seconds of each stage by "
+        "iteration; each evaluation counts, also if several ran side by side.",
         figure,
     )
 

@@ -1,4 +1,4 @@
-"""What evaluations reported as they ran."""
+"""The values that evaluations reported while they ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 100  # curves in the figure
 
 
 def curves(view: View) -> Figure | None:
-    """The curves of the last batch that reported any, those that were stopped early marked."""
+    """The curves of the last batch with progress. Evaluations that were stopped early are marked."""
     known = archive.read_curves(view.path)
     reported = np.flatnonzero([bool(curve.points) for curve in known])
     if not len(reported):
@@ -57,8 +57,8 @@ def curves(view: View) -> Figure | None:
     return Figure(
         "curves",
         "As they ran",
-        f"What the evaluations of iteration {last} reported as they ran: {len(rows)} did, and {number} of "
-        "them were stopped early, each because it was worse than others at the same step (`dngo audit` "
-        "says of how many)." + part,
+        f"Values that evaluations of iteration {last} reported while they ran. {len(rows)} "
+        f"of them reported some, and {number} of these were stopped early, each because it "
+        "was worse than others at the same step (`dngo audit` says how many)." + part,
         figure,
     )

@@ -1,4 +1,4 @@
-"""Several objectives: the front, what it costs to go along it, and how it grew."""
+"""Figures of several objectives: the front, its trade-offs, and its growth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ MOST_BUDGETS = 100  # of a comparison
 
 
 def trade_off(view: View) -> Figure | None:
-    """Every ok outcome by each pair of objectives, with the front and the next batch's aims."""
+    """Every ok outcome by each pair of objectives, with the front and the predictions of the last
+    batch.
+    """
     names = list(view.directions)
     if not view.has_several or not len(view.front.rows) or len(names) > 3:
         return None
@@ -71,15 +73,19 @@ def trade_off(view: View) -> Figure | None:
         figure.update_xaxes(title=_title(view, names[i]), row=1, col=at)
         figure.update_yaxes(title=_title(view, names[j]), row=1, col=at)
     caption = (
-        "Each ok evaluation by its objectives. No point is better than a point of the front in all "
-        "of them. At the knee, giving up a little of one gains most of the others. Crosses are what the "
-        "surrogates expected of the last batch." + sampled(len(drawn), len(others))
+        "Each ok evaluation by its objectives. No evaluation is better than a point of the "
+        "front in all of them. At the knee, a small loss in one objective gains most in "
+        "the others. Crosses are the surrogates' predictions of the last batch."
+        + sampled(len(drawn), len(others))
     )
     return Figure("trade_off", "The front", caption, figure)
 
 
 def parallel_front(view: View) -> Figure | None:
-    """The front of more than three objectives as lines, each scaled to the front's extent."""
+    """The front of more than three objectives as lines.
+
+    Each objective is scaled to its range on the front.
+    """
     if not view.has_several or len(view.directions) < 4 or not len(view.front.rows):
         return None
     points = view.front.points * view.front.signs
@@ -94,13 +100,13 @@ def parallel_front(view: View) -> Figure | None:
         "parallel_front",
         "The front",
         "A line for each point of the front. Where lines cross between two objectives, a gain in one "
-        "costs some of the other. Drag along an axis to keep part of the lines.",
+        "costs some of the other. Drag along an axis to keep only some of the lines.",
         figure,
     )
 
 
 def volume(view: View) -> Figure | None:
-    """What the front dominates, by iteration."""
+    """The hypervolume of the front, by iteration."""
     if not view.has_several or not len(view.front.rows):
         return None
     found = np.array(view.front.volumes)
@@ -116,7 +122,8 @@ def volume(view: View) -> Figure | None:
     return Figure(
         "volume",
         "Hypervolume",
-        f"What all outcomes up to each iteration dominate of what is better than {escape(reference)}.",
+        "The volume that all outcomes up to each iteration dominate, down to the reference "
+        f"{escape(reference)}.",
         figure,
     )
 
@@ -149,14 +156,17 @@ def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
         figure.update_xaxes(title=_title(first, names[0]), row=1, col=2)
         figure.update_yaxes(title=_title(first, names[1]), row=1, col=2)
     caption = (
-        "The hypervolume of each study's front after each evaluation, from one reference for all."
+        "The hypervolume of each study's front after each evaluation, with the same "
+        "reference for all."
     )
-    more = " Beside it the front of each: nothing was found on the better side of its line."
+    more = (
+        " Next to it, the front of each study: no evaluation lies on the better side of its line."
+    )
     return Figure("fronts", "Fronts compared", caption + more * flat, figure)
 
 
 def _expected(view: View) -> np.ndarray:
-    """What was expected of the last batch: (q, m), without what is not known."""
+    """The predictions of the last batch: (q, m), without unknown ones."""
     found = np.column_stack([view.means[name][view.last] for name in view.directions])
     return np.asarray(found[np.isfinite(found).all(axis=1)])
 

@@ -1,4 +1,4 @@
-"""What the surrogate believes: slices, surfaces, importance, feasibility."""
+"""Figures of the surrogate: slices, surfaces, importance, feasibility."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dngo.report.figures.style import (
 )
 from dngo.space import Column
 
-BLANK = " Left blank, a point is ruled out by a known constraint."
+BLANK = " Blank areas are ruled out by a known constraint."
 
 
 def slices(view: View, only: Collection[str] = ()) -> Figure | None:
@@ -54,14 +54,14 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
     figure.update_yaxes(title=escape(view.label("objective")), col=1)
     inactive = [c.name for j, c in view.columns if (j, c) not in active]
     caption = (
-        f"What the surrogate of iteration {view.model_iteration} expects as one parameter changes "
-        f"and the others stay as in the best point, {view.id(best)}: mean, and the interval that "
-        "should hold 95 % of outcomes. The darker the background, the less likely the point is "
-        "feasible. Dots are evaluations, most of them far from this line. Vertical lines are the "
-        "bounds, the star is the best point."
+        f"Predictions of the surrogate of iteration {view.model_iteration}. One parameter "
+        f"changes; the others stay as in the best point, {view.id(best)}. The line is the "
+        "mean, and the band should hold 95 % of outcomes. The darker the background, the "
+        "less likely the point is feasible. Dots are evaluations, most of them far from "
+        "this line. Vertical lines are the bounds, and the star is the best point."
     )
     if view.space.conditions:
-        caption += " Hatched, a point is ruled out by a known constraint."
+        caption += " Hatched areas are ruled out by a known constraint."
     if inactive:
         caption += f" Not active there: {', '.join(inactive)}."
     return Figure("slices", "The model through the best point", caption, figure)
@@ -124,7 +124,7 @@ def _band(
     first: bool,
     place: dict[str, int],
 ) -> None:
-    """What is expected along a parameter, and the interval of 95 %: curve (values, mean, low, high)."""
+    """Draw the mean along a parameter, and its 95 % interval: curve (values, mean, low, high)."""
     values, mean, lower, upper = curve
     legend = {"showlegend": first}
     discrete = column.levels is not None and column.levels <= 12
@@ -141,7 +141,7 @@ def _band(
         figure.add_scatter(
             x=np.concatenate([values, values[::-1]]), y=np.concatenate([upper, lower[::-1]]),
             fill="toself", fillcolor="rgba(0,114,178,.25)", hoverinfo="skip",
-            line={"width": 1, "color": BLUE, "dash": "dash"},  # in grey its edge shows
+            line={"width": 1, "color": BLUE, "dash": "dash"},  # its edge shows it in grey
             name="95 %", legendgroup="band", mode="lines", **legend, **place,
         )  # fmt: skip
         figure.add_scatter(
@@ -200,21 +200,21 @@ def importance(view: View) -> Figure | None:
         "importance",
         "What matters",
         f"Sobol indices (functional analysis of variance) of the surrogate of iteration "
-        f"{view.model_iteration} over the whole space: the share of the variance that goes when a "
-        "parameter is known, alone and with all its interactions. Estimates of a model, not of "
-        "the objective.",
+        f"{view.model_iteration} over the whole space: the share of the variance that "
+        "disappears if a parameter is known, alone and with all its interactions. They "
+        "describe the model, not the objective.",
         figure,
     )
 
 
 def _most_important(view: View, of: int, count: int) -> list[int]:
-    """Columns of v that matter most, to the objective (of: 0) or to feasibility (1)."""
+    """The columns of v that matter most for the objective (of: 0) or for feasibility (1)."""
     total = np.nan_to_num(view.importance["total"][of], nan=-1.0)
     return [int(j) for j in np.argsort(-total, kind="stable")[:count]]
 
 
 def surfaces(view: View) -> Figure | None:
-    """What the surrogate expects over pairs of the parameters that matter most."""
+    """The surrogate's predictions over pairs of the most important parameters."""
     if not view.has_model or view.best is None or view.space.k < 2:
         return None
     active = np.isfinite(view.table.v[view.best])
@@ -247,8 +247,8 @@ def surfaces(view: View) -> Figure | None:
                 x=x, y=y, z=small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
                 colorscale=[[0, dark], [0.5, dark], [0.5, clear], [1, clear]], **place,
             )  # fmt: skip
-            if not any(view.space.columns[j].choices for j in (a, b)):  # nothing is between these
-                figure.add_contour(  # in grey, dark may also be a poor value
+            if not any(view.space.columns[j].choices for j in (a, b)):  # no level between these
+                figure.add_contour(  # in grey, a dark area may also be a poor value
                     x=x, y=y, z=small(feasible), showscale=False, showlegend=False,
                     contours={"start": 0.5, "end": 0.5, "coloring": "none"}, hoverinfo="skip",
                     line={"color": "#fff", "width": 2, "dash": "dash"}, **place,
@@ -265,8 +265,8 @@ def surfaces(view: View) -> Figure | None:
     return Figure(
         "surfaces",
         "Two parameters at a time",
-        "What the surrogate expects of the objective over pairs of the parameters that matter "
-        "most, the others as in the best point. Lighter is better"
+        "The surrogate's predictions of the objective over pairs of the most important "
+        "parameters. The others stay as in the best point. Lighter is better"
         + (" (smaller)" if view.sign > 0 else " (larger)")
         + "; darkened, behind the dashed line, a point is more likely infeasible than not."
         + (BLANK if view.space.conditions else ""),
@@ -289,7 +289,7 @@ def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
     changes = {a: grid_x.ravel(), b: grid_y.ravel()}
     mean, _, feasible = view.predict(view.through(view.best, changes))
     allowed = view.allowed(view.best, changes)
-    if not allowed.any():  # of two parameters of a mixture, none can change alone
+    if not allowed.any():  # two parameters of a mixture cannot change alone
         allowed[:] = True
     shape = grid_x.shape
     return (
@@ -301,18 +301,21 @@ def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
 
 
 def spread(view: View, rows: np.ndarray, j: int) -> np.ndarray:
-    """Values of a parameter at rows: of a choice spread over its cell, the same way each time."""
+    """Values of a parameter at rows.
+
+    Those of a choice are spread over its cell, each time in the same way.
+    """
     values = view.table.v[rows, j]
     if view.space.columns[j].choices is None:
         return np.asarray(values)
     place = (
         rows * (0.618034 if j % 2 else 0.754878)
-    ) % 1.0  # even, and not a line in two dimensions
+    ) % 1.0  # evenly spread, and not a line in two dimensions
     return np.asarray(values + 0.6 * (place - 0.5))
 
 
 def feasible_map(view: View) -> Figure | None:
-    """P(feasible) over the two parameters that it depends on most, with every outcome."""
+    """P(feasible) over the two parameters that matter most for it, with every outcome."""
     if not view.has_model or view.space.k < 2 or view.ok.all() or view.best is None:
         return None
     if not np.isfinite(view.importance["total"][1]).any():
@@ -345,9 +348,8 @@ def feasible_map(view: View) -> Figure | None:
     return Figure(
         "feasible-map",
         "Where evaluations end well",
-        "The probability to be feasible over the two parameters that it depends on most, the "
-        "others as in the best point, and every outcome, wherever its other parameters lie."
-        + (BLANK if view.space.conditions else "")
-        + sampled(total, len(view)),
+        "The probability to be feasible over the two parameters that matter most for it. "
+        "The others stay as in the best point. Every outcome is shown, whatever its other "
+        "parameters are." + (BLANK if view.space.conditions else "") + sampled(total, len(view)),
         figure,
     )

@@ -1,4 +1,4 @@
-"""The points: where they lie, how they ended, and how good they were expected to be."""
+"""Figures of the points: their places, their outcomes and their predictions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dngo.report.figures.style import (
 from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch
 from dngo.space import Column
 
-INACTIVE = -0.15  # where an inactive parameter stands, below its range of 0 to 1
+INACTIVE = -0.15  # place of an inactive parameter, below the range of 0 to 1
 
 
 def parallel(view: View) -> Figure | None:
@@ -44,7 +44,7 @@ def parallel(view: View) -> Figure | None:
     order = rows[np.argsort(view.sign * view.table.objective[rows], kind="stable")]
     best, rest = order[: MOST_LINES // 2], order[MOST_LINES // 2 :]
     spread = np.linspace(0, max(len(rest) - 1, 0), min(len(rest), MOST_LINES // 2)).astype(int)
-    drawn = np.concatenate([best, rest[spread]])[::-1]  # the best on top
+    drawn = np.concatenate([best, rest[spread]])[::-1]  # draw the best on top
     axis = scale(view)
     shown = axis.clip(view.table.objective[drawn])
     colour = np.log10(shown) if axis.log else shown
@@ -83,15 +83,15 @@ def parallel(view: View) -> Figure | None:
     return Figure(
         "parallel",
         "Parallel coordinates",
-        "Each line is an ok evaluation, the darker the better. Drag along an axis to pick a range, "
-        "click the axis to let it go. Parameters that are not active stand below their range."
-        + part,
+        "Each line is an ok evaluation; darker is better. Drag along an axis to select a "
+        "range, and click the axis to release it. Parameters that are not active are below "
+        "their range." + part,
         figure,
     )
 
 
 def _ticks(view: View, j: int, column: Column) -> tuple[list[float], list[str]]:
-    """Some values of a parameter with their place on the unit interval; no markup here."""
+    """Some values of a parameter, with their places on the unit interval. They contain no markup."""
     values = view.slice_values(j, 200)
     if column.levels is None or (len(values) > 7 and column.choices is None):
         values = np.array(nice(column.low, column.high, column.log))
@@ -106,7 +106,7 @@ def _ticks(view: View, j: int, column: Column) -> tuple[list[float], list[str]]:
 
 
 def feasibility(view: View) -> Figure | None:
-    """How each iteration's evaluations ended, and what share was expected to be feasible."""
+    """How each iteration's evaluations ended, and the predicted share of feasible ones."""
     if view.ok.all():
         return None
     iterations, where = np.unique(view.table.iteration, return_inverse=True)
@@ -141,8 +141,8 @@ def feasibility(view: View) -> Figure | None:
     return Figure(
         "feasibility",
         "How evaluations ended",
-        "The share of each outcome by iteration, and the share that the model expected to be "
-        "feasible when it proposed them. Both should rise, and agree.",
+        "The share of each outcome by iteration, and the feasible share that the model "
+        "predicted at the proposal. Both should rise, and agree.",
         figure,
     )
 
@@ -197,16 +197,16 @@ def calibration(view: View) -> Figure | None:
     return Figure(
         "calibration",
         "Predicted and observed",
-        "The prediction for each proposal when it was picked (with 95 %), and its outcome, which the model "
-        f"had not seen. Inside their 95 % interval: {overall:.0%} of {int(known.sum()):,} outcomes. "
-        "Proposals are picked where the model promises much, so this is a hard test."
-        + sampled(len(rows), int(known.sum())),
+        "The prediction for each proposal at its pick (with 95 %), and its outcome, which "
+        f"the model had not seen. Inside their 95 % intervals: {overall:.0%} of "
+        f"{int(known.sum()):,} outcomes. This is a hard test, since proposals are picked "
+        "where the model promises much." + sampled(len(rows), int(known.sum())),
         figure,
     )
 
 
 def thresholds(view: View) -> Figure | None:
-    """The number of each constraint that has a threshold: expected, and observed."""
+    """The number of each constraint with a threshold: predicted and observed."""
     shown = [
         (name, rows)
         for name, expected in view.expected_constraints.items()
@@ -231,7 +231,7 @@ def thresholds(view: View) -> Figure | None:
         expected, rows = view.expected_constraints[name], sample(view, known)
         number, mean, std = view.table.numbers[name], expected.mean, expected.std
         low = mean - 1.96 * std
-        if np.nanmin(number) >= 0:  # so the model's normal promises what there is not
+        if np.nanmin(number) >= 0:  # so the model's normal distribution reaches impossible values
             cut, low = cut or bool((low[rows] < 0).any()), np.maximum(low, np.minimum(mean, 0.0))
         figure.add_scatter(
             x=small(mean[rows]), y=small(number[rows]), mode="markers", showlegend=False,
@@ -259,15 +259,15 @@ def thresholds(view: View) -> Figure | None:
     return Figure(
         "thresholds",
         "Thresholds: predicted and observed",
-        "The numbers that are compared with thresholds (the dotted lines), as the surrogate expected "
-        "them of the proposals of the latest iterations (with 95 %), and as they were reported."
-        + (" Intervals end at 0 where no number below 0 was reported." if cut else ""),
+        "Numbers with thresholds (the dotted lines): the surrogate's predictions for "
+        "proposals of the latest iterations (with 95 %), and the reported values."
+        + (" Intervals end at 0 if no number below 0 was reported." if cut else ""),
         figure,
     )
 
 
 def batch(view: View) -> Figure | None:
-    """The last batch in the order of picking: value, stage, and distance to what was known."""
+    """The last batch in the order of picking: value, stage, and distance to known points."""
     rows = view.last
     value = view.numbers["value"][rows]
     if not np.isfinite(value).any():
@@ -277,7 +277,7 @@ def batch(view: View) -> Figure | None:
     )
     symbols = ["circle", "square", "diamond-open", "cross", "triangle-up-open", "x", "star"]
     colours = [BLUE, ORANGE, BLACK, GREEN, GREY, "#CC79A7", "#E69F00"]
-    # The stage that picked a point; archives of before know only how the point was found.
+    # The stage that picked a point. Old archives know only the source of the point.
     named = np.where(view.stage[rows] != "", view.stage[rows], view.source[rows])
     for i, stage in enumerate(sorted(set(named))):
         part = np.flatnonzero(named == stage)
@@ -300,10 +300,11 @@ def batch(view: View) -> Figure | None:
     return Figure(
         "batch",
         f"The last batch, iteration {view.table.iteration[-1]}",
-        "Its points in the order of picking: the acquisition value, by the stage of the search that "
-        "found each, and the distance to the nearest point known or picked before (root mean square "
-        "over the parameters, unit cube). A distance near 0 is an evaluation spent twice. Stages do "
-        "not value points on the same scale.",
+        "Its points in the order of picking. Above: the acquisition value, by the stage of "
+        "the search that found the point; the stages use different scales. Below: the "
+        "distance to the nearest point that was known or picked earlier (root mean square "
+        "over the parameters, unit cube). At a distance near 0, an evaluation is spent "
+        "twice.",
         figure,
     )
 
@@ -333,7 +334,7 @@ def models(view: View) -> Figure | None:
         "What proposed each batch",
         "The share of each model in the points of a batch. Local models are Gaussian processes of the "
         "points near the best ones (trust regions). The other parts belong to the surrogate of the "
-        "whole space, by their weights. No model: points that people entered, and steps where no model is "
-        "of use.",
+        "whole space, by their weights. Points with no model are those that people "
+        "entered, or come from steps that need no model.",
         figure,
     )

@@ -1,7 +1,7 @@
-"""What the figures share: marks, axes, samples.
+"""Shared parts of the figures: marks, axes, samples.
 
-Every figure can be read in greyscale: status is a symbol as well as a colour, lines differ in their
-dashes, colour scales grow darker.
+Every figure is readable in greyscale: status has a symbol as well as a colour, lines differ in
+their dashes, and colour scales grow darker.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from plotly.subplots import make_subplots
 from dngo.report.data import View
 from dngo.space import Column
 
-MOST_POINTS = 3000  # markers in one plot; beyond, a sample that the plot names as one
-PANEL = 240  # pixels that a panel beside others has at least
-LOG_TICKS = 4  # about: with more there are digits in between, one over the other
+MOST_POINTS = 3000  # markers in one plot; of more, the plot shows a sample and says so
+PANEL = 240  # least width in pixels of a panel next to others
+LOG_TICKS = 4  # about this many; with more, digits would overlap
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
 COLUMNS = 3  # panels side by side
@@ -67,7 +67,7 @@ TEMPLATE = go.layout.Template(
 class Figure:
     """A plot with its place in the report.
 
-    key: its anchor.  caption: what is seen, how it was reduced, and what it says.
+    key: its anchor. caption: says what is shown, how it was reduced, and what it means.
     """
 
     key: str
@@ -84,7 +84,7 @@ class Figure:
 
 
 def escape(text: object) -> str:
-    """Text of a user for a plot: Plotly takes tags in it for markup."""
+    """A user's text for a plot. Plotly would read tags in it as markup."""
     return html.escape(str(text), quote=False)
 
 
@@ -93,9 +93,9 @@ def plot(height: int = 420, **layout: Any) -> go.Figure:
 
 
 def subplots(rows: int, cols: int, *, height: int, panel: int = PANEL, **options: Any) -> go.Figure:
-    """Panels, each at least so many pixels wide where others are beside it."""
+    """Panels. Panels next to each other have a least width in pixels."""
     figure = make_subplots(rows=rows, cols=cols, **options)
-    # On a narrow page the panels keep their width, and the figure is scrolled.
+    # On a narrow page the panels keep their width, and the figure scrolls.
     meta = {"least": panel * cols} if cols > 1 else None
     figure.update_layout(template=TEMPLATE, height=height, meta=meta)
     if "subplot_titles" in options:  # the legend stands above them
@@ -105,9 +105,7 @@ def subplots(rows: int, cols: int, *, height: int, panel: int = PANEL, **options
 
 
 def rows_of(columns: Sequence[Column], wide: int) -> dict[str, Any]:
-    """Height and spacing of panels for parameters, so many beside each other: names of choices may stand
-    upright.
-    """
+    """Height and spacing of panels for parameters, `columns` in a row. Names of choices may be vertical."""
     tall = -(-len(columns) // wide)
     upright = any(len(str(choice)) > 3 for c in columns for choice in c.choices or ())
     apart = 115 if upright else 80
@@ -125,12 +123,14 @@ def small(values: np.ndarray) -> np.ndarray:
 
 
 def logarithmic(values: np.ndarray) -> bool:
-    """Whether an axis of these values is to be logarithmic: they are positive, over more than a decade."""
+    """Whether an axis of these values should be logarithmic: they are positive and span more than a
+    decade.
+    """
     return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
 
 
 def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
-    """A limited number of the rows: every improvement and the best, the others evenly spaced."""
+    """A limited number of the rows: every improvement and the best, and others evenly spaced."""
     if len(rows) <= most:
         return rows
     kept = np.intersect1d(view.improvements, rows)[-most // 2 :]
@@ -141,9 +141,9 @@ def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
 def samples(
     view: View, among: np.ndarray | None = None, most: int = MOST_POINTS
 ) -> dict[str, np.ndarray]:
-    """Rows of each outcome to draw, in the proportions of the study, but some of each.
+    """Rows to draw, with outcomes in the proportions of the study, but at least some of each.
 
-    among: (n,) bool, the rows that can be drawn; all if None.
+    among: (n,) bool, the rows to draw from; None: all.
     """
     found = {}
     for name, group in groups(view).items():
@@ -154,7 +154,7 @@ def samples(
 
 
 def sampled(shown: int, of: int) -> str:
-    """A sentence that says how many are drawn; empty if all are."""
+    """A sentence with the number of drawn evaluations; empty if all are drawn."""
     return "" if shown == of else f" {shown:,} of {of:,} evaluations are drawn, evenly spaced."
 
 
@@ -177,9 +177,11 @@ def marks(name: str, size: int = 7) -> dict[str, Any]:
 class Scale:
     """An axis for the objective that shows the good end in full.
 
-    low, high: what is shown.  log: logarithmic.  above, below: how many values lie outside.
-    walled: whether these are so far outside, as penalties are, that nothing else could be told
-    apart beside them.
+    low, high: the ends of the axis.
+    log: logarithmic.
+    above, below: how many values lie outside.
+    walled: whether these lie so far outside, like penalties, that an axis with them would hide all
+    differences between the others.
     """
 
     low: float
@@ -203,7 +205,9 @@ class Scale:
 
     @property
     def foot(self) -> float:
-        """Where on the axis stands what has no value: its low end, and inside of it in any precision."""
+        """The place on the axis for evaluations without a value: its low end, inside it in any
+        precision.
+        """
         return float(np.nextafter(np.float32(self.low), np.float32(np.inf)))
 
     def clip(self, values: np.ndarray) -> np.ndarray:
@@ -211,7 +215,10 @@ class Scale:
 
 
 def scale(view: View) -> Scale:
-    """Logarithmic where values differ by an order of magnitude, else without the worst tenth and walls."""
+    """A logarithmic axis if values differ by an order of magnitude.
+
+    Otherwise one without the worst tenth and without walls.
+    """
     values = view.table.objective[view.ok | view.infeasible]
     values = values[np.isfinite(values)]
     if len(values) == 0:
@@ -220,7 +227,7 @@ def scale(view: View) -> Scale:
     low, high = float(np.min(good)), float(np.max(good))
     worst, walled = _worst(view, view.sign * good)
     log = low > 0 and (view.units.log or high > 10 * low)
-    if walled and log:  # a logarithm shows a dozen decades
+    if walled and log:  # a logarithmic axis shows at most a dozen decades
         walled = high > 1e12 * low
     if walled or not log:
         low, high = (low, worst) if view.sign > 0 else (-worst, high)
@@ -236,7 +243,7 @@ def scale(view: View) -> Scale:
 
 
 def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
-    """The worst of the minimised values (n,) that an axis shows, and whether walls limit it."""
+    """The worst of the minimised values (n,) that the axis shows, and whether walls limit the axis."""
     best = float(np.min(good))
     worst = float(np.quantile(good, 0.9)) if len(good) > 10 else float(np.max(good))
     first = view.sign * view.table.objective[view.ok & (view.table.iteration == 0)]
@@ -261,7 +268,7 @@ def counting(count: int, title: str) -> dict[str, Any]:
 
 
 def note(figure: go.Figure, text: str, **where: Any) -> None:
-    """A remark inside the axes, top right if nothing else is said."""
+    """A remark inside the axes, by default at the top right."""
     if text:
         place = {"x": 1, "y": 1, "xref": "x domain", "yref": "y domain", "yanchor": "top", **where}
         figure.add_annotation(
@@ -277,7 +284,7 @@ def choice_name(column: Column, index: int) -> str:
 
 
 def axis_of(column: Column, **more: Any) -> dict[str, Any]:
-    """The axis of a parameter: its bounds and a little beyond, its scale, its choices."""
+    """The axis of a parameter: its bounds with a small margin, its scale and its choices."""
     if column.choices is not None:
         names = [escape(choice_name(column, i)) for i in range(len(column.choices))]
         return {
@@ -301,7 +308,10 @@ def axis_of(column: Column, **more: Any) -> dict[str, Any]:
 
 
 def nice(low: float, high: float, log: bool = False) -> list[float]:
-    """A few round numbers of a range; on a logarithmic axis powers of ten, or 1, 2 and 5 times these."""
+    """A few round numbers of a range.
+
+    On a logarithmic axis, powers of ten, or 1, 2 and 5 times these.
+    """
     if log:
         first, last = int(np.ceil(np.log10(low) - 1e-9)), int(np.floor(np.log10(high) + 1e-9))
         if last - first >= 2:
@@ -320,5 +330,8 @@ def nice(low: float, high: float, log: bool = False) -> list[float]:
 
 
 def named(value: float) -> str:
-    """A number at a tick: whole ones in full, and no powers where a few digits do."""
+    """A number at a tick.
+
+    Whole numbers are written in full; powers are used only if a few digits are not enough.
+    """
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value + 0.0:.4g}"

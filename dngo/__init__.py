@@ -1,9 +1,9 @@
 """Scalable Bayesian optimisation with deep networks, as a Snakemake workflow.
 
-`dngo.minimize` optimises a Python function, `dngo.create` and `dngo.open` give a study to look at, to ask
-and to tell (`dngo.api`). The package holds all logic;
-`rules/` and `scripts/` only connect it to Snakemake. Importing `dngo` is cheap: numerical modules are
-imported where needed, torch where networks are trained.
+`dngo.minimize` optimises a Python function. `dngo.create` and `dngo.open` return a study: look at
+it, ask it for points, tell it outcomes (`dngo.api`). The package holds all logic; `rules/` and
+`scripts/` only connect it to Snakemake. Importing `dngo` is cheap: it imports numerical modules
+only when they are needed, and torch only to train networks.
 """
 
 from __future__ import annotations

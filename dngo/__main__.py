@@ -1,9 +1,10 @@
-"""`python -m dngo`: the command, where its script is not on the path."""
+"""`python -m dngo`: the command, if its script is not on the path."""
 
 import os
 import sys
 
-# A file of the user, such as `json.py`, must not replace one of Python's; `dngo` itself may be here.
+# A user's file, such as `json.py`, must not replace one of Python's. Only `dngo` itself may be
+# here.
 here = os.getcwd()
 if sys.path[:1] == [here] and not os.path.samefile(
     os.path.dirname(os.path.dirname(__file__)), here

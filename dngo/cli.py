@@ -1,4 +1,4 @@
-"""The command line: what all commands have in common; each stands in a module of `dngo.commands`."""
+"""The command line: the common part of all commands. Each command is in a module of `dngo.commands`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         end_at_once()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # objectives say things that no terminal can show
+        # Objectives may print text that a terminal cannot show.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     words, own = _split(sys.argv[1:] if argv is None else argv)
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _in_words(error: OSError, command: str) -> str:
-    """What the system refused, in one line: a file that cannot be made is not named, its folder is."""
+    """What the system refused, in one line. If a file cannot be created, the line names its folder."""
     if isinstance(error, PermissionError) and isinstance(error.filename, str):
         folder = os.path.dirname(os.path.abspath(error.filename))
         if cannot_be_written(folder) and not os.path.lexists(error.filename):
@@ -68,19 +69,19 @@ def _in_words(error: OSError, command: str) -> str:
 
 START = """\
 a study of your own, in an empty folder:
-  dngo init          write config.yaml and objective.py; then put your computation into the latter
+  dngo init          write config.yaml and objective.py; then put your computation into objective.py
   dngo check         is the configuration valid, how many evaluations will it take?
-  dngo run           run it, or go on with it after whatever stopped it
+  dngo run           run it, or go on with it after a stop
   dngo report        what it found
 
-`dngo COMMAND --help` says more. Completion in bash, this once and from the next login on:
+`dngo COMMAND --help` says more. Completion in bash, for this shell and from the next login on:
   source <(dngo --print-completion bash)
   dngo --print-completion bash > ~/.local/share/bash-completion/completions/dngo
 """
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words for `dngo run`, and those for Snakemake, which follow `--`."""
+    """The words for `dngo run`, and the words for Snakemake after `--`."""
     if words[:1] != ["run"] or "--" not in words:
         return words, []
     at = words.index("--")
@@ -97,7 +98,7 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dngo {__version__}")
-    shtab.add_argument_to(parser, help="for a shell; see below")
+    shtab.add_argument_to(parser, help="print the completion for a shell; see below")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     for group in GROUPS:

@@ -35,11 +35,13 @@ def parameter(keys: str) -> str:
     return f"{HEAD}space: {{x: {{{keys}}}}}\n"
 
 
-WORD = "a name has letters, digits and _, starts with no digit, at most 64 characters"
+WORD = (
+    "a name has letters, digits and _, does not start with a digit, and has at most 64 characters"
+)
 STUDY = "a name has letters, digits, '_', '.' and '-', at most 100 characters"
 TYPES = "type must be one of float, int, categorical, ordinal, boolean, fixed, not"
 KINDS = "kind must be one of auto, adaptive_basis, gp, bohamiann, least_squares, not"
-SIGN = "is a sign of its own in YAML; in quotes it is a word"
+SIGN = "is a sign of its own in YAML; write it in quotes if it is a word"
 MAPPING = "must be a mapping of keys to values"
 EMPTY = "is empty, and must be"
 NOT_YAML = "not valid YAML:"
@@ -49,7 +51,11 @@ WRONG: list[tuple[str, int, str]] = [
     # ---- the name of the study, and words that YAML takes for something else
     ("study: 3\n", 1, "study: must be text, not 3; in quotes it is text: '3'"),
     ("study: true\n", 1, "study: must be text, not true; in quotes it is text: 'true'"),
-    ("study: 2024-01-31\n", 1, "study: 2024-01-31 is a date in YAML; in quotes it is a word"),
+    (
+        "study: 2024-01-31\n",
+        1,
+        "study: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
+    ),
     ("study: =\n", 1, f"study: = {SIGN}"),
     ("study: <<\n", 1, f"study: << {SIGN}"),
     ("study: ~\n", 1, f"study: {EMPTY} text; null and ~ are words in quotes"),
@@ -59,7 +65,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         parameter("type: categorical, choices: [a, 2024-01-31]"),
         3,
-        "space.x.choices.1: 2024-01-31 is a date in YAML; in quotes it is a word",
+        "space.x.choices.1: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
     ),
     (
         parameter("type: categorical, choices: [a, null]"),
@@ -69,12 +75,12 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "2024-01-31: 3\n",
         4,
-        "configuration: 2024-01-31 is a date in YAML; in quotes it is a word",
+        "configuration: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
     ),
     (WHOLE + "<<: 3\n", 4, f"configuration: << {SIGN}"),
-    (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; put it into quotes if it is one"),
+    (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; write it in quotes if it is one"),
     # ---- YAML
-    (WHOLE + "\titerations: 3\n", 4, f"{NOT_YAML} a line begins with spaces, never with a tab"),
+    (WHOLE + "\titerations: 3\n", 4, f"{NOT_YAML} begin lines with spaces, never with a tab"),
     (
         WHOLE + "results: a: b\n",
         4,
@@ -87,11 +93,15 @@ WRONG: list[tuple[str, int, str]] = [
         4,
         f"{NOT_YAML} undefined alias 'a': a word that begins with * must stand in quotes",
     ),
-    (WHOLE + "  iterations: 3\n", 4, f"{NOT_YAML} this line is not indented as those around it"),
+    (
+        WHOLE + "  iterations: 3\n",
+        4,
+        f"{NOT_YAML} this line is not indented like the lines around it",
+    ),
     (
         WHOLE + "iterations:3\n",
         5,
-        f"{NOT_YAML} a line before has no `key: value`; a space follows the colon",
+        f"{NOT_YAML} an earlier line has no `key: value` with a space after the colon",
     ),
     (WHOLE + "results: 'a\n", 5, f"{NOT_YAML} a quote is opened and not closed"),
     # ---- the objective
@@ -268,12 +278,12 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "constraints: {ok: 3}\n",
         4,
-        "constraints.ok: must be true (a flag) or a bound as '<= 350', and not 3",
+        "constraints.ok: must be true (a flag) or a bound such as '<= 350', not 3",
     ),
     (
         WHOLE + "constraints: {ok: false}\n",
         4,
-        "constraints.ok: must be true (a flag) or a bound as '<= 350', and not false",
+        "constraints.ok: must be true (a flag) or a bound such as '<= 350', not false",
     ),
     (
         WHOLE + "constraints: {ok: '< 3'}\n",
@@ -283,7 +293,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "constraints: [3]\n",
         4,
-        "constraints: each is a name, or a name with a bound, and not 3",
+        "constraints: each must be a name, or a name with a bound, not 3",
     ),
     (WHOLE + "constraints: [a b]\n", 4, f"constraints.a b: {WORD}"),
     (
@@ -294,14 +304,14 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "space_constraints: ['x or 1_0 < 2']\n",
         4,
-        "space_constraints.0: 'x or 1_0 < 2': 1_0 is no number; write 10",
+        "space_constraints.0: 'x or 1_0 < 2': 1_0 is not a number; write 10",
     ),
     (
         HEAD
         + "space: {x: {type: boolean}, f: {type: fixed, value: 4}}\n"
         + "space_constraints: ['x and f == 5']\n",
         4,
-        "space_constraints.0: 'x and f == 5' never holds with the values that are fixed",
+        "space_constraints.0: 'x and f == 5' never holds with the fixed values",
     ),
     (
         parameter("type: ordinal, values: [2, true, 'TRUE']"),
@@ -314,7 +324,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "early_stopping: yes\n",
         4,
-        "early_stopping: must be true, false or a rule; 'yes' is text here: write true",
+        "early_stopping: must be true, false or a rule; 'yes' is text in YAML: write true",
     ),
     (WHOLE + "iterations: -1\n", 4, "iterations: must be 0 or greater, not -1"),
     (WHOLE + "iterations: 1.5\n", 4, "iterations: must be an integer, not 1.5"),
@@ -376,7 +386,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         objective("callable: 'f.py:g'"),
         2,
-        "objective: callable is module:function, without .py; did you mean 'f:g'?",
+        "objective: callable must be module:function, without .py; did you mean 'f:g'?",
     ),
     (
         objective("command: 'true', working_directory: /nowhere"),
@@ -387,7 +397,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "results: $HOME/a\n",
         4,
-        "results: $HOME/a: nothing puts a value in place of $HOME; write ~",
+        "results: $HOME/a: $HOME is not replaced by a value; write ~",
     ),
     # ---- between keys
     (
@@ -494,7 +504,7 @@ def test_what_has_no_effect_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said == [
         "space.x: steps of 0.3 from 0 end at 0.9, below high (1)",
         "space.n: steps of 2 from 1 end at 9, below high (10)",
-        "space_constraints.0: 'f == 4' always holds with the values that are fixed",
+        "space_constraints.0: 'f == 4' always holds with the fixed values",
     ]
 
 
@@ -589,7 +599,7 @@ def test_what_yaml_1_1_makes_of_a_document_is_told_in_the_same_way() -> None:
         "space": {"x": {"type": "boolean"}},
     }
     with pytest.raises(
-        UserError, match=r"study: 2024-01-31 is a date in YAML; in quotes it is a word$"
+        UserError, match=r"study: 2024-01-31 is a date in YAML; write it in quotes if it is a word$"
     ):
         validate(document)
 

@@ -267,7 +267,7 @@ def test_the_commands(toy, capsys, monkeypatch) -> None:
     assert main(["skip", name, "--reason", "no"]) == 0
     assert main(["tell", "--set", "x=0.9", "y=0.9", "objective=2", "small=false"]) == 0
     assert main(["add", "--set", "z=0.6"]) == 1
-    assert "--set z=0.6: is to be NAME=VALUE, of x, y" in capsys.readouterr().err
+    assert "--set z=0.6: must be NAME=VALUE, with a name of x, y" in capsys.readouterr().err
     assert main(["status"]) == 0
     assert "Waiting      2 points to evaluate, 1 told" in capsys.readouterr().out
     made.snakemake("--cores", "2")

@@ -133,7 +133,7 @@ def test_a_constraint_that_nobody_reported_is_said_to_be_unknown(
     words = ["fork", str(old), "--config", str(config), "--results", study.config.results]
     assert main(words) == 0
     ran = sum(o.ran for _, o in rows(study.archive))
-    assert ran and f"constraints.cheap: is not known of {ran} of them" in capsys.readouterr().out
+    assert ran and f"constraints.cheap: is unknown for {ran} of them" in capsys.readouterr().out
 
 
 def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_whoever_looks_names_a_study_as_they_like(
     ]
     for words in commands:
         assert main(words) == 0, (words, capsys.readouterr().err)
-    assert "every value has the digest" in capsys.readouterr().out
+    assert "every value has its recorded digest" in capsys.readouterr().out
 
 
 def test_an_archive_apart_from_its_study_is_looked_at_but_has_no_course(

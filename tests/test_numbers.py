@@ -72,11 +72,11 @@ def test_an_answer_to_init_is_a_range_of_numbers_or_choices() -> None:
     [
         (
             "choices: [2024_10, 2024_11]",
-            "2024_10 is a number in YAML; in quotes it is a word; write 202410 if",
+            "2024_10 is a number in YAML; write it in quotes if it is a word; write 202410 if",
         ),
         (
             "choices: [a, 007]",
-            "choices.1: 007 is a number in YAML; in quotes it is a word; write 7 if",
+            "choices.1: 007 is a number in YAML; write it in quotes if it is a word; write 7 if",
         ),
         ("choices: [1_0.005, b]", "write 10.005 if it is meant to be one"),
         ("choices: ['2024_10', '007', 1.005, 0, 0.5]", ""),

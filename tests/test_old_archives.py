@@ -235,5 +235,5 @@ def test_a_configuration_that_is_none_of_its_version_is_one_line(
     assert configuration(path, 1) == configuration(small.archive, 1)
     with h5py.File(path, "r+") as file:
         file["iterations/1"].attrs["versions"] = "{}"
-    with pytest.raises(UserError, match="iteration 1: its configuration is not of version 1"):
+    with pytest.raises(UserError, match="iteration 1: its configuration does not have version 1"):
         configuration(path, 1)

@@ -114,7 +114,7 @@ def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> 
             ["course", "--output", "x.pdf", "--label", "rat=R"],
             "--label rat: is neither a parameter",
         ),
-        (["course", "--output", "x.pdf", "--label", "rate"], "is to be NAME=VALUE"),
+        (["course", "--output", "x.pdf", "--label", "rate"], "must be NAME=VALUE"),
         (["course", "--output", "x.pdf", "--width", "0"], "--width: 0 mm is not between"),
     ],
 )

@@ -65,10 +65,10 @@ def test_the_objective_starts_in_the_home_folder(home: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("$HOME/x", "$HOME/x: nothing puts a value in place of $HOME; write ~"),
+        ("$HOME/x", "$HOME/x: $HOME is not replaced by a value; write ~"),
         (
             "/data/${SCRATCH}/x",
-            "/data/${SCRATCH}/x: nothing puts a value in place of ${SCRATCH}; write what ${SCRATCH} "
+            "/data/${SCRATCH}/x: ${SCRATCH} is not replaced by a value; write what ${SCRATCH} "
             "stands for",
         ),
         ("~nobody_of_this_name/x", "~nobody_of_this_name/x: there is no user 'nobody_of_this_name'; a "
@@ -150,7 +150,7 @@ def test_other_words_are_the_programs_own_and_check_says_so(home: Path, capsys) 
 def test_no_file_is_written_where_a_variable_stands(home: Path, words: list[str], capsys) -> None:
     with pytest.raises(SystemExit):
         main(words)
-    said = f"dngo {words[0]}: $HOME/x: nothing puts a value in place of $HOME; write ~"
+    said = f"dngo {words[0]}: $HOME/x: $HOME is not replaced by a value; write ~"
     assert capsys.readouterr().err.startswith(said) and os.listdir() == []
     # A name with such a sign is one where it is there.
     Path("$HOME").mkdir()

@@ -96,8 +96,8 @@ def test_a_program_is_given_the_braces(tmp_path: Path) -> None:
     ("command", "said"),
     [
         ('sh -c \'echo "${x}"\'', "${x} would be $ and the value of x; write {x} for the value alone, or "
-            "${{x}} for a variable of the shell's"),
-        ("awk {print}", "{print} is no parameter; known: x, checkpoint, id, outcome, parameters, progress, python, seed, workdir; "
+            "${{x}} for a shell's variable"),
+        ("awk {print}", "{print} is not a parameter; known: x, checkpoint, id, outcome, parameters, progress, python, seed, workdir; "
             "{{print}} leaves {print} to the program"),
     ],
 )  # fmt: skip

@@ -126,7 +126,7 @@ def test_keys_beside_a_preset_take_the_place_of_its_own(
     assert departures(config) == names
     (tmp_path / "objective.py").write_text("")
     assert main(["check", str(tmp_path / "config.yaml")]) == 0
-    line = f"with {', '.join(names)} of your own" if names else "Networks, ICML\n"
+    line = f"with your own {', '.join(names)}" if names else "Networks, ICML\n"
     assert line in capsys.readouterr().out
 
 

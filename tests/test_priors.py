@@ -80,7 +80,7 @@ def test_what_is_believed_fades() -> None:
     [
         (Float(type="float", low=0, high=1), "value: x never has the value 2; it ranges from 0.0"),
         (Boolean(type="boolean"), "value: x never has the value 2"),
-        (Fixed(type="fixed", value=2), "a fixed parameter has no other value"),
+        (Fixed(type="fixed", value=2), "a fixed parameter can have no other value"),
     ],
 )
 def test_a_belief_that_cannot_be_is_one_line(tmp_path: Path, parameter, message: str) -> None:

@@ -133,7 +133,7 @@ def test_an_archive_is_not_called_damaged_because_a_process_was_refused(
     told(process, "opening a file: .*; trying again")
     group.limit("max")
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0 and "every value has the digest" in out
+    assert process.returncode == 0 and "every value has its recorded digest" in out
 
 
 def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one(

@@ -94,7 +94,7 @@ def test_a_parameter_that_is_none_is_one_line(tmp_path: Path, line: str) -> None
     answer("init", "--parameter", line, folder=tmp_path, status=1)
     assert "answers: space.x" in answer("init", "--parameter", "x 1 0", folder=tmp_path, status=1)
     words = ["init", "--parameter", "x 0 1", "--objective", "run {q}"]
-    assert "{q} is no parameter" in answer(*words, folder=tmp_path, status=1)
+    assert "{q} is not a parameter" in answer(*words, folder=tmp_path, status=1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -192,7 +192,7 @@ def test_a_signal_ends_it_at_once_whoever_is_connected(
             output, errors = process.communicate(timeout=30)
     assert time.monotonic() - began < 2
     assert process.returncode == 0
-    assert output == "Ended; the address leads nowhere now\n" and errors == ""
+    assert output == "Ended; the address no longer works\n" and errors == ""
 
 
 # ---- many studies on one page -------------------------------------------------------------------

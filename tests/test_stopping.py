@@ -199,7 +199,9 @@ def test_the_key(given: Any, rule: Stopping | None) -> None:
 
 def test_several_objectives_are_refused_in_a_line() -> None:
     several = {"objectives": {"a": {"direction": "minimize"}, "b": {"direction": "maximize"}}}
-    with pytest.raises(UserError, match="early_stopping: is for one objective so far") as error:
+    with pytest.raises(
+        UserError, match="early_stopping: so far works only with one objective"
+    ) as error:
         validate({**STUDY, **several, "early_stopping": True})
     assert "\n" not in str(error.value)
 

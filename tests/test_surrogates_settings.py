@@ -50,7 +50,7 @@ def test_each_key_is_of_a_kind_or_an_error_that_names_the_kinds_that_have_it(kin
     for key in NETWORK_KEYS:
         message = mistake(kind=kind, **{key: 1})
         if kind in NETWORKS and key in NETWORKS[kind].model_fields:
-            assert f"{key}: stands in a section of its own: surrogate.networks.{key}" in message
+            assert f"{key}: belongs to another section: surrogate.networks.{key}" in message
         else:
             assert f"surrogate.{key}: does nothing where kind is {kind}" in message
             assert message.endswith(f", as networks.{key}")

@@ -68,7 +68,7 @@ def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
         ({"temperature": ">= inf"}, "a bound is written"),
         ({"temperature": "<= 1_000"}, "a bound is written"),
         (["a", {"a": "<= 1"}], "constraints: a is listed twice"),
-        ([3], "each is a name, or a name with a bound, and not 3"),
+        ([3], "each must be a name, or a name with a bound, not 3"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, given, message: str) -> None:

@@ -121,7 +121,7 @@ def test_what_is_not_above_zero_is_invalid_at_every_entrance(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"objectives": {"a": "minimize", "b": "minimize"}}, "log is for one objective"),
+        ({"objectives": {"a": "minimize", "b": "minimize"}}, "log works only with one objective"),
         ({"stop": {"distance": 0.1}}, "stop.distance: is in the objective's units"),
         ({"stop": {"expected_improvement": 0.1}}, "a gain is a factor"),
     ],

@@ -94,6 +94,6 @@ def test_from_an_empty_folder_to_a_result_through_a_kill(python: Path, tmp_path:
     output = dngo(*run)
     assert "Best point, proposal" in output
     (archive,) = tmp_path.glob("results/*/archive.h5")
-    assert "every value has the digest" in dngo("verify", str(archive))
+    assert "every value has its recorded digest" in dngo("verify", str(archive))
     assert "Best point, proposal" in dngo("report")
     assert "Nothing to evaluate" in dngo(*run)

@@ -1,1 +1,1 @@
-"""The commands of `dngo`: a module for each group of them, which adds them to the parser and runs them."""
+"""The commands of `dngo`. Each group has a module that adds its commands to the parser and runs them."""

@@ -1,4 +1,4 @@
-"""`dngo compare`, `verify`, `replay`, `audit`, `export`: what needs nothing but archives."""
+"""`dngo compare`, `verify`, `replay`, `audit`, `export`: commands that need only archives."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from dngo.commands.common import add_study, archive_of, finite, page_at, print_l
 from dngo.errors import UserError
 from dngo.exchange import EXPORTS
 
-# Exit statuses of a replay that only another release can do, and of one that another processor must decide.
+# Exit statuses of a replay: only another release can do it, or only another processor can decide
+# it.
 OTHER_VERSION, OTHER_PROCESSOR = 3, 4
 
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
-    compare = commands.add_parser("compare", help="studies side by side")
+    compare = commands.add_parser("compare", help="compare studies side by side")
     compare.add_argument(
         "studies",
         nargs="+",
         metavar="STUDY",
-        help="configurations, archives, or the folders that hold them",
+        help="configurations, archives, or their folders",
     )
     compare.add_argument("--json", action="store_true", help="print JSON")
-    compare.add_argument("--html", help="write the curves also as this HTML file")
+    compare.add_argument("--html", help="also write the curves to this HTML file")
     compare.set_defaults(run=_compare)
 
     verify = commands.add_parser("verify", help="check that no value of an archive was altered")
@@ -35,35 +36,39 @@ def register(commands: Any) -> None:
 
     replay = commands.add_parser("replay", help="derive archived batches again and compare")
     add_study(replay)
-    replay.add_argument("--iteration", type=int, help="only this one; all of them if left out")
+    replay.add_argument("--iteration", type=int, help="only this iteration; default: all")
     replay.set_defaults(run=_replay)
 
-    audit = commands.add_parser("audit", help="why a point was proposed, and what came of it")
+    audit = commands.add_parser(
+        "audit", help="say why a point was proposed, and what its outcome was"
+    )
     add_study(audit)
     which = audit.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--proposal",
         action="append",
-        help="its id, as 7-123; given for several points, these are shown side by side",
+        help="the id of a point, such as 7-123; several ids show the points side by side",
     )
-    which.add_argument("--all", action="store_true", help="a table of all of them, as CSV")
+    which.add_argument("--all", action="store_true", help="print all points as a CSV table")
     audit.add_argument("--json", action="store_true", help="print JSON")
     audit.set_defaults(run=_audit)
 
     export = commands.add_parser("export", help="write an archive in another program's format")
     add_study(export)
     export.add_argument("--format", required=True, choices=EXPORTS.names())
-    export.add_argument("--output", required=True, help="a file; for ro-crate a folder or a .zip")
     export.add_argument(
-        "--author", help="who ran it, for ro-crate: name, or 'name <ORCID address>'"
+        "--output", required=True, help="the file to write; for ro-crate a folder or a .zip"
     )
     export.add_argument(
-        "--license", help="of the data, for ro-crate: https://spdx.org/licenses/..."
+        "--author", help="for ro-crate: who ran the study, a name or 'name <ORCID address>'"
+    )
+    export.add_argument(
+        "--license", help="for ro-crate: the licence of the data, https://spdx.org/licenses/..."
     )
     export.add_argument(
         "--anonymous",
         action="store_true",
-        help="without the names of hosts, people and home folders",
+        help="leave out the names of hosts, people and home folders",
     )
     export.set_defaults(run=_export)
 
@@ -88,7 +93,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     for problem in problems:
         print(f"{path}: {problem}")
     if not problems:
-        print(f"{path}: every value has the digest that was recorded")
+        print(f"{path}: every value has its recorded digest")
     return 1 if problems else 0
 
 
@@ -101,7 +106,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     found = set()
     with reading(path) as file:
         for problem in chain_problems(file)[:1]:
-            raise UserError(f"{path}: {problem}; replay an untouched copy")
+            raise UserError(f"{path}: {problem}; replay a copy that nobody changed")
         every = range(int(file.attrs["iterations"]))
         for t in every if arguments.iteration is None else [arguments.iteration]:
             with bar(f"iteration {t}") as progress:

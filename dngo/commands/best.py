@@ -20,25 +20,30 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    command = commands.add_parser("best", help="the best points, by outcome and by the surrogate")
+    command = commands.add_parser(
+        "best", help="print the best points, by outcome and by the surrogate"
+    )
     add_study(command)
     command.add_argument(
         "--prefer",
         metavar="NAME=WEIGHT,...",
-        help="of several objectives, the point of the front that suits these weights best: error=2,flops=1",
+        help="with several objectives: the best point of the front by these weights: error=2,flops=1",
     )
-    command.add_argument("--top", type=int, default=1, metavar="K", help="so many; default: 1")
+    command.add_argument(
+        "--top", type=int, default=1, metavar="K", help="the number of points; default: 1"
+    )
     command.add_argument(
         "--by",
         choices=("observed", "model"),
-        help="by the outcome, or by what the surrogate expects, a deviation worse, which heeds noise;"
-        " default: both",
+        help="rank by the outcome, or by the surrogate's prediction, made worse by one "
+        "deviation (this takes noise into account); default: both",
     )
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument(
         "--output",
         metavar="FOLDER",
-        help="write the parameters of each point there, as the objective is given them: RANK-ID.json",
+        help="write the parameters of each point to this folder, as the objective gets them: "
+        "RANK-ID.json",
     )
     command.set_defaults(run=_best)
 
@@ -47,14 +52,14 @@ def _best(arguments: argparse.Namespace) -> int:
     from dngo.api import Best, open_study
 
     if arguments.top < 1:
-        raise UserError("--top: is to be 1 or more")
+        raise UserError("--top: must be 1 or more")
     session = open_study(arguments.study, results=arguments.results)
     if session.config.has_several:
         return _front(session, arguments)
     if arguments.prefer is not None:
-        raise UserError("--prefer: is for several objectives, and the study has one")
+        raise UserError("--prefer: works with several objectives, but the study has one")
     if arguments.output and arguments.by is None:
-        raise UserError("--output: say by what the points are ranked: --by observed, or --by model")
+        raise UserError("--output: say how to rank the points: --by observed, or --by model")
     found: dict[str, list[Best]] = {}
     if arguments.by != "model":
         found["observed"] = session.top(arguments.top, "observed")
@@ -66,7 +71,10 @@ def _best(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({by: [_record(one) for one in best] for by, best in found.items()}))
         return 0
-    titles = {"observed": "By the outcome", "model": "By the surrogate, which heeds noise"}
+    titles = {
+        "observed": "By the outcome",
+        "model": "By the surrogate, which takes noise into account",
+    }
     for by, best in found.items():
         print(f"{titles[by]}:")
         for rank, one in enumerate(best, start=1):
@@ -78,7 +86,7 @@ def _best(arguments: argparse.Namespace) -> int:
 
 
 def _front(session: Session, arguments: argparse.Namespace) -> int:
-    """The front as rows, or the one point of it that is preferred."""
+    """The front as rows, or only its preferred point."""
     from rich.console import Console
     from rich.table import Table
 
@@ -87,7 +95,7 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
     if arguments.top != 1:
         raise UserError("--top: no point of a front is better than another; --prefer chooses one")
     if arguments.by == "model":
-        raise UserError("--by: the front is made of outcomes alone; leave --by out")
+        raise UserError("--by: the front consists of outcomes only; leave --by out")
     view = session.view_of_front()
     front, rows = view.front, list(range(len(view.front.rows)))
     if arguments.prefer is not None:
@@ -133,7 +141,7 @@ def _line(one: Any) -> str:
 
 
 def _record(one: Any) -> dict[str, Any]:
-    """Plain data; null where there is no model."""
+    """Plain data; null without a model."""
     fields = {
         name: getattr(one, name) for name in ("objective", "average", "mean", "std", "feasibility")
     }
@@ -146,9 +154,9 @@ def _record(one: Any) -> dict[str, Any]:
 
 
 def _write(folder: Path, best: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """A file for each point, of an id and parameters.
+    """Write a file for each point, with its id and parameters.
 
-    Raises UserError, before any is written, rather than replace one.
+    If a file exists already, raises UserError before it writes any.
     """
     with contextlib.ExitStack() as stack:
         for rank, (name, parameters) in enumerate(best, start=1):

@@ -1,4 +1,4 @@
-"""`dngo check`: what can be found out of a configuration before anything is paid for."""
+"""`dngo check`: checks a configuration before any evaluation is paid for."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    check = commands.add_parser("check", help="is a configuration valid, and can it be run?")
+    check = commands.add_parser(
+        "check", help="check whether a configuration is valid, and whether it can run"
+    )
     check.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
     check.add_argument(
         "--run",
         dest="trial",
         action="store_true",
-        help="evaluate one point, outside any study, and show it",
+        help="evaluate one point outside any study, and show its outcome",
     )
     page = check.add_mutually_exclusive_group()
     page.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
@@ -30,7 +32,7 @@ def register(commands: Any) -> None:
     page.add_argument(
         "--defaults",
         action="store_true",
-        help="print the file, each key that is commented out with its default, and exit",
+        help="print the file, with the default of each key that is commented out, and exit",
     )
     check.set_defaults(run=_check)
 
@@ -45,7 +47,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.schema or arguments.keys:
         print(schema() if arguments.schema else keys(), end="")
         return 0
-    load([arguments.config])  # so that mistakes name the file as it was typed
+    load([arguments.config])  # mistakes must name the file as the user typed it
     if arguments.defaults:
         print(with_defaults(Path(arguments.config).read_text(encoding="utf-8")), end="")
         return 0
@@ -55,7 +57,7 @@ def _check(arguments: argparse.Namespace) -> int:
     except UserError as error:
         raise with_line(error, arguments.config) from None
     if not arguments.trial:
-        print(f"{arguments.config}: valid")  # never before an error
+        print(f"{arguments.config}: valid")  # never printed before an error
     print("\n".join(lines), flush=True)
     if not arguments.trial:
         return 0
@@ -65,7 +67,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _looked_at(study: Study) -> list[str]:
-    """What a study is, how it stands and what it starts, in lines; raises UserError."""
+    """Lines about a study: its size, its state and its command; raises UserError."""
     from dngo.check import check_needs, resolve, standing
     from dngo.config.placeholders import words_of
     from dngo.config.presets import departures
@@ -79,12 +81,12 @@ def _looked_at(study: Study) -> list[str]:
     lines = [
         f"Study {config.study}: {_aims(config)} over {space.k} parameters ({size})",
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
-        f"batches of {config.batch_size}, {config.points_per_job} to a job",
+        f"batches of {config.batch_size}, {config.points_per_job} in each job",
         f"Results in {study.folder}",
     ]
     if config.preset is not None:
         changed = departures(config)
-        own = f", with {', '.join(changed)} of your own" if changed else ""
+        own = f", with your own {', '.join(changed)}" if changed else ""
         lines.append(f"Preset {config.preset}: {PRESETS.find(config.preset).paper}{own}")
     if config.space_constraints:
         lines.append(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
@@ -103,7 +105,7 @@ def _looked_at(study: Study) -> list[str]:
 
 
 def _aims(config: Config) -> str:
-    """What is looked for, in words."""
+    """The aims as text."""
     each = [f"{direction} {name}" for name, direction in config.directions.items()]
     return ", ".join(each) or config.direction
 
@@ -115,23 +117,23 @@ def _learns_from(study: Study) -> Sequence[Earlier]:
     from dngo.archive import transfer
     from dngo.study.beginning import wanted
 
-    # A study that has begun has its own copy, and its sources may be gone.
+    # A study that has begun has a copy; the sources may be gone.
     if study.archive.exists():
         return transfer.recorded(study.archive)
     return transfer.read(study.config.transfer, wanted(study.config), beside=study.beside)
 
 
 def _feasible(space: Space) -> str:
-    """How much of a space keeps its known constraints; raises UserError if nothing is found."""
+    """The share of a space that keeps its known constraints; raises UserError if no point is found."""
     space.feasible.find()
     share = space.feasible.share()
     if any(c.gap is not None and c.columns for c in space.conditions):
-        return "what keeps an equality is drawn directly"
+        return "points that keep the equality are drawn directly"
     return f"about {share:.2g} of the space keeps them" if share else "less than 1e-4 of the space"
 
 
 def _without_use(config: Config) -> list[str]:
-    """Warnings of what a space says without an effect."""
+    """Warnings about keys of a space that have no effect."""
     from dngo.config.messages import short
     from dngo.space import Space
     from dngo.space.grids import ROUNDING, Grid
@@ -149,14 +151,14 @@ def _without_use(config: Config) -> list[str]:
     for i, text in enumerate(config.space_constraints):
         if not any(c.columns for c in Space(dict(config.space), [text]).conditions):
             lines.append(
-                f"Warning: space_constraints.{i}: {short(text)!r} always holds with the values that "
-                "are fixed"
+                f"Warning: space_constraints.{i}: {short(text)!r} always holds with the "
+                "fixed values"
             )
     return lines
 
 
 def _time_is_short(config: Config) -> list[str]:
-    """A warning where a job may not have time for all of its points."""
+    """A warning if a job may not have time for all of its points."""
     minutes, seconds = config.resources.evaluate.get("runtime"), config.objective.time_limit
     if seconds is None or not isinstance(minutes, int | float) or config.points_at_once == "auto":
         return []
@@ -165,5 +167,6 @@ def _time_is_short(config: Config) -> list[str]:
         return []
     return [
         f"Warning: the points of a job may take {needed:.0f} minutes (points_per_job x "
-        f"objective.time_limit), and resources.evaluate.runtime is {minutes:g}: further jobs go on"
+        f"objective.time_limit), but resources.evaluate.runtime is {minutes:g}; further "
+        "jobs will go on"
     ]

@@ -1,4 +1,4 @@
-"""What several commands have in common."""
+"""Parts that several commands share."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from dngo.errors import UserError
 if TYPE_CHECKING:
     from dngo.study import Study
 
-SHOWN = 20  # of what is left out, by name
+SHOWN = 20  # rows that are left out and named
 
 
 def add_study(command: argparse.ArgumentParser) -> None:
-    """The arguments that name a study whose archive is read, and no more."""
+    """Add the arguments of a command that only reads a study's archive."""
     command.add_argument(
         "study",
         nargs="?",
         default="config.yaml",
-        help="a configuration, an archive.h5, or the folder that holds one; default: config.yaml",
+        help="a configuration, an archive.h5, or the folder of either; default: config.yaml",
     )
     command.add_argument("--results", help="folder of the studies, if not the configured one")
 
 
 def archive_of(arguments: argparse.Namespace) -> Path:
-    """The archive that the arguments of `add_study` mean."""
+    """The archive that the arguments of `add_study` name."""
     from dngo.locate import archive_at
 
     return archive_at(arguments.study, arguments.results)
 
 
 def study_of(arguments: argparse.Namespace) -> Study:
-    """The study that `config` and `--results` mean, or else the arguments of `add_study`."""
+    """The study that `config` and `--results` name, or else the arguments of `add_study`."""
     if "config" not in arguments:
         from dngo.api import open_study
 
@@ -50,9 +50,9 @@ def study_of(arguments: argparse.Namespace) -> Study:
 
 
 def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]:
-    """A temporary path for a page that is wanted at `path`, None if none is wanted.
+    """A temporary path for a page that will be at `path`, None if there is no `path`.
 
-    Raises UserError, at once, where anything but an earlier page of the same title would be replaced.
+    Raises UserError at once if it would replace anything but an earlier page with the same title.
     """
     if path is None:
         return nullcontext()
@@ -62,32 +62,34 @@ def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]
 
 
 def add_ignore(command: argparse.ArgumentParser) -> None:
-    """The option that leaves columns of a file out."""
+    """Add the option that leaves out columns of a file."""
     command.add_argument(
         "--ignore",
         nargs="+",
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns of the file that mean nothing here",
+        help="columns of the file to leave out",
     )
 
 
 def named_values(option: str, words: Sequence[str]) -> dict[str, str]:
-    """The values of NAME=VALUE ...; raises UserError for anything else, and for a name given twice."""
+    """The values of NAME=VALUE ...; raises UserError for other words, and for a repeated name."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise UserError(f"{option} {word}: is to be NAME=VALUE")
+            raise UserError(f"{option} {word}: must be NAME=VALUE")
         if name in values:
-            raise UserError(f"{option} {word}: {name} is given twice, and was {values[name]!r}")
+            raise UserError(
+                f"{option} {word}: {name} is given twice; its first value was {values[name]!r}"
+            )
         values[name] = value
     return values
 
 
 def say_left_out(name: str, skipped: Mapping[str, str]) -> None:
-    """Say on standard error what was left out of a file, and why; what has one reason on one line."""
+    """Print on standard error what was left out of a file, and why. Each reason has one line."""
     places: dict[str, list[str]] = {}
     for place, why in skipped.items():
         places.setdefault(why, []).append(place)
@@ -102,7 +104,7 @@ def say_left_out(name: str, skipped: Mapping[str, str]) -> None:
 
 
 def print_list(items: Iterable[Any]) -> None:
-    """Print a list as `json.dumps` with an indent of 1 does, one item after another."""
+    """Print a list item by item, like `json.dumps` with an indent of 1."""
     between = "["
     for item in items:
         text = json.dumps(item, indent=1).replace("\n", "\n ")
@@ -112,7 +114,7 @@ def print_list(items: Iterable[Any]) -> None:
 
 
 def finite(value: Any) -> Any:
-    """The same with null for NaN, which JSON does not have."""
+    """The same data with null for NaN, since JSON has no NaN."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list):

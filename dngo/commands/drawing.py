@@ -11,7 +11,7 @@ from dngo.commands.common import named_values
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    figure = commands.add_parser("figure", help="a figure for a paper, as PDF, SVG or PNG")
+    figure = commands.add_parser("figure", help="draw a figure for a paper, as PDF, SVG or PNG")
     figure.add_argument(
         "kind",
         choices=("course", "edf", "ranks"),
@@ -23,7 +23,7 @@ def register(commands: Any) -> None:
         nargs="*",
         metavar="STUDY",
         default=["config.yaml"],
-        help="configurations, archives, or the folders that hold them; default: config.yaml",
+        help="configurations, archives, or their folders; default: config.yaml",
     )
     figure.add_argument("--output", required=True, help="a new file: .pdf, .svg or .png")
     figure.add_argument(
@@ -31,9 +31,11 @@ def register(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=TEXT",
-        help="what stands at the axis of a parameter or of objective: 'objective=Delay (ms)'",
+        help="the label at the axis of a parameter or of objective: 'objective=Delay (ms)'",
     )
-    figure.add_argument("--width", type=float, default=88.0, help="in mm; default: 88, a column")
+    figure.add_argument(
+        "--width", type=float, default=88.0, help="the width in mm; default: 88, a column"
+    )
     figure.set_defaults(run=_figure)
 
 

@@ -1,4 +1,4 @@
-"""`dngo add | tell | skip | retry`: what people enter into a study."""
+"""`dngo add | tell | skip | retry`: people enter points and outcomes into a study."""
 
 from __future__ import annotations
 
@@ -17,27 +17,33 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
-    add = _command(commands, "add", _add, "put points of yours at the head of the next batch")
+    add = _command(commands, "add", _add, "put your own points first in the next batch")
     _given(add, "a point: NAME=VALUE ...")
 
     tell = _command(commands, "tell", _tell, "enter outcomes that were measured elsewhere")
-    _given(tell, "a point, or id=7-12, and its outcome: NAME=VALUE ... objective=VALUE")
-    tell.add_argument("--objective", default="objective", help="its column; default: objective")
+    _given(tell, "a point (or id=7-12) and its outcome: NAME=VALUE ... objective=VALUE")
+    tell.add_argument(
+        "--objective", default="objective", help="the objective's column; default: objective"
+    )
     tell.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
 
-    skip = _command(commands, "skip", _skip, "withdraw a point that waits to be evaluated")
-    skip.add_argument("point", help="a proposal in flight, as 7-12, or what `dngo add` called it")
-    skip.add_argument("--reason", required=True, help="why; it is kept with the point")
+    skip = _command(commands, "skip", _skip, "withdraw a point before it is evaluated")
+    skip.add_argument(
+        "point", help="a proposal in flight, such as 7-12, or the name that `dngo add` printed"
+    )
+    skip.add_argument("--reason", required=True, help="the reason, which is stored with the point")
 
-    retry = commands.add_parser(
-        "retry", help="evaluate points that failed once more, as further rows"
-    )
+    retry = commands.add_parser("retry", help="evaluate failed points again, as further rows")
     retry.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    retry.add_argument("--failed", action="store_true", required=True, help="those that failed")
     retry.add_argument(
-        "--since", type=int, default=0, metavar="ITER", help="from this iteration on"
+        "--failed", action="store_true", required=True, help="the points that failed"
     )
-    retry.add_argument("--message", default="", metavar="TEXT", help="whose messages contain this")
+    retry.add_argument(
+        "--since", type=int, default=0, metavar="ITER", help="only points from this iteration on"
+    )
+    retry.add_argument(
+        "--message", default="", metavar="TEXT", help="only points whose messages contain this text"
+    )
     retry.add_argument("--results", help="folder of the studies, if not the configured one")
     retry.set_defaults(run=_retry)
 
@@ -69,14 +75,14 @@ def _source(
         say_left_out(source.name, source.left_out)
         return source
     if arguments.ignore:
-        raise UserError("--ignore: is for a file; leave it out")
+        raise UserError("--ignore: works only with a file; leave it out")
     values = named_values("--set", arguments.set)
     _check_names(study, values, objective)
     return Source.of_values([values], kind, "--set")
 
 
 def _check_names(study: Study, values: dict[str, str], objective: str | None) -> None:
-    """Raise UserError for an unknown name of --set; without an objective only parameters are known."""
+    """Raise UserError for an unknown name of --set. Without an objective, only parameters are known."""
     from dngo.config.messages import nearest
     from dngo.exchange.names import PARAMETER, ColumnNames
     from dngo.outcomes import NAMES
@@ -90,7 +96,8 @@ def _check_names(study: Study, values: dict[str, str], objective: str | None) ->
             if names.meaning(name, values)[0] == PARAMETER or objective is not None:
                 continue
         raise UserError(
-            f"--set {name}={value}: is to be NAME=VALUE, of {', '.join(known)}{nearest(name, known)}"
+            f"--set {name}={value}: must be NAME=VALUE, with a name of "
+            f"{', '.join(known)}{nearest(name, known)}"
         )
 
 
@@ -114,7 +121,7 @@ def _tell(arguments: argparse.Namespace) -> int:
     told = tell(study, source, objective=arguments.objective, skip_invalid=arguments.skip_invalid)
     say_left_out(source.name, told.skipped)
     for name in told.concluded:
-        print(f"{name}: has its outcome")
+        print(f"{name}: already has its outcome")
     if told.waiting:
         _say_when(study, len(told.waiting), "known to", arguments.config)
     return 0
@@ -134,17 +141,20 @@ def _retry(arguments: argparse.Namespace) -> int:
     study = study_of(arguments)
     entries = retry(study, since=arguments.since, message=arguments.message)
     ids = [entry.origin["repeats"] for entry in entries]
-    print(f"To be evaluated once more: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")
+    print(f"To be evaluated again: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")
     _say_when(study, len(entries), "evaluated at the head of", arguments.config)
     return 0
 
 
 def _say_when(study: Study, number: int, what: str, config: str) -> None:
-    """When the next batch is proposed and takes in what waits."""
+    """Print when the next batch will be proposed and take these points."""
     points = f"{number} point{'s' * (number != 1)}"
-    print(f"{study.waiting.path}: {points} to be {what} the next batch")
+    print(f"{study.waiting.path}: {points} will be {what} the next batch")
     plan = study.plan()
     if not plan.iterations:
-        print(f"None is planned: {plan.reason}. Raise `iterations`, or what ended the study")
+        print(
+            f"No batch is planned: {plan.reason}. Raise `iterations`, or the limit that ended "
+            "the study"
+        )
     elif study.run_claim.owner() is None:
         print(f"Go on with: dngo run {config}")

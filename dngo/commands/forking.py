@@ -1,4 +1,4 @@
-"""`dngo fork`: another study, of a changed space, with what was evaluated in the old one."""
+"""`dngo fork`: begins a study of a changed space with the evaluations of an old study."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ def register(commands: Any) -> None:
         "fork", help="begin a study of a changed space with the evaluations of an old one"
     )
     command.add_argument(
-        "old", metavar="OLD", help="its configuration, its archive, or the folder that holds one"
+        "old",
+        metavar="OLD",
+        help="the old study's configuration, its archive, or the folder of either",
     )
-    command.add_argument("--config", required=True, help="of the new study, which has another name")
+    command.add_argument(
+        "--config",
+        required=True,
+        help="the configuration of the new study, which must have another name",
+    )
     command.add_argument("--results", help="folder of the studies, if not the configured one")
     command.add_argument(
         "--with",
@@ -25,7 +31,7 @@ def register(commands: Any) -> None:
         default=[],
         dest="values",
         metavar="NAME=VALUE",
-        help="the value that all earlier points had of a new parameter; its default if left out",
+        help="the value of a new parameter at all earlier points; default: the parameter's default",
     )
     command.set_defaults(run=_fork)
 
@@ -41,11 +47,11 @@ def _fork(arguments: argparse.Namespace) -> int:
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     print(f"{study.archive}: iteration 0 is {old}: {counts}; {len(found.skipped)} left out")
     for name, n in found.unknown.items():
-        print(f"constraints.{name}: is not known of {n} of them, which count as if it held")
+        print(f"constraints.{name}: is unknown for {n} of them; they count as if it held")
     if list((old.parent / "pending").glob("*/proposals.json")):
         print(
-            f"{old.parent}: has a batch in flight, which did not come along; end its run first, or "
-            "`dngo tell` the new study what becomes of it"
+            f"{old.parent}: has a batch in flight, which was not taken along; end its run "
+            "first, or `dngo tell` the new study its outcomes later"
         )
     print(f"Go on with: dngo run {arguments.config}")
     return 0

@@ -15,7 +15,9 @@ def register(commands: Any) -> None:
     start.add_argument("file", help="CSV, Parquet, or an Optuna study (SQLite, journal)")
     start.add_argument("--config", default="config.yaml", help="default: config.yaml")
     start.add_argument("--results", help="folder of the studies, if not the configured one")
-    start.add_argument("--objective", default="objective", help="its column; default: objective")
+    start.add_argument(
+        "--objective", default="objective", help="the objective's column; default: objective"
+    )
     start.add_argument("--study", help="which of several Optuna studies in the file")
     start.add_argument("--skip-invalid", action="store_true", help="leave out rows with mistakes")
     add_ignore(start)

@@ -1,4 +1,4 @@
-"""`dngo status`, `watch`, `serve`, `report`: how a study stands, and what it found."""
+"""`dngo status`, `watch`, `serve`, `report`: the state and the results of a study."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def register(commands: Any) -> None:
         command.set_defaults(run=run)
         return command
 
-    status = add("status", _status, "how a study stands, while it runs or afterwards")
+    status = add("status", _status, "print the state of a study, while it runs or afterwards")
     status.add_argument("--json", action="store_true", help="print JSON")
-    watch = add("watch", _watch, "how a study stands, live, until it is done")
+    watch = add("watch", _watch, "show the state of a study, live, until it is done")
     watch.add_argument("--interval", type=float, default=2.0, help="seconds; default: 2")
     serve = add(
         "serve",
         _serve,
-        "the report in a browser, refreshed as it runs; of a folder, all studies below it",
+        "show the report in a browser, refreshed during the run; for a folder, all studies "
+        "below it",
     )
     serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
-    report = add("report", _report, "print what a study found")
-    report.add_argument("--html", help="write the report also as this HTML file")
+    report = add("report", _report, "print the results of a study")
+    report.add_argument("--html", help="also write the report to this HTML file")
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -82,11 +83,11 @@ def _serve(arguments: argparse.Namespace) -> int:
             shown = f"Study {study.config.study}" if study else f"Studies below {place}"
             print(f"{shown}: open {server.address}", flush=True)
             what = "the study" if study else "them"
-            print(f"Anyone who has this address sees {what}; Ctrl-C ends it", flush=True)
+            print(f"Anyone with this address sees {what}; Ctrl-C ends the server", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
-        print("Ended; the address leads nowhere now", flush=True)
-    # A thread may be busy with a page; an interpreter that ends meanwhile can hang.
+        print("Ended; the address no longer works", flush=True)
+    # A thread may still work on a page. If the interpreter ended meanwhile, it could hang.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The words of a command line, and one line for what is wrong with them."""
+"""Reads a command line. A mistake becomes one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dngo.storage.files import at_home, variable_in, without_variable
 
 # Arguments that are paths, in all commands.
 PATHS = {"config", "results", "study", "studies", "old", "file", "output", "html"}
-# What argparse says, and what is said instead; each begins with the option or argument it is about.
+# Messages of argparse, and our messages instead. Each begins with the option or argument.
 SAID = {
     r"argument (?P<name>.+?): invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)": (
         "{name} must be one of {known}, not {given}"
@@ -35,10 +35,10 @@ SAID = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line: what is wrong, and what would be right."""
+    """A parser whose errors have one line: what is wrong, and what would be right."""
 
     def parse(self, words: Sequence[str], known: argparse.Namespace) -> argparse.Namespace:
-        """The arguments; wrong ones end the process with status 2 and one line."""
+        """The arguments. A mistake ends the process with status 2 and one line."""
         found, rest = self.parse_known_args(words, known)
         for name in PATHS & vars(found).keys():  # bash leaves the ~ of --output=~/o.csv as it is
             given = getattr(found, name)
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
             for path in [home] if isinstance(home, str) else home or ():
                 if name != "results" and (variable := variable_in(path)):
                     self.commands[found.command].error(
-                        f"{path}: nothing puts a value in place of {variable}; write "
+                        f"{path}: {variable} is not replaced by a value; write "
                         f"{without_variable(variable)}"
                     )
         if rest:
@@ -56,9 +56,11 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but an option with several values leaves its last word to a missing argument.
+        """Like argparse, but if an argument is missing, an option with several values gives it its
+        last word.
 
-        `--ignore a file.csv` and `--with k=1 OLD`: without this the option takes the file as well.
+        Examples are `--ignore a file.csv` and `--with k=1 OLD`. Otherwise the option would take the
+        file as well.
         """
         return super().parse_known_args(self._left_to_arguments(list(args or ())), namespace)
 
@@ -66,7 +68,8 @@ class Parser(argparse.ArgumentParser):
         named = {o: a for a in self._actions for o in a.option_strings}
         if "--" in words or not any(a.option_strings == [] for a in self._actions):
             return words
-        # The option that takes the next words, where these begin, and the fewest words it needs.
+        # The option that takes the next words, the start of these words, and the fewest words that
+        # it needs.
         taker, first, last = None, 0, -1
         for i, word in enumerate(words):
             if word.startswith("-") and len(word) > 1:
@@ -76,7 +79,7 @@ class Parser(argparse.ArgumentParser):
                 if i > first and not (taker.metavar == "NAME=VALUE" and "=" in word):
                     last = i
             elif taker is None or taker.nargs == 0:
-                return words  # an argument has its place
+                return words  # no argument is missing
             elif taker.nargs is None:
                 taker = None
         return words if last < 0 else [words[last], *words[:last], *words[last + 1 :]]

@@ -1,4 +1,4 @@
-"""`dngo init`, `dngo run`: a study from an empty folder to a run."""
+"""`dngo init`, `dngo run`: begin a study in an empty folder, and run it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def register(commands: Any) -> None:
     """Add the commands to the parser."""
     init = commands.add_parser("init", help="write a configuration and an objective that runs")
     init.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
-    init.add_argument("--study", help="its name; default: the folder's")
+    init.add_argument("--study", help="the name of the study; default: the folder's name")
     init.add_argument("--direction", choices=("minimize", "maximize"), help="default: minimize")
     init.add_argument(
         "--objectives",
         metavar="NAME,NAME:maximize",
-        help="several objectives by name, each to be minimised unless it says otherwise",
+        help="several objectives by name; each is minimised unless you say otherwise",
     )
     init.add_argument(
         "--parameter",
@@ -31,7 +31,7 @@ def register(commands: Any) -> None:
     init.add_argument(
         "--objective", help="the command that evaluates a point; default: objective.py"
     )
-    init.add_argument("--yes", action="store_true", help="ask nothing, also in a terminal")
+    init.add_argument("--yes", action="store_true", help="ask no questions, even in a terminal")
     init.set_defaults(run=_init)
 
     run = commands.add_parser(
@@ -55,7 +55,9 @@ def _init(arguments: argparse.Namespace) -> int:
     names = ("study", "direction", "parameters", "objective", "objectives")
     given = {n: getattr(arguments, n) for n in names}
     if arguments.objectives and arguments.direction:
-        raise UserError("--direction: each of --objectives has its own, as speed:maximize")
+        raise UserError(
+            "--direction: each of --objectives has its own direction, such as speed:maximize"
+        )
     asks = sys.stdin.isatty() and not arguments.yes
     for file in begin(path, given, prompt if asks else None):
         print(f"{file}: written")
@@ -69,4 +71,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
     words = command(Path(arguments.config), arguments.results, arguments.snakemake)
     sys.stdout.flush()
-    os.execv(words[0], words)  # signals and the exit status are then Snakemake's
+    os.execv(words[0], words)  # from here on, signals and the exit status are Snakemake's

@@ -1,8 +1,8 @@
-"""The configuration of a study: one typed model, read strictly, with errors a person can act on.
+"""The configuration of a study: a typed model that is read strictly. Its errors say what to change.
 
-`model` is the source of truth, `reading` makes a `Config` of YAML files, `messages` says what is
-wrong with them, `upgrade` brings up what archives hold, and `pages` writes
-what is generated from the model.
+`model` is the source of truth. `reading` makes a `Config` from YAML files, and `messages` explains
+mistakes in them. `upgrade` converts the configurations in old archives. `pages` writes the pages
+that are generated from the model.
 """
 
 from dngo.config.model import (

@@ -1,4 +1,4 @@
-"""The section `checkpoints` of a study's configuration: how many folders of points are kept."""
+"""The section `checkpoints` of a study's configuration: how many folders of points to keep."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dngo.space.parameters import Section
 
 
 class Checkpoints(Section):
-    """The folders `{checkpoint}`, which follow points from fidelity to fidelity."""
+    """The folders `{checkpoint}`. A point keeps its folder from fidelity to fidelity."""
 
     keep: int = Field(
         100,
         ge=0,
         le=1_000_000,
-        description="Folders that stay once a batch is merged, of points that may still be promoted: the "
-        "best of each level first, then the newest. A point whose folder is gone begins anew.",
+        description="How many folders stay after a batch is merged. Only points that may still be "
+        "promoted keep one: first the best points of each level, then the newest. A point "
+        "without its folder begins again.",
     )

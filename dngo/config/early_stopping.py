@@ -18,12 +18,12 @@ WORDS = {"yes": True, "on": True, "no": False, "off": False}  # truth values in 
 
 
 def _of_key(given: Any) -> Any:
-    """What stands at the key, with true for the usual rule and false for none."""
+    """The value of the key: true means the usual rule, and false no rule."""
     if given is True:
         return StoppingSettings.default
     if isinstance(given, str) and given.lower() in WORDS:
         right = "true" if WORDS[given.lower()] else "false"
-        raise ValueError(f"must be true, false or a rule; {given!r} is text here: write {right}")
+        raise ValueError(f"must be true, false or a rule; {given!r} is text in YAML: write {right}")
     return None if given is False else given
 
 

@@ -1,4 +1,7 @@
-"""What looks like a secret in a configuration, which is stored in the archive and published with it."""
+"""Finds what looks like a secret in a configuration.
+
+The archive stores the configuration, so both are published.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from dngo.config.messages import Lines, place_of
 from dngo.config.model import Config
 from dngo.redaction import form_of, is_secret, redacted_command
 
-STORED = "what stands here is stored in the archive, and published with it"
-WAY = "and set the variable in the shell that you run the study from"
+STORED = "the archive stores this key, and is published with it"
+WAY = "and set the variable in the shell that runs the study"
 
 
 def exposures(config: Config, lines: Lines, source: str) -> tuple[str, ...]:
-    """A line for each place: where it stands, and what to do instead. None has the secret in it."""
+    """A line for each place: where it is, and what to do instead. No line shows the secret."""
     return tuple(
         f"{place_of(key, lines, source)}: {'.'.join(key)}: {what}" for key, what in _found(config)
     )
@@ -32,17 +35,17 @@ def _found(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     if redacted_command(objective.command) != objective.command:
         yield (
             ("objective", "command"),
-            f"has what looks like a secret in it, and {STORED}; besides, every user of a machine sees the "
-            "words of a command. Have the program read a variable, as API_TOKEN, write "
-            f"objective.environment_from: [API_TOKEN], {WAY}",
+            f"seems to contain a secret, and {STORED}; every user of a machine can also see "
+            "the words of a command. Let the program read a variable, for example "
+            f"API_TOKEN, write objective.environment_from: [API_TOKEN], {WAY}",
         )
     document = config.model_dump(mode="json", exclude={"objective"})
     for key in _formed(document, ()):
-        yield key, f"looks like a secret, and {STORED}; put another word in its place"
+        yield key, f"looks like a secret, and {STORED}; use another word"
 
 
 def _formed(value: Any, key: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The keys of texts that are secrets by their form."""
+    """The keys of texts that have the form of a secret."""
     if isinstance(value, str):
         if form_of(value):
             yield key

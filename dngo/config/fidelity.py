@@ -36,13 +36,14 @@ class Fidelity(Section):
         3.0,
         ge=1.5,
         le=100,
-        description="By how much each level is above the one before, about, so that they end at `high`; "
-        "and of how many points at a level one is promoted to the next.",
+        description="The ratio of each level to the level before it. It is adjusted slightly, so that "
+        "the levels end at `high`. It is also the number of points at a level of which one "
+        "is promoted to the next level.",
     )
 
 
 def check(config: Config) -> None:
-    """Raise Located where the section does not fit the others."""
+    """Raise Located if the section does not fit the others."""
     section, kind = config.fidelity, config.acquisition.kind
     if section is None:
         if config.acquisition.needs_fidelity:
@@ -65,20 +66,19 @@ def _check_parameter(config: Config, name: str) -> None:
     if not isinstance(parameter, Float | Int):
         raise Located(where, f"{name} is neither a float nor an int")
     if parameter.active_if:
-        raise Located(where, f"{name} is conditional, and is to be a parameter of every point")
+        raise Located(where, f"{name} is conditional, but every point must have this parameter")
     for other, its in config.space.items():
         if name in its.active_if:
             raise Located(
-                where, f"{other} depends on {name}; a point's parameters stay as they are"
+                where, f"{other} depends on {name}, but a promoted point keeps its parameters"
             )
     if parameter.prior is not None:
-        raise Located(
-            ("space", name, "prior"), "a fidelity has no best value to believe in; remove it"
-        )
+        raise Located(("space", name, "prior"), "a fidelity has no best value to expect; remove it")
     for i, text in enumerate(config.space_constraints):
         if re.search(rf"\b{name}\b", text):
             raise Located(
-                ("space_constraints", str(i)), f"names {name}, the fidelity, which every point has"
+                ("space_constraints", str(i)),
+                f"names the fidelity {name}; every point has it, so leave it out",
             )
     if len(config.search_space.columns) < 2:
         raise Located(
@@ -93,7 +93,7 @@ def _check_range(config: Config, section: Fidelity) -> None:
     for key, value in (("low", low), ("high", high)):
         if value <= 0:
             raise Located(
-                ("fidelity", key), f"must be above 0, and {section.parameter} begins at {value:g}"
+                ("fidelity", key), f"must be above 0, but {section.parameter} begins at {value:g}"
             )
         if not column.low <= value <= column.high:
             raise Located(
@@ -111,15 +111,16 @@ def _check_supported(config: Config, name: str) -> None:
     kind = config.acquisition.kind
     if config.objectives:
         raise Located(
-            ("fidelity",), "is for one objective so far; remove `objectives`, or this section"
+            ("fidelity",),
+            "so far works only with one objective; remove `objectives`, or this section",
         )
     if config.transfer:
-        raise Located(("transfer",), "is for studies without `fidelity` so far")
+        raise Located(("transfer",), "so far works only without `fidelity`")
     if config.acquisition.is_baseline and not config.acquisition.needs_fidelity:
         raise Located(
             ("acquisition", "kind"),
-            f"{kind} promotes no points; with `fidelity` there are successive_halving and the kinds with a "
-            "surrogate",
+            f"{kind} promotes no points; with `fidelity`, use successive_halving or a kind "
+            "with a surrogate",
         )
     if getattr(config.acquisition, "replicates", "never") == "always":
         raise Located(

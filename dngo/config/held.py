@@ -1,4 +1,6 @@
-"""The section `constraints` of a study's configuration: what is reported, and which bounds it must keep."""
+"""The section `constraints` of a study's configuration: the reported values, and the bounds that
+they must keep.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ def _held(given: Any) -> Any:
     if isinstance(given, str):
         return str(Threshold.parse(given))
     if given is not True:
-        raise ValueError(f"must be true (a flag) or a bound as '<= 350', and not {shown(given)}")
+        raise ValueError(f"must be true (a flag) or a bound such as '<= 350', not {shown(given)}")
     return given
 
 
 def by_name(given: Any) -> Any:
-    """Constraints as a mapping, of one or of a list of names and mappings."""
+    """Constraints as a mapping, from a mapping or from a list of names and mappings."""
     if isinstance(given, str):
         right = threshold_form(given) or f"[{short(given)}]"
         raise ValueError(f"must be a list of names, or a mapping of names to bounds; write {right}")
@@ -28,7 +30,7 @@ def by_name(given: Any) -> Any:
     found: dict[str, Any] = {}
     for item in given:
         if not isinstance(item, str | dict):
-            raise ValueError(f"each is a name, or a name with a bound, and not {shown(item)}")
+            raise ValueError(f"each must be a name, or a name with a bound, not {shown(item)}")
         for name, held in ({item: True} if isinstance(item, str) else item).items():
             if name in found:
                 raise ValueError(f"{short(name)} is listed twice; list each constraint once")

@@ -1,4 +1,4 @@
-"""What stands at the axes of figures."""
+"""The labels at the axes of figures."""
 
 from __future__ import annotations
 

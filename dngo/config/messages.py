@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words: where, which key, and what would be right."""
+"""Explains what is wrong with a configuration: where, which key, and what would be right."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dngo.storage.text import visible
 
 Lines = dict[tuple[str, ...], str]  # "file:line" of each key, by the path of keys to it
 Sections = list[type[BaseModel]]
-# What may stand in a place, by the kind of the section around it.
+# The possible types of a place, by the kind of the section around it.
 Kinds = dict[str, type[BaseModel]]
 
-# Common names of things that are called otherwise here.
+# Common names for things that have another name here.
 OTHER_NAMES = {
     "float": "uniform range real double number numeric continuous loguniform log_uniform normal",
     "int": "integer whole discrete randint quniform",
@@ -42,7 +42,7 @@ OTHER_NAMES = {
     "thompson": "ts",
     "gp": "gaussian_process",
 }
-# What must stand in a place, by pydantic's type of the error.
+# What a place must hold, by pydantic's type of the error.
 WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
     **dict.fromkeys(("string_type", "string_sub_type", "string_unicode"), lambda c: "text"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), lambda c: "an integer"),
@@ -61,11 +61,11 @@ WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "less_than": lambda c: f"less than {as_yaml(c['lt'])}",
     "less_than_equal": lambda c: f"{as_yaml(c['le'])} or less",
 }
-UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with an unknown key
+UNKNOWN = ("extra_forbidden", "invalid_key")  # errors whose place ends with the unknown key
 
 
 class Located(ValueError):
-    """A mistake between keys, with the path of the key that should change."""
+    """A mistake between keys. It has the path of the key that should change."""
 
     def __init__(self, loc: tuple[str, ...], message: str):
         super().__init__(message)
@@ -74,10 +74,11 @@ class Located(ValueError):
 
 @dataclass
 class _Mistake:
-    """One place that is wrong, and all that pydantic says of it: an error for each type it may have.
+    """One wrong place, with all errors from pydantic: one for each type that the place may have.
 
-    here: the sections that may stand there. chosen: the tag of the section around it. union: what
-    every kind of that section has there.
+    here: the sections that it may hold.
+    chosen: the tag of the section around it.
+    union: the types that each kind of that section has there.
     """
 
     keys: list[str]
@@ -88,19 +89,19 @@ class _Mistake:
 
     @property
     def of_a_type(self) -> bool:
-        """Whether all that is wrong is the type of the value."""
+        """Whether only the type of the value is wrong."""
         return all(item["type"] in WANTED and "[key]" not in item["loc"] for item in self.items)
 
 
 def short(value: Any, limit: int = 60) -> str:
-    """A value as it is quoted in a message: one line of bounded length, that moves no cursor."""
+    """A value for a message: one line of bounded length, without control characters."""
     text = value if isinstance(value, str) else repr(value)
     text = visible(" ".join(text[: 4 * limit].split()))
     return text if len(text) <= limit else text[:limit] + "..."
 
 
 def nearest(word: str, known: Iterable[Any]) -> str:
-    """A question after the known word that was meant; empty if none is near."""
+    """A question with the known word that was probably meant; empty if no word is near."""
     words = [str(k) for k in known]
     meant = [k for k in words if word.lower() in OTHER_NAMES.get(k, "").split()]
     close = meant or difflib.get_close_matches(word[:100], words, n=1, cutoff=0.5)
@@ -109,7 +110,7 @@ def nearest(word: str, known: Iterable[Any]) -> str:
 
 
 def threshold_form(text: str) -> str:
-    """How to write a constraint that stands there as text, "ok <= 3"; empty for another text."""
+    """How to write a constraint that was written as text, "ok <= 3"; empty for other texts."""
     found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*([<>])=?\s*(\S+)\s*", text)
     return f'{{{found[1]}: "{found[2]}= {found[3]}"}}' if found else ""
 
@@ -117,8 +118,9 @@ def threshold_form(text: str) -> str:
 def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source: str) -> list[str]:
     """One line for each mistake: file and line, key, what would be right.
 
-    root: the model that was validated.  lines: where each key stands.  source: the file, for keys
-    that stand nowhere.
+    root: the model that was validated.
+    lines: the place of each key.
+    source: the file, for keys without a place.
     """
     mistakes: dict[tuple[str, ...], _Mistake] = {}
     for item in error.errors(include_url=False):
@@ -131,7 +133,7 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
     found = set()
     for path, mistake in mistakes.items():
         if mistake.of_a_type and any(k[: len(path)] == path and k != path for k in mistakes):
-            continue  # another of the possible types fits, except for a value inside
+            continue  # another possible type fits, except for a value inside it
         place = place_of(path, lines, source)
         name = ".".join(short(k) for k in path) or "configuration"
         found.add((_order(place), f"{place}: {name}: {_message(mistake)}"))
@@ -139,14 +141,14 @@ def explain(error: ValidationError, root: type[BaseModel], lines: Lines, source:
 
 
 def first_of(error: ValidationError) -> str:
-    """The first of what is wrong with a document that is no configuration: its place, and what."""
+    """The first mistake in a document that is no configuration: its place, and what is wrong."""
     item = error.errors(include_url=False)[0]
     keys = [str(part) for part in item["loc"]]
     return f"{'.'.join(keys)}: {_message(_Mistake(keys, [], ('', ''), {}, [item]))}"
 
 
 def place_of(key: tuple[str, ...], lines: Lines, source: str) -> str:
-    """Where a key stands, or the nearest section around it."""
+    """The place of a key, or of the nearest section around it."""
     known = (key[:n] for n in range(len(key), -1, -1))
     return next((lines[k] for k in known if k in lines), source)
 
@@ -157,7 +159,10 @@ def _order(place: str) -> tuple[str, int]:
 
 
 def tag(section: type[BaseModel]) -> tuple[str, str]:
-    """What tells a section from others in its place, as ("kind", "gp"); two empty words if nothing."""
+    """The key that distinguishes a section from others in its place, such as ("kind", "gp").
+
+    Two empty words if there is no such key.
+    """
     for name in ("kind", "type"):
         field = section.model_fields.get(name)
         if field is not None and len(get_args(field.annotation)) == 1:
@@ -166,16 +171,16 @@ def tag(section: type[BaseModel]) -> tuple[str, str]:
 
 
 def sections(annotation: Any) -> Sections:
-    """The models that a field of this annotation may hold, those of a mapping's values included."""
+    """The models that a field of this annotation may hold, also as values of a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in sections(part)]
 
 
 def _placed(loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool) -> _Mistake:
-    """The mistake at a place as pydantic has it, which also names the branch of each union.
+    """The mistake at one of pydantic's places. Such a place also names the branch of each union.
 
-    unknown: whether the last key is one that no section has.
+    unknown: whether no section has the last key.
     """
     keys: list[str] = []
     here: Sections = [root]
@@ -197,7 +202,7 @@ def _placed(loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool) -> _M
             here = [union[part]]
             chosen = tag(here[0])
         elif here and re.fullmatch(r"(?!(str|int|float|bool)$)\w+", part):
-            keys.append(part)  # of a kind that another package has
+            keys.append(part)  # of a kind from another package
     keys += [str(p) for p in loc[-1:]] if unknown else []
     return _Mistake(keys, here, chosen, union)
 
@@ -208,7 +213,7 @@ def _message(mistake: _Mistake) -> str:
     keys_are_names = mistake.keys[:1] in (["space"], ["constraints"])
     kind, context, given = item["type"], item.get("ctx") or {}, item.get("input")
     if isinstance(given, datetime.date):
-        return f"{given.isoformat()} is a date in YAML; in quotes it is a word"
+        return f"{given.isoformat()} is a date in YAML; write it in quotes if it is a word"
     if isinstance(context.get("error"), Exception):
         return str(context["error"])
     if kind in UNKNOWN:
@@ -218,13 +223,13 @@ def _message(mistake: _Mistake) -> str:
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _wrong_tag(mistake, context["discriminator"].strip("'"), context.get("tag"))
     if kind == "model_type" and ".".join(mistake.keys) in MOVED:
-        return f"is a section now: {MOVED['.'.join(mistake.keys)]} is what it was"
+        return f"is a section now; the earlier key is {MOVED['.'.join(mistake.keys)]}"
     if kind == "string_pattern_mismatch" or ("[key]" in item["loc"] and keys_are_names):
         return _wrong_name(mistake.keys, given, is_key="[key]" in item["loc"])
     if kind in ("too_short", "string_too_short"):
         return _too_few(mistake.keys, context["min_length"], given)
     if kind in ("too_long", "string_too_long"):
-        return f"has {len(given)} items, and {context['max_length']} are the most"
+        return f"has {len(given)} items, but may have at most {context['max_length']}"
     wanted = [i for i in mistake.items if i["type"] in WANTED]
     if wanted:
         return _unlike(mistake, wanted, given)
@@ -233,7 +238,7 @@ def _message(mistake: _Mistake) -> str:
 
 
 def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
-    """What a value must be, and how to write it if it is near."""
+    """What a value must be, and how to write it if only the form is wrong."""
     kinds = {item["type"] for item in items}
     wanted = list(dict.fromkeys(WANTED[i["type"]](i.get("ctx") or {}) for i in items))
     if "model_attributes_type" in kinds:
@@ -243,7 +248,7 @@ def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
     )
     if given is None:
         word = "; null and ~ are words in quotes" if "string_type" in kinds else ""
-        return f"is empty, and {must}{word}"
+        return f"is empty, but {must}{word}"
     hint = ""
     if "literal_error" in kinds:
         expected = [i["ctx"]["expected"] for i in items if i["type"] == "literal_error"]
@@ -273,11 +278,14 @@ def _wrong_tag(mistake: _Mistake, name: str, given: Any) -> str:
 
 
 def _wrong_name(keys: list[str], given: Any, *, is_key: bool) -> str:
-    """How to write a name; this one has characters that are not allowed."""
+    """How to write a name, if it has characters that are not allowed."""
     if is_key and threshold_form(keys[-1]):
         return f"a constraint with a threshold is written {threshold_form(keys[-1])}"
     if is_key:
-        return "a name has letters, digits and _, starts with no digit, at most 64 characters"
+        return (
+            "a name has letters, digits and _, does not start with a digit, and has at most 64 "
+            "characters"
+        )
     if keys == ["study"]:
         return "a name has letters, digits, '_', '.' and '-', at most 100 characters"
     if keys[-1] == "callable":
@@ -297,18 +305,18 @@ def _too_few(keys: list[str], least: int, given: Any) -> str:
         return f"needs at least {least} values; for one write {{type: fixed, value: {as_yaml(given[0])}}}"
     if least == 1:
         return "is empty; " + ("name a parameter" if keys == ["space"] else "give it a value")
-    return f"needs at least {least} values, and has {len(given)}"
+    return f"needs at least {least} values, but has {len(given)}"
 
 
 def _unknown_key(mistake: _Mistake) -> str:
-    """Where a key stands now, or which kinds have it; else the nearest key that is known."""
+    """The current place of a key, or the kinds that have it; otherwise the nearest known key."""
     (*path, key), here, chosen, union = mistake.keys, mistake.here, mistake.chosen, mistake.union
     moved = MOVED.get(".".join(mistake.keys))
     if moved and not any(key in m.model_fields for m in union.values()):
         return f"is {moved} now"
     inside = next((place for m in here if (place := _inside(key, m))), "")
     if inside:
-        return f"stands in a section of its own: {'.'.join((*path, inside))}"
+        return f"belongs to another section: {'.'.join((*path, inside))}"
     having = {kind: place for kind, m in union.items() if (place := _inside(key, m))}
     if having:
         place = min(having.values())
@@ -321,7 +329,7 @@ def _unknown_key(mistake: _Mistake) -> str:
 
 
 def _inside(key: str, model: type[BaseModel]) -> str:
-    """Where a model has a key, itself or in a section of it, as "networks.steps"; empty if nowhere."""
+    """Where a model or one of its sections has a key, such as "networks.steps"; empty if nowhere."""
     if key in model.model_fields:
         return key
     inner = ((n, m) for n, f in model.model_fields.items() for m in sections(f.annotation))
@@ -332,7 +340,7 @@ def _inside(key: str, model: type[BaseModel]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a message quotes it: text in quotes, the rest as YAML has it."""
+    """A value for a message: text in quotes, other values as in YAML."""
     if isinstance(value, str):
         return repr(short(value))
     if isinstance(value, Mapping):
@@ -343,7 +351,7 @@ def shown(value: Any) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """A value as YAML has it, on one line of bounded length; text is not quoted."""
+    """A value as in YAML, on one line of bounded length; text is not quoted."""
     return short(_yaml(value))
 
 

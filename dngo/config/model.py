@@ -68,7 +68,7 @@ class Design(Section):
     """The initial design, iteration 0: a scrambled Sobol sequence."""
 
     size: int | None = Field(
-        None, ge=1, le=1_000_000, description="Number of points; batch_size if left out."
+        None, ge=1, le=1_000_000, description="Number of points. Default: batch_size."
     )
     include_default: bool = Field(
         True, description="Evaluate the parameters' defaults as the very first point."
@@ -76,14 +76,17 @@ class Design(Section):
 
 
 class Archive(Section):
-    """What the archive holds beside proposals and outcomes, and where they came from: all of these."""
+    """What the archive holds in addition to proposals, outcomes and their origin, which it always
+    holds.
+    """
 
     surrogates: Literal["last", "all"] = Field(
         "last",
-        description="Whose surrogates it holds. last: the newest one's; one before it can be fitted "
-        "again, as `dngo replay` does, and its digest says whether it is the same. What each predicted "
-        "of its batch is kept, so that audits and reports need no fit. all: each, at some half a megabyte "
-        "a batch. A kind of surrogate whose fit begins with earlier ones keeps them all.",
+        description="The surrogates that it holds. last: only the newest one. `dngo replay` fits an "
+        "earlier one again, and the digest says whether it is the same. The predictions of "
+        "each surrogate for its batch are kept, so audits and reports need no fit. all: "
+        "every surrogate, at about half a megabyte per batch. If fits of a kind start from "
+        "earlier surrogates, the archive keeps them all.",
     )
 
 
@@ -99,12 +102,14 @@ class Config(Section):
     """A study."""
 
     study: StudyName = Field(description="Name of the study: its folder under `results`.")
-    seed: int = Field(0, ge=0, lt=2**63, description="Root of every random stream.")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="The seed from which every random stream is derived."
+    )
     results: str = Field(
         "results",
         min_length=1,
-        description="Folder that holds the studies, relative to the configuration's folder. In all "
-        "paths `~` is the home folder, and no variable is known.",
+        description="Folder of the studies, relative to the configuration's folder. In all paths `~` "
+        "is the home folder. Variables are not replaced.",
     )
     objective: Objective
     objectives: dict[Name, AnAim] = Field(
@@ -118,14 +123,14 @@ class Config(Section):
         default_factory=list,
         max_length=1000,
         description="Files that the objective needs, relative to the configuration's folder. No "
-        "evaluation starts before they are there; in a workflow that has the study as a module, its "
-        "rules make them.",
+        "evaluation starts before they exist. If the study is a module of a workflow, the "
+        "workflow's rules make them.",
     )
     space: dict[Name, AnyParameter] = Field(min_length=1, description="The parameters by name.")
     space_constraints: list[str] = Field(
         default_factory=list,
         max_length=100,
-        description="What every point keeps, as expressions over the parameters' names: "
+        description="Constraints that every point keeps, as expressions over the parameters' names: "
         "'x1 + x2 <= 0.6', 'low < high', 'a + b + c == 1', 'count_nonzero(a, b, c) <= 2', "
         "'kind == \"gp\" or n <= 100'. An expression that names an inactive parameter holds.",
     )
@@ -151,41 +156,43 @@ class Config(Section):
     iterations: int = Field(10, ge=0, le=1_000_000, description="Batches after the initial design.")
     batch_size: int = Field(10, ge=1, le=1_000_000, description="Points in a batch.")
     points_per_job: int = Field(
-        1, ge=1, description="Points that one job evaluates, `points_at_once` of them at a time."
+        1,
+        ge=1,
+        description="Points that one job evaluates. It evaluates `points_at_once` of them at a time.",
     )
     points_at_once: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         1,
-        description="Points that a job evaluates side by side. The job asks for that many times "
-        "the threads, mem_mb and gpu of resources.evaluate, and each point has its share. auto: as many as "
-        "the CPUs that the job is given allow, for nodes that are handed out whole and for one's own "
-        "machine.",
+        description="Points that a job evaluates side by side. The job asks for this many times the "
+        "threads, mem_mb and gpu of resources.evaluate. Each point gets one share. auto: "
+        "as many points as the job's CPUs allow. This suits clusters that hand out whole "
+        "nodes, and your own machine.",
     )
     batches_in_flight: int = Field(
-        1, ge=1, le=100, description="Batches that may be under evaluation at the same time."
+        1, ge=1, le=100, description="Batches that may be evaluated at the same time."
     )
     iterations_per_run: int = Field(
-        0, ge=0, description="Iterations planned in one run of Snakemake; 0: all that remain."
+        0, ge=0, description="Iterations in one run of Snakemake; 0: all that remain."
     )
     stop: Stop = Stop()
     retries: int = Field(
         2,
         ge=0,
         le=100,
-        description="Further attempts at a job that was killed, with its node, for its time or its "
-        "memory. A point whose jobs all died has the outcome lost.",
+        description="Further attempts at a job that was killed: with its node, or because of its time "
+        "or memory. If all jobs of a point died, its outcome is lost.",
     )
     escalation: float = Field(
         1.0,
         ge=1,
         le=100,
-        description="Factor on evaluate's runtime and mem_mb at each further attempt.",
+        description="Each further attempt multiplies the runtime and mem_mb of evaluate by this factor.",
     )
     preset: PresetName | None = Field(
         None,
-        description="A published system, by one word: it sets the sections `surrogate`, `classifier`, "
-        "`acquisition` and `design` as docs/presets.md lists them. Keys that you give "
-        "replace its own, one by one; another kind replaces a whole section. "
-        "The archive holds the resulting keys.",
+        description="The name of a published system. It sets the sections `surrogate`, `classifier`, "
+        "`acquisition` and `design`, as listed in docs/presets.md. Your keys replace its "
+        "keys one by one. If you give another kind, it replaces the whole section. The "
+        "archive holds the resulting keys.",
     )
     surrogate: SurrogateSection = SurrogateSettings()
     classifier: ClassifierSettings = ClassifierSettings()
@@ -193,15 +200,16 @@ class Config(Section):
     optimum: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="The best value that the objective can have, if it is known. Reports then "
-        "say how far from it the study is.",
+        description="The best possible value of the objective, if known. Reports then say how far the "
+        "study is from it.",
     )
     transfer: list[str] = Field(
         default_factory=list,
         max_length=100,
-        description="Archives of earlier studies to learn from: related tasks over parameters of "
-        "the same names, whose successful evaluations are copied into this study's archive when it "
-        "is created. Cannot change afterwards; the files are then not needed any more.",
+        description="Archives of earlier studies to learn from. Their parameters must have the same "
+        "names. Their successful evaluations are copied into this study's archive when it "
+        "is created. After that, this key cannot change, and the files are no longer "
+        "needed.",
     )
     early_stopping: EarlyStopping = None
     labels: dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=100)]] = Field(
@@ -213,19 +221,19 @@ class Config(Section):
     archive: Archive = Archive()
     resources: Resources = Resources()
 
-    # What looks like a secret, a line for each place: a new study is refused for it.
+    # A line for each place that looks like a secret. A new study with one is refused.
     _exposed: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="before")
     @classmethod
     def _keep_text(cls, data: Any, info: ValidationInfo) -> Any:
-        # `results` may be a folder of any name; an archive must stay readable even so.
+        # `results` may be a folder of any name, but the archive must stay readable.
         return storable_tree(data, MAX_DEPTH) if archived(info) else _storable(data, ())
 
     @model_validator(mode="before")
     @classmethod
     def _each_direction(cls, data: Any) -> Any:
-        # The default of one objective does not hold for several.
+        # The default for one objective does not fit several.
         if not isinstance(data, dict) or not data.get("objectives"):
             return data
         objective = data.get("objective")
@@ -235,7 +243,7 @@ class Config(Section):
 
     @model_serializer(mode="wrap")
     def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Archives of earlier releases do not name what a study does not use.
+        # Archives of earlier releases do not name keys that a study does not use.
         found: dict[str, Any] = handler(self)
         if not self.objectives:
             found.pop("objectives", None)
@@ -275,7 +283,9 @@ class Config(Section):
         return self
 
     def _check_known(self, *, is_new: bool) -> None:
-        """The known constraints can be read, and the first point of the design keeps them."""
+        """Check that the known constraints can be read, and that the first point of the design
+        keeps them.
+        """
         columns = Space(dict(self.space))
         for i, text in enumerate(self.space_constraints):
             where = ("space_constraints", str(i))
@@ -285,10 +295,10 @@ class Config(Section):
                 raise Located(where, str(error)) from None
             if is_new and (number := marked_number(text)):
                 right = number.replace("_", "")
-                raise Located(where, f"{short(text)!r}: {number} is no number; write {right}")
+                raise Located(where, f"{short(text)!r}: {number} is not a number; write {right}")
             of_fixed = [c for c in space.conditions if not c.columns]
             if is_new and not all(c.holds(columns.defaults())[0] for c in of_fixed):
-                raise Located(where, f"{short(text)!r} never holds with the values that are fixed")
+                raise Located(where, f"{short(text)!r} never holds with the fixed values")
             if self.design.include_default and not space.holds(columns.defaults())[0]:
                 named = {columns.columns[j].name for c in space.conditions for j in c.columns}
                 point = columns.to_parameters(columns.defaults())[0]
@@ -306,14 +316,14 @@ class Config(Section):
             return
         where = ("space", name, "prior")
         if isinstance(parameter, Fixed):
-            raise Located(where, "a fixed parameter has no other value to believe in; remove it")
+            raise Located(where, "a fixed parameter can have no other value; remove it")
         if not admits(parameter, prior.value):
             raise Located(
                 (*where, "value"),
                 f"{name} never has the value {as_yaml(prior.value)}; {_range(parameter)}",
             )
         if not parameter.is_ordered and prior.width >= 1:
-            raise Located((*where, "width"), "is a probability here, and must be less than 1")
+            raise Located((*where, "width"), "is a probability, so it must be less than 1")
 
     def _check_condition(self, name: str, parent: str, wanted: list[Any]) -> None:
         where = ("space", name, "active_if", parent)
@@ -330,31 +340,36 @@ class Config(Section):
         parameter = self.space[parent]
         if isinstance(parameter, Fixed) and parameter.value not in wanted:
             raise Located(
-                where, f"{parent} is fixed at {as_yaml(parameter.value)}: never active; remove it"
+                where,
+                f"{parent} is fixed at {as_yaml(parameter.value)}, so it is never active; "
+                "remove it",
             )
 
     def _check_reached(self) -> None:
-        """Every value that a condition waits for is one that its parent can have."""
+        """Check that a parent can have every value that a condition names."""
         for name, parameter in self.space.items():
             for parent, wanted in parameter.active_if.items():
                 if why := never(parent, self.space[parent], wanted):
                     raise Located(("space", name, "active_if", parent), why)
             if parent := contradicted(name, self.space):
-                why = "its conditions, and those of its parents, leave {} no value: never active"
+                why = (
+                    "its conditions, with its parents' conditions, leave {} no value, so it is "
+                    "never active"
+                )
                 raise Located(("space", name, "active_if"), why.format(parent))
 
     @property
     def design_size(self) -> int:
-        """Points in iteration 0."""
+        """The number of points in iteration 0."""
         return self.batch_size if self.design.size is None else self.design.size
 
     def batch_size_of(self, iteration: int) -> int:
-        """Points that an iteration proposes when it starts now."""
+        """The number of points that an iteration proposes if it starts now."""
         return self.design_size if iteration == 0 else self.batch_size
 
     @property
     def exposed(self) -> tuple[str, ...]:
-        """Places in its file with what looks like a secret: a line for each."""
+        """A line for each place in its file that looks like a secret."""
         return self._exposed
 
     @property
@@ -370,8 +385,9 @@ class Config(Section):
 
     @property
     def reported(self) -> Reported:
-        """What the objective reports beside its value: the threshold of a number, None for a flag; and the
-        names of several objectives."""
+        """What the objective reports in addition to its value, by name: the threshold of a number,
+        None for a flag. It also holds the names of several objectives.
+        """
         held = dict.fromkeys(self.constraints) | self.thresholds
         return Reported(held, sorted(self.objectives), self.objective.scale == "log")
 
@@ -382,12 +398,12 @@ class Config(Section):
 
     @property
     def directions(self) -> dict[str, str]:
-        """Whether each of the named objectives is minimised or maximised, by name in order."""
+        """The direction of each named objective, by name in order."""
         return {name: self.objectives[name].direction for name in sorted(self.objectives)}
 
     @property
     def has_several(self) -> bool:
-        """Whether there is a front to look for, and no single best point."""
+        """Whether there are several objectives: then the study has a front and no single best point."""
         return len(self.objectives) > 1
 
     @property
@@ -397,48 +413,48 @@ class Config(Section):
 
     @property
     def references(self) -> list[float | None]:
-        """The worst values of interest, in the order of the names; None where none was given."""
+        """The worst values of interest, in the order of the names; None if not given."""
         return [self.objectives[name].reference for name in self.directions]
 
     @property
     def thresholds(self) -> dict[str, Threshold]:
-        """The bounds on numbers, by name."""
+        """The bounds of constraints that are numbers, by name."""
         return thresholds_of({"constraints": self.constraints})
 
     def identity(self) -> dict[str, Any]:
-        """What may never change in a study: its name, space, direction and constraint names."""
+        """The parts of a study that never change: its name, space, direction and constraint names."""
         return identity_of(self.model_dump(mode="json"))
 
     def resolved(self) -> str:
-        """The whole configuration, defaults filled in, as JSON in its own order."""
+        """The whole configuration with all defaults, as JSON in its own order."""
         return json.dumps(self.model_dump(mode="json"))
 
     def stored(self) -> dict[str, Any]:
-        """The same as it is stored and published: without what looks like a secret."""
+        """The same without what looks like a secret, to store and to publish."""
         return redacted_config(self.model_dump(mode="json"))
 
 
 def thresholds_of(resolved: Mapping[str, Any]) -> dict[str, Threshold]:
     """`Config.thresholds` of a resolved configuration, as a batch stores it."""
-    held = resolved["constraints"]  # a list of names in archives of before there were thresholds
+    held = resolved["constraints"]  # a list of names in archives that are older than thresholds
     bounds = held if isinstance(held, dict) else {}
     return {n: Threshold.parse(bound) for n, bound in bounds.items() if bound is not True}
 
 
 def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """`Config.identity` of a resolved configuration, as a batch stores it."""
-    # Archives of earlier releases do not name what a study does not use.
+    # Archives of earlier releases do not name keys that a study does not use.
     transfer, known = resolved.get("transfer"), resolved.get("space_constraints")
     thresholds, objectives = thresholds_of(resolved), directions_of(resolved)
     return {
         "study": resolved["study"],
-        # With several objectives nothing reads it; then it is the default.
+        # With several objectives nothing reads it, so it has its default.
         "direction": direction_of(resolved) if len(objectives) < 2 else "minimize",
         **({"objectives": objectives} if objectives else {}),
         "constraints": sorted(resolved["constraints"]),
-        # What is believed of a parameter may change.
+        # The prior of a parameter may change.
         "space": {n: {k: p[k] for k in p if k != "prior"} for n, p in resolved["space"].items()},
-        # Which constraints are numbers; what these are compared with may change.
+        # It says which constraints are numbers. Their bounds may change.
         **({"thresholds": sorted(thresholds)} if thresholds else {}),
         **({"transfer": transfer} if transfer else {}),
         **({"space_constraints": sorted(known)} if known else {}),
@@ -446,7 +462,10 @@ def identity_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _storable(value: Any, loc: tuple[str, ...]) -> Any:
-    """A configuration with its texts as an archive keeps them; an error for one that it cannot keep."""
+    """A configuration with its texts as an archive stores them.
+
+    Raises an error for a text that it cannot store.
+    """
     if isinstance(value, str):
         text = join_pairs(value)
         if fault(text):

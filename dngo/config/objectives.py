@@ -1,4 +1,4 @@
-"""The section `objectives` of a study's configuration: the direction and reference of each of several."""
+"""The section `objectives` of a study's configuration: the direction and reference of each objective."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Aim(Section):
     """One of several objectives. Its direction alone is enough, `speed: maximize`."""
 
     direction: Direction = Field(
-        "minimize", description="Whether small or large values of it are good."
+        "minimize", description="Whether small or large values of this objective are good."
     )
     reference: float | None = Field(
         None,
         allow_inf_nan=False,
-        description="The worst value of interest: points that are worse add nothing to the front, and "
-        "are not searched for. If left out, hypervolumes reach to the worst value of the first batch.",
+        description="The worst value of interest. Worse points add nothing to the front, and the "
+        "search does not look for them. Default: hypervolumes reach to the worst value of "
+        "the first batch.",
     )
 
 
@@ -35,12 +36,12 @@ def _of_direction(given: Any) -> Any:
     return {"direction": given} if isinstance(given, str) else given
 
 
-# An aim, or its direction alone.
+# An aim, or only its direction.
 AnAim = Annotated[Aim, BeforeValidator(_of_direction, json_schema_input_type=Aim | Direction)]
 
 
 def directions_of(resolved: Mapping[str, Any]) -> dict[str, str]:
-    """`Config.directions` of a resolved configuration as a batch keeps it."""
+    """`Config.directions` of a resolved configuration, as a batch stores it."""
     named = resolved.get("objectives") or {}
     return {name: named[name]["direction"] for name in sorted(named)}
 
@@ -53,7 +54,7 @@ def direction_of(resolved: Mapping[str, Any]) -> str:
 
 
 def check(config: Config) -> None:
-    """Raise Located where keys of a study with several objectives do not fit each other."""
+    """Raise Located if keys of a study with several objectives do not fit each other."""
     aims, objective = config.objectives, config.objective
     if objective.scale == "log":
         _check_log(config)
@@ -66,13 +67,13 @@ def check(config: Config) -> None:
     if objective.direction is not None:
         raise Located(
             ("objective", "direction"),
-            "each of `objectives` has a direction of its own; remove this one",
+            "each of `objectives` has its own direction; remove this one",
         )
     if len(aims) > MOST:
         raise Located(
             ("objectives",),
-            f"are {len(aims)}, and at most {MOST} can be searched for: with more nearly every point is on "
-            "the front; give some of them a bound instead, as constraints",
+            f"are {len(aims)}, but at most {MOST} are possible: with more, nearly every "
+            "point is on the front; turn some of them into constraints with a bound",
         )
     if len(aims) > 1:
         _check_several(config)
@@ -82,14 +83,15 @@ def _check_log(config: Config) -> None:
     if config.objectives:
         raise Located(
             ("objective", "scale"),
-            "log is for one objective, without a name; of several report logarithms",
+            "log works only with one objective, without a name; with several, report their "
+            "logarithms",
         )
     for name in ("expected_improvement", "distance"):
         if getattr(config.stop, name) is not None:
             raise Located(
                 ("stop", name),
-                "is in the objective's units, and on a logarithmic scale (objective.scale) a gain is a "
-                "factor; leave it out",
+                "is in the objective's units, but on a logarithmic scale (objective.scale) "
+                "a gain is a factor; leave it out",
             )
 
 
@@ -103,12 +105,14 @@ def _check_several(config: Config) -> None:
     }
     for key, value in where.items():
         if value is not None and key == ("early_stopping",):
-            raise Located(key, "is for one objective so far; remove it")
+            raise Located(key, "so far works only with one objective; remove it")
         if value is not None:
-            raise Located(key, "is for one objective; of several there is `stop.hypervolume_gain`")
+            raise Located(
+                key, "works only with one objective; with several, use `stop.hypervolume_gain`"
+            )
     if not config.acquisition.takes_several:
         raise Located(
             ("acquisition", "kind"),
-            f"{config.acquisition.kind} is for one objective; of several there are mcei, thompson, "
-            "random and sobol",
+            f"{config.acquisition.kind} works only with one objective; with several, use "
+            "mcei, thompson, random or sobol",
         )

@@ -1,6 +1,7 @@
-"""What is written from the configuration's model: its JSON schema, the page of all keys, defaults.
+"""Pages that are generated from the configuration's model: its JSON schema, the page of all keys,
+defaults.
 
-A test compares each with the file that holds it, and names the command that mends it.
+A test compares each page with its file, and names the command that writes the file again.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from dngo.config.messages import sections, tag
 from dngo.config.model import Config
 from dngo.config.presets import MINIMAL, spread, whole
 
-Kinds = list[tuple[str, type[BaseModel]]]  # what a section may be, each with the name of its kind
+# The possible models of a section, each with the name of its kind.
+Kinds = list[tuple[str, type[BaseModel]]]
 
 HEAD = """# Every key of a study's configuration
 
-Written by `dngo check --keys`: change the models in `dngo`, not this page. A key without a default
-says in its description what happens without it. `config.yaml` shows the keys at work.
+Written by `dngo check --keys`: change the models in `dngo`, not this page. If a key has no default,
+its description says what happens without it. `config.yaml` shows the keys in use.
 """
-# The lines behind it list the preset's keys, and are written anew.
+# The lines after it list the preset's keys. They are written again each time.
 STANDS_FOR = "# ---- preset: "
-# A key with a value, commented out or not, and what is said of it.
+# A key with a value, commented out or not, and its remark.
 KEY = re.compile(
     r"^(?P<indent> *)(?P<mark># )?(?P<inner> *)(?P<key>\w+):(?P<value> .*?)?(?P<note> +#.*)?$"
 )
@@ -44,7 +46,7 @@ def keys() -> str:
 
 
 def _section(path: str, models: Kinds) -> Iterator[str]:
-    """A heading, what the kinds of a section are, its keys, and the sections inside."""
+    """A heading, the kinds of a section, its keys, and the sections inside."""
     if path:
         yield f"## `{path}`\n"
         for model in dict.fromkeys(m for _, m in models):
@@ -74,7 +76,7 @@ def _section(path: str, models: Kinds) -> Iterator[str]:
 
 
 def _head(model: type[BaseModel], labels: list[str]) -> str:
-    """The description of a kind, or of a section that differs from kind to kind."""
+    """The description of a kind, or of a section that differs between kinds."""
     name, kind = tag(model)
     text = " ".join((model.__doc__ or "").split())
     if kind:
@@ -115,10 +117,10 @@ def _values(property: dict[str, Any]) -> str:
 
 
 def with_defaults(text: str) -> str:
-    """A configuration file in which each key that is commented out shows its default.
+    """A configuration file. Each key that is commented out shows its default.
 
-    A comment is a key's if it is one in the section around it: `# retries: 2   # what it is`. With a
-    preset the defaults are its values, and all that it stands for follows at the end, as comments.
+    A comment counts as a key if the section around it has this key: `# retries: 2 # what it is`.
+    With a preset, the defaults are its values, and all its keys follow at the end, as comments.
     """
     text = text.partition(STANDS_FOR)[0].rstrip() + "\n"
     preset = (YAML(typ="safe", pure=True).load(text) or {}).get("preset")
@@ -145,7 +147,7 @@ def with_defaults(text: str) -> str:
 
 
 def _stands_for(preset: str) -> list[str]:
-    """The keys of a preset, section by section, commented out."""
+    """The keys of a preset as comments, section by section."""
     stream = io.StringIO()
     yaml = YAML()
     yaml.representer.add_representer(
@@ -158,7 +160,7 @@ def _stands_for(preset: str) -> list[str]:
 
 
 def _shown(found: re.Match[str], value: Any) -> str:
-    """A commented key with its default; what is said of it stays in its column."""
+    """A commented key with its default. Its remark stays in its column."""
     line = f"{found['indent']}# {found['inner']}{found['key']}: {_flow(value)}"
     note = (found["note"] or "").lstrip()
     column = found.end() - len(note) if note else 0

@@ -1,7 +1,7 @@
-"""The paths that a configuration names: relative to its folder, with the home folder instead of `~`.
+"""The paths in a configuration. They are relative to its folder, and `~` means the home folder.
 
-`$` is refused: Snakemake's configuration files have no variables either, and a study whose place depends
-on the environment is not found again.
+`$` is refused. Snakemake's configuration files have no variables either. If a study's place
+depended on the environment, it would not be found again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dngo.storage.files import at_home, variable_in, without_variable
 
 
 def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, typed: bool) -> Config:
-    """The configuration of a file in this folder with its paths as the current folder has them.
+    """The configuration of a file in this folder, with its paths relative to the current folder.
 
-    typed: whether `results` comes from a command line: it is relative to the current folder then.
-    Raises UserError for a path that cannot be meant.
+    typed: whether `results` comes from a command line; then it is relative to the current folder.
+    Raises UserError for a path with a variable or an unknown user.
     """
 
     def path(key: tuple[str, ...], written: str, beside: Path) -> str:
@@ -26,7 +26,7 @@ def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, type
         return str(beside / usable(written, beside, place))
 
     objective = config.objective
-    # The objective starts in its configuration's folder, wherever Snakemake was started.
+    # The objective starts in its configuration's folder, wherever Snakemake starts.
     directory = path(("objective", "working_directory"), objective.working_directory or "", folder)
     for i, written in enumerate(config.transfer):
         path(
@@ -44,21 +44,22 @@ def from_folder(config: Config, folder: Path, lines: Lines, source: str, *, type
 
 
 def usable(written: str, beside: Path, place: str) -> str:
-    """A path with the home folder in place of `~`; raises UserError for a variable, or a stranger's home.
+    """A path with the home folder instead of `~`; raises UserError for a variable or an unknown user.
 
-    A folder that really has this name is meant: release 0.1.0 made such folders.
+    If a folder really has this name, it is meant: release 0.1.0 made such folders.
     """
     if (beside / written).exists() or Path(written).exists():
         return written
     if found := variable_in(written, beside):
         raise UserError(
-            f"{place}: {short(written)}: nothing puts a value in place of {found}; write "
+            f"{place}: {short(written)}: {found} is not replaced by a value; write "
             f"{without_variable(found)}"
         )
     path = at_home(written)
     if path.startswith("~"):
         user = path.partition("/")[0]
         raise UserError(
-            f"{place}: {short(written)}: there is no user {user[1:]!r}; a folder is ./{user}"
+            f"{place}: {short(written)}: there is no user {user[1:]!r}; for a folder, write "
+            f"./{user}"
         )
     return path

@@ -1,5 +1,8 @@
-"""What a command has in braces. `{name}` is a value; `{{` and `}}` are braces, as in Python and Snakemake.
-Single braces that are no `{name}` are braces as well, as in `awk '{print $1}'`."""
+"""Braces in a command.
+
+`{name}` is a value. `{{` and `}}` are braces, as in Python and Snakemake. Other single braces are
+braces as well, as in `awk '{print $1}'`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-# Beside the names of the parameters.
+# In addition to the names of the parameters.
 RESERVED = {"parameters", "outcome", "workdir", "seed", "id", "python"}
-# Later ones: in a study whose parameter is called so it is the parameter.
+# Newer placeholders. If a parameter has such a name, the parameter is meant.
 KNOWN = RESERVED | {"progress", "checkpoint"}
 Command = str | list[str]
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACE = re.compile(r"\{\{|\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]")
-Piece = tuple[str, bool]  # text, and whether it is the name of a value
+Piece = tuple[str, bool]  # a text, and whether it is the name of a value
 
 
 def words_of(command: Command) -> list[str]:
@@ -24,12 +27,12 @@ def words_of(command: Command) -> list[str]:
 
 
 def names(word: str) -> list[str]:
-    """The values that a word has a place for."""
+    """The names of the values in a word."""
     return [text for text, is_name in _pieces(word) if is_name]
 
 
 def used(command: Command) -> set[str]:
-    """The values that a command has a place for; empty for a command that cannot be read."""
+    """The names of the values in a command; empty if the command cannot be read."""
     try:
         return {name for word in words_of(command) for name in names(word)}
     except ValueError:
@@ -37,12 +40,12 @@ def used(command: Command) -> set[str]:
 
 
 def filled(word: str, value: Callable[[str], str]) -> str:
-    """A word with the value of each name in its place."""
+    """A word with each name replaced by its value."""
     return "".join(value(text) if is_name else text for text, is_name in _pieces(word))
 
 
 def shell_variables(word: str) -> Iterator[str]:
-    """The names that stand as `${name}`: a shell's variable was meant, or a value."""
+    """The names in the form `${name}`. The user meant a shell's variable, or a value."""
     before = ""
     for text, is_name in _pieces(word):
         if is_name and before.endswith("$"):
@@ -51,7 +54,7 @@ def shell_variables(word: str) -> Iterator[str]:
 
 
 def doubled(command: Command) -> Command:
-    """A command that is older than `{{` and `}}`, as it is written now: it starts the same words."""
+    """An old command, from before `{{` meant one brace, in today's form. It starts the same words."""
     try:
         words = words_of(command)
     except ValueError:
@@ -71,7 +74,7 @@ def _doubled(text: str) -> str:
 
 
 def _single(text: str) -> Iterator[Piece]:
-    """The pieces of a text in which a double brace is two braces."""
+    """The pieces of a text, if a double brace means two braces."""
     for i, part in enumerate(_NAME.split(text)):
         yield part, i % 2 == 1
 
@@ -79,10 +82,10 @@ def _single(text: str) -> Iterator[Piece]:
 def _pieces(text: str) -> list[Piece]:
     """The pieces of a text.
 
-    `{{` is one brace if `}}` closes it, or nothing does. Where a single `}` closes the first of the
-    two, as in `{{x}: 1}`, they are two braces, as in all releases.
+    `{{` is one brace if `}}` closes it, or if nothing closes it. If a single `}` closes the first
+    of the two, as in `{{x}: 1}`, they are two braces, as in all releases.
     """
-    pairs: set[int] = set()  # where `{{` are two braces
+    pairs: set[int] = set()  # places where `{{` means two braces
     while True:
         found, broken = _read(text, pairs)
         if broken is None:
@@ -91,9 +94,9 @@ def _pieces(text: str) -> list[Piece]:
 
 
 def _read(text: str, pairs: set[int]) -> tuple[list[Piece], int | None]:
-    """The pieces, and the first place of a `{{` that is two braces and not among the pairs yet."""
+    """The pieces, and the first place where `{{` means two braces and is not in `pairs` yet."""
     found: list[Piece] = []
-    opened: list[tuple[int, bool]] = []  # where, and whether it is doubled
+    opened: list[tuple[int, bool]] = []  # the place, and whether it is doubled
     at = 0
     while match := _BRACE.search(text, at):
         found.append((text[at : match.start()], False))
@@ -119,7 +122,7 @@ def _read(text: str, pairs: set[int]) -> tuple[list[Piece], int | None]:
 
 
 def _joined(pieces: Iterator[Piece] | Sequence[Piece]) -> list[Piece]:
-    """The pieces without empty ones, neighbouring text in one."""
+    """The pieces without empty ones. Neighbouring texts are joined."""
     joined: list[Piece] = []
     for text, is_name in pieces:
         if joined and not is_name and not joined[-1][1]:

@@ -1,4 +1,4 @@
-"""A preset's keys as defaults below a user's keys, and which of them the user has changed."""
+"""A preset's keys as defaults for a user's keys, and the keys that the user has changed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dngo.config.model import Config
 from dngo.presets import PRESETS, find_preset
 
 MINIMAL = {"study": "a", "objective": {"command": "a"}, "space": {"x": {"type": "boolean"}}}
-KINDS = ("surrogate", "acquisition")  # sections that a kind alone may stand for
+KINDS = ("surrogate", "acquisition")  # sections that may be given by their kind alone
 
 
 def spread(document: Mapping[str, Any]) -> dict[str, Any]:
     """A user's document with its preset's keys as defaults.
 
-    Unchanged if it names no preset, or an unknown one, which validation reports.
+    Unchanged if it names no preset, or an unknown one. Validation reports unknown ones.
     """
     preset = find_preset(document.get("preset"))
     found: dict[str, Any] = {}
@@ -26,7 +26,7 @@ def spread(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(key: str, value: Any) -> Any:
-    """Without a kind the preset's is meant, and a kind alone is its section."""
+    """A section. Without a kind it has the preset's; a kind alone stands for its section."""
     return {"kind": value} if key in KINDS and isinstance(value, str) else value
 
 
@@ -44,19 +44,19 @@ def merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
 
 
 def _alike(before: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two sections may be of the same kind: another kind has other keys."""
+    """Whether two sections may have the same kind. Another kind has other keys."""
     return before.get("kind", new.get("kind")) == new.get("kind", before.get("kind"))
 
 
 def missing(document: Mapping[str, Any]) -> dict[str, str]:
-    """Keys that a preset needs and the user has not given, each with its purpose."""
+    """Keys that a preset needs but the user has not given, each with its purpose."""
     preset = find_preset(document.get("preset"))
     needs = {} if preset is None else preset.needs
     return {key: what for key, what in needs.items() if not document.get(key)}
 
 
 def whole(name: str) -> dict[str, Any]:
-    """All keys of the sections that a preset sets, for a study that sets no others."""
+    """All keys of the sections that a preset sets, for a study without further keys."""
     preset = PRESETS.find(name)
     resolved = Config.model_validate(spread({**MINIMAL, "preset": name})).model_dump(mode="json")
     return {key: resolved[key] for key in Config.model_fields if key in preset.document}

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
 MAX_NODES = 100_000
-# What the YAML reader says, and what is to be done about it.
+# What the YAML reader says, and what the user can do.
 CURES = {
-    r"'\\t'": "a line begins with spaces, never with a tab",
+    r"'\\t'": "begin lines with spaces, never with a tab",
     r"character '(.)' that cannot start": r"a word that begins with \1 must stand in quotes",
     "mapping values are not allowed": "a text with a colon and a space in it must stand in quotes",
-    "could not find expected ':'": "a line before has no `key: value`; a space follows the colon",
+    "could not find expected ':'": "an earlier line has no `key: value` with a space after the colon",
     "unexpected end of stream": "a quote is opened and not closed",
-    "expected <block end>": "this line is not indented as those around it",
+    "expected <block end>": "this line is not indented like the lines around it",
     "for the tag '!": "a word that begins with ! must stand in quotes",
     "(undefined alias .*)": r"\1: a word that begins with * must stand in quotes",
     "expected ',' or": "a bracket is opened and not closed",
@@ -46,8 +46,9 @@ def load(
 ) -> Config:
     """Read, merge and validate configuration files; later ones override earlier ones.
 
-    overrides: values on top; `place` says where they come from, for errors.  Relative paths are made
-    relative to the current folder: `results` lies beside the first file, unless it is an override.
+    overrides: values that replace those of the files;
+    place: where they come from, for errors. Relative paths become relative to the current folder:
+    `results` lies beside the first file, unless it is an override.
     Raises UserError with one line for each mistake: file, line, key, what would be right.
     """
     merged: dict[str, Any] = {}
@@ -82,9 +83,10 @@ def validate(
     source: str = "configuration",
     is_archived: bool = False,
 ) -> Config:
-    """A `Config` of plain data; `lines` says where each key stands, for errors.
+    """A `Config` from plain data. `lines` has the place of each key, for errors.
 
-    is_archived: it is an archive's, which may have a space that is refused in a new configuration.
+    is_archived: the data come from an archive. Its space may be one that a new configuration must
+    not have.
     Raises UserError with one line for each mistake.
     """
     try:
@@ -101,7 +103,7 @@ def validate(
 
 
 def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What looks like a number in a document and is not one, by its keys: true, and '1_000'."""
+    """Values in a document that only look like numbers, by their keys: true, and '1_000'."""
     word = isinstance(given, str) and not isinstance(found, bool) and number_in(given) is None
     if isinstance(found, int | float) and (
         word or (isinstance(given, bool) and given is not found)
@@ -116,7 +118,7 @@ def _counted(given: Any, found: Any, key: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def with_line(error: UserError, path: str | Path) -> UserError:
-    """The same error, each line with the file and the line of its key."""
+    """The same error. Each line gets the file and the line of its key."""
     places = _read(Path(path))[1]
 
     def placed(line: str) -> str:
@@ -128,7 +130,7 @@ def with_line(error: UserError, path: str | Path) -> UserError:
 
 
 def check_placeholders(config: Config, lines: Lines, source: str) -> None:
-    """Raise UserError if a placeholder of the command is no parameter, or is a shell's variable."""
+    """Raise UserError if a placeholder of the command is not a parameter, or is a shell's variable."""
     command = config.objective.command
     place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     try:
@@ -143,19 +145,22 @@ def check_placeholders(config: Config, lines: Lines, source: str) -> None:
             if name not in known:
                 like = [other for other in known if len(other) < 2 * len(name)]
                 raise UserError(
-                    f"{place}: {{{name}}} is no parameter"
+                    f"{place}: {{{name}}} is not a parameter"
                     f"{nearest(name, like) or '; known: ' + ', '.join(known)}; "
                     f"{{{{{name}}}}} leaves {{{name}}} to the program"
                 )
         for name in shell_variables(word):
             raise UserError(
-                f"{place}: ${{{name}}} would be $ and the value of {name}; write {{{name}}} for the value "
-                f"alone, or ${{{{{name}}}}} for a variable of the shell's"
+                f"{place}: ${{{name}}} would be $ and the value of {name}; write {{{name}}} "
+                f"for the value alone, or ${{{{{name}}}}} for a shell's variable"
             )
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Lines]:
-    """The mapping in a YAML 1.2 file, where 1e-3 is a number and `no` a word, and its keys' lines."""
+    """The mapping in a YAML 1.2 file, and the lines of its keys.
+
+    There, 1e-3 is a number and `no` a word.
+    """
     from ruamel.yaml import YAML, YAMLError  # a job of a study reads no YAML
 
     try:
@@ -187,12 +192,12 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
         raise UserError(f"{path}: {short(str(error), 120)}; not a usable configuration") from None
     if not isinstance(data, dict):
         kind = "empty" if data is None else "a list" if isinstance(data, list) else "text"
-        raise UserError(f"{path}: must be a mapping of keys to values, and is {kind}")
+        raise UserError(f"{path}: must be a mapping of keys to values, but is {kind}")
     return data, lines
 
 
 def _in_words(problem: str) -> str:
-    """The YAML reader's complaint, with what would be right where that is known."""
+    """The YAML reader's complaint, and what would be right, if that is known."""
     for said, cure in CURES.items():
         if found := re.search(said, problem):
             return short(found.expand(cure), 120)
@@ -200,25 +205,26 @@ def _in_words(problem: str) -> str:
 
 
 def _check_word(node: Node, key: tuple[str, ...], path: Path) -> None:
-    """Refuse words that YAML reads as types that no key of a study uses."""
+    """Refuse words that YAML reads as a type that no key uses."""
     meaning = {"timestamp": "a date", "value": "a sign of its own", "merge": "a sign of its own"}
     kind = str(node.tag).rpartition(":")[2]
     found, right = (meaning.get(kind) if isinstance(node.value, str) else None), ""
-    # YAML 1.1, YAML 1.2 and Python read these differently.
+    # YAML 1.1, YAML 1.2 and Python read these words differently.
     if kind in ("int", "float") and re.match(r"[+-]?0[0-9]|.*_", node.value):
         plain = re.sub(r"(?<![0-9.])0+(?=[0-9])", "", node.value.replace("_", ""))
         found, right = "a number", f"; write {plain} if it is meant to be one"
     if found:
         place = f"{path}:{node.start_mark.line + 1}: {'.'.join(map(short, key)) or 'configuration'}"
         raise UserError(
-            f"{place}: {short(node.value)} is {found} in YAML; in quotes it is a word{right}"
+            f"{place}: {short(node.value)} is {found} in YAML; write it in quotes if it is "
+            f"a word{right}"
         )
 
 
 def _index_lines(
     node: Node, key: tuple[str, ...], path: Path, lines: Lines, budget: list[int]
 ) -> None:
-    """Note the line of every key; a key given twice, or a flood of aliases, is an error."""
+    """Note the line of every key. A repeated key, or a flood of aliases, is an error."""
     budget[0] -= 1
     if budget[0] < 0:
         raise UserError(f"{path}: has more than {MAX_NODES} nodes; not a usable configuration")
@@ -231,7 +237,7 @@ def _index_lines(
         name, value = (*key, str(item[0].value)), item[1]
         place = f"{path}:{item[0].start_mark.line + 1}"
         if not isinstance(item[0].value, str):
-            raise UserError(f"{place}: a key must be a word; put it into quotes if it is one")
+            raise UserError(f"{place}: a key must be a word; write it in quotes if it is one")
         if not (_merges(item[0]) and isinstance(value.value, list)):
             _check_word(item[0], key, path)
         if name in lines:
@@ -242,5 +248,5 @@ def _index_lines(
 
 
 def _merges(key: Node) -> bool:
-    """Whether a key is `<<`, which puts the keys of another mapping in its place."""
+    """Whether a key is `<<`, which inserts the keys of another mapping."""
     return str(key.tag).endswith(":merge")

@@ -1,4 +1,4 @@
-"""The section `resources:` of the configuration: what the jobs of each rule ask for."""
+"""The section `resources:` of the configuration: the resources that each rule's jobs ask for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Resources(Section):
     fit: Resource = Field(
         default_factory=dict,
         description="On a cluster one job fits and proposes. It gets the sum of both runtimes and the "
-        "larger mem_mb. A partition and the like must be the same for both. Default: 4000 and 20 each.",
+        "larger mem_mb. A partition, an account and so on must be the same for both. "
+        "Default: 4000 and 20 each.",
     )
     propose: Resource = Field(default_factory=dict, description="See fit.")
     evaluate: Resource = Field(
@@ -26,7 +27,7 @@ class Resources(Section):
         description="Default: `default-resources` of the profile, 2000 and 60.",
     )
     merge: Resource = Field(
-        default_factory=dict, description="Runs where Snakemake does, also on a cluster."
+        default_factory=dict, description="Runs on Snakemake's machine, also with a cluster."
     )
 
     @model_validator(mode="after")

@@ -8,15 +8,19 @@ from dngo.space.parameters import Section
 
 
 class Stop(Section):
-    """When a study, or one run of it, ends before all iterations are done."""
+    """When a study or a run ends before all iterations are done."""
 
-    target: float | None = Field(None, description="An objective at least this good is enough.")
-    evaluations: int | None = Field(None, ge=1, description="No iteration starts beyond this many.")
+    target: float | None = Field(
+        None, description="Ends the study when an objective is at least this good."
+    )
+    evaluations: int | None = Field(
+        None, ge=1, description="No iteration starts after this many evaluations."
+    )
     hypervolume_gain: float | None = Field(
         None,
         gt=0,
-        description="Of several objectives: ends the study when the next batch is expected to enlarge the "
-        "hypervolume of the front by less than this share.",
+        description="With several objectives: ends the study when the next batch is expected to "
+        "increase the hypervolume of the front by less than this share.",
     )
     expected_improvement: float | None = Field(
         None,
@@ -27,23 +31,24 @@ class Stop(Section):
     distance: float | None = Field(
         None,
         gt=0,
-        description="Ends the study when the best value is within this distance of the best that the "
-        "surrogate can imagine, with `probability`.",
+        description="Ends the study when, with `probability`, the best value is within this distance "
+        "of the best value that the surrogate thinks possible.",
     )
     probability: float = Field(
-        0.95, gt=0, lt=1, description="How sure of `distance` the surrogate must be."
+        0.95, gt=0, lt=1, description="The probability that the surrogate must give to `distance`."
     )
     failures: int = Field(
         20,
         ge=0,
         le=1000,
-        description="A run stops with an error when this many evaluations in a row have failed in "
-        "the same way, when the whole design has failed, or when the first failure shows a mistake "
-        "of the set-up. The same command goes on. 0: never, for spaces where most points fail.",
+        description="A run stops with an error if this many evaluations in a row have failed in the "
+        "same way, if the whole design has failed, or if the first failure shows a mistake "
+        "in the set-up. The same command goes on. 0: never stop, for spaces where most "
+        "points fail.",
     )
 
     @property
     def needs_expected_gain(self) -> bool:
-        """Whether a key depends on what is still to be gained."""
+        """Whether a key needs the expected gain."""
         keys = (self.hypervolume_gain, self.expected_improvement, self.distance)
         return any(key is not None for key in keys)

@@ -1,7 +1,7 @@
-"""Configurations as archives of earlier releases hold them, brought up to this one.
+"""Converts configurations in archives of earlier releases to this release.
 
-Only archives are upgraded, never a user's file: there a key of yesterday is an error that names the
-key of today.
+Only archives are converted, never a user's file. In a user's file, an old key is an error that
+names today's key.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dngo.errors import UserError
 from dngo.storage.text import shown
 from dngo.surrogates import settings as surrogates
 
-CONFIG_VERSION = 3  # of the documents that `Config.resolved` writes
+CONFIG_VERSION = 3  # of documents from `Config.resolved`
 Document = dict[str, Any]
 
-# Keys of earlier versions that have another name or place now, for messages.
+# Keys of earlier versions whose name or place has changed, for messages.
 MOVED = {
     "surrogate.constraint_likelihood": "classifier.likelihood",
     "surrogate.networks": "surrogate.networks.ensemble",
@@ -27,7 +27,7 @@ MOVED = {
 
 
 def _by_kind(document: Document) -> Document:
-    """From one set of keys for all kinds to a set for each kind."""
+    """Convert one set of keys for all kinds into a set for each kind."""
     found = dict(document)
     if "acquisition" in found:
         found["acquisition"] = acquisition.upgrade(found["acquisition"])
@@ -37,26 +37,26 @@ def _by_kind(document: Document) -> Document:
 
 
 def _with_double_braces(document: Document) -> Document:
-    """From commands in which `{{` meant two braces to commands in which it means one."""
+    """Convert commands in which `{{` meant two braces. Now it means one."""
     objective = document.get("objective")
     if not objective or not objective.get("command"):
         return document
     return {**document, "objective": {**objective, "command": doubled(objective["command"])}}
 
 
-# From each version to the next.
+# The conversion from each version to the next.
 STEPS: dict[int, Callable[[Document], Document]] = {1: _by_kind, 2: _with_double_braces}
 
 
 def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
-    """An archived document of some version, or some sections of it, as this release writes it.
+    """An archived document of some version, or some of its sections, as this release writes it.
 
     Raises UserError if it is of a later version. source: the archive, for the message.
     """
     if version > CONFIG_VERSION:
         raise UserError(
-            f"{source}: its configuration has version {version}, and this dngo reads up to "
-            f"{CONFIG_VERSION}; update dngo"
+            f"{source}: its configuration has version {version}, but this dngo reads "
+            f"versions up to {CONFIG_VERSION}; update dngo"
         )
     found = dict(document)
     for step in range(version, CONFIG_VERSION):
@@ -66,6 +66,6 @@ def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
             what = shown(str(error).strip("'"))
             what = shown(str(error).strip("'"))
             raise UserError(
-                f"{source}: its configuration is not of version {step}: {what}"
+                f"{source}: its configuration does not have version {step}: {what}"
             ) from None
     return found

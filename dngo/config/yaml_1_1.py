@@ -1,8 +1,9 @@
-"""What another reader makes of a configuration: Snakemake reads the files of a workflow as YAML 1.1.
+"""How another reader understands a configuration: Snakemake reads a workflow's files as YAML 1.1.
 
-There `no` is false, `010` is 8, `1:30` is 90 and `1e-3` is text; in a study's own file, YAML 1.2, they are
-words and a number. A study that is a module has what Snakemake has read: where the two differ, numbers
-are taken as they look, and anything else is refused with what to write.
+There, `no` is false, `010` is 8, `1:30` is 90 and `1e-3` is text. In a study's own file, YAML 1.2,
+the first three are words, and `1e-3` is a number. If a study is a module, it gets what Snakemake
+has read. If the two readers differ, numbers count as they look. Anything else is refused, with a
+message that says what to write.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class Twofold:
-    """A word in a file that the two readers take for different values.
+    """A word in a file to which the two readers give different values.
 
-    keys: where it is in the document, the word itself last if it is a key.
+    keys: its place in the document; if the word is a key, it comes last.
     """
 
     place: str
@@ -41,15 +42,16 @@ class Twofold:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a number that the old reader takes for text."""
+        """Whether it is a number that the old reader reads as text."""
         return isinstance(self.old, str) and isinstance(self.new, int | float)
 
 
 def as_meant(document: Mapping[str, Any], files: Sequence[str | Path]) -> Mapping[str, Any]:
-    """A study's configuration as Snakemake has read it, with the values that a study's own file would give.
+    """A study's configuration as Snakemake has read it, but with the values that the study itself
+    would read.
 
-    files: those that it may have come from.  Raises UserError, one line, for a word that the study
-    would have as another value.
+    files: the files from which it may come.
+    Raises UserError, one line, for a word that has another value in the study.
     """
     found = [each for file in files for each in _twofold(Path(file), document)]
     if not found:
@@ -70,23 +72,23 @@ def as_meant(document: Mapping[str, Any], files: Sequence[str | Path]) -> Mappin
 
 
 def _with_numbers(document: Mapping[str, Any], numbers: list[Twofold]) -> Mapping[str, Any]:
-    """The document with numbers instead of text, where a number is allowed."""
+    """The document with numbers instead of text wherever a number is allowed."""
     every = _with(document, numbers)
     if _valid(every) is not None or _valid(document) is None:
         return every
-    for each in numbers:  # one of them stands where text is wanted, as in `environment`
+    for each in numbers:  # one of them is in a place for text, such as `environment`
         one = _with(document, [each])
         document = document if _valid(one) is None else one
     return document
 
 
 def _with(document: Mapping[str, Any], found: list[Twofold]) -> dict[str, Any]:
-    """A copy with the values of the new reader in the places of the old one's."""
+    """A copy with the new reader's values instead of the old reader's."""
     made = copy.deepcopy(dict(document))
     for each in sorted(found, key=lambda each: (each.is_key, -len(each.keys))):
         inside = _at(made, each.keys[:-1])
         if each.is_key:
-            # In its place: the order of the parameters is what people see.
+            # Keep its place, since people see the order of the parameters.
             renamed = {each.new if _same(k, each.old) else k: v for k, v in inside.items()}
             inside.clear()
             inside.update(renamed)
@@ -96,7 +98,7 @@ def _with(document: Mapping[str, Any], found: list[Twofold]) -> dict[str, Any]:
 
 
 def _differ(old: Config, new: Config, each: Twofold) -> bool:
-    """Whether two configurations differ in the value where a word stands."""
+    """Whether two configurations have different values in a word's place."""
     before, after = (_at(config.model_dump(), each.keys) for config in (old, new))
     return before is MISSING or after is MISSING or before != after
 
@@ -109,7 +111,7 @@ def _valid(document: Mapping[str, Any]) -> Config | None:
 
 
 def _twofold(file: Path, document: Mapping[str, Any]) -> Iterator[Twofold]:
-    """The words of a file that are in the document, and that the two readers take differently."""
+    """The words of a file that are in the document and that the two readers read differently."""
     import yaml
     from ruamel.yaml import YAML, YAMLError
 
@@ -119,7 +121,7 @@ def _twofold(file: Path, document: Mapping[str, Any]) -> Iterator[Twofold]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
         return  # Snakemake has read something else
     for path, node, is_key in _plain(root, ()):
-        # The document may be a section of the file, so that the path begins later.
+        # The document may be a section of the file. Then the path begins later.
         rests = [path[n:] for n in range(len(path)) if _at(document, path[n:]) is not MISSING]
         if not rests:
             continue
@@ -135,7 +137,7 @@ def _twofold(file: Path, document: Mapping[str, Any]) -> Iterator[Twofold]:
 
 
 def _plain(node: Node | None, path: Keys) -> Iterator[tuple[Keys, Any, bool]]:
-    """The words without quotes below a node, with their keys, and whether they are keys themselves."""
+    """The words without quotes below a node, with their keys, and whether each is a key itself."""
     import yaml
 
     if isinstance(node, yaml.MappingNode):

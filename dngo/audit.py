@@ -1,4 +1,6 @@
-"""Why was this point proposed, what was expected of it, and what came of it: from the archive alone."""
+"""Answers from the archive alone: why was a point proposed, what was predicted, and what was its
+outcome?
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,12 @@ from dngo.types import Array, Rows
 from dngo.units import LOG, Units
 
 NEAREST = 3
-PRINTED = 5  # lines of each stream that a page shows
-_KEYS = ("iteration", "slot", "parameters_digest")  # of an outcome
+PRINTED = 5  # lines of each stream to show
+_KEYS = ("iteration", "slot", "parameters_digest")  # fields of an outcome
 
 
 def audit(path: Path, proposal: str) -> dict[str, Any]:
-    """All that the archive knows of one proposal ("7-123"), as plain data.
+    """Everything that the archive knows about one proposal ("7-123"), as plain data.
 
     Raises UserError if there is no such proposal.
     """
@@ -92,7 +94,9 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
 
 
 def _residual(units: Units, outcome: Outcome, chosen: Proposal) -> float:
-    """How many deviations the outcome is above what was expected, as the model sees both; NaN: unknown."""
+    """By how many deviations the outcome is above its prediction, in the model's units; NaN if
+    unknown.
+    """
     if not chosen.std > 0:
         return math.nan
     mean, std = units.moments(np.array(chosen.mean), np.array(chosen.std))
@@ -100,7 +104,7 @@ def _residual(units: Units, outcome: Outcome, chosen: Proposal) -> float:
 
 
 def _known(space: Space, v: Array) -> dict[str, bool]:
-    """Which of the known constraints the point v (1, k) keeps; one that was imported may break them."""
+    """Whether the point v (1, k) keeps each known constraint. An imported point may break them."""
     found: dict[str, bool] = {}
     for condition in space.conditions:
         found[condition.text] = found.get(condition.text, True) and bool(condition.holds(v)[0])
@@ -119,7 +123,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _pending(path: Path, batch: Batch, slot: int) -> list[str]:
-    """Ids of what was under evaluation, or picked, when a slot of a batch was filled."""
+    """Ids of the points that were in flight or already picked when a slot of a batch was filled."""
     space = archive.read_space(path)
     earlier = [archive.read_batch(path, t, space).proposals for t in batch.pending]
     picked = batch.proposals[:slot] if batch.iteration > 0 else []
@@ -127,7 +131,7 @@ def _pending(path: Path, batch: Batch, slot: int) -> list[str]:
 
 
 def _nearest(space: Space, table: archive.Table, row: int, before: Rows) -> list[dict[str, Any]]:
-    """The points nearest to a row, of those whose rows are given: root mean square, unit cube."""
+    """The points nearest to a row, among the given rows: root mean square distance in the unit cube."""
     apart = space.unit(table.v[before]) - space.unit(table.v[row : row + 1])
     distances = np.sqrt((apart**2).mean(axis=1))
     return [
@@ -148,7 +152,7 @@ def audit_all(path: Path) -> list[dict[str, Any]]:
 
 
 def audit_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The same, one after another: of a large archive not all are in memory."""
+    """The same, one after another, so that a large archive need not be in memory."""
     for columns in archive.flat_columns(path):
         some = [name for name in columns if name.startswith(REPORTED)]
         for values in zip(*columns.values(), strict=True):
@@ -160,7 +164,7 @@ def audit_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def table_of(path: Path) -> list[dict[str, Any]]:
-    """The same, with a column for each name that an objective reported beside."""
+    """The same, with a column for each name in the metadata."""
     rows = audit_all(path)
     for row in rows:
         row |= {f"metadata_{name}": value for name, value in json.loads(row["metadata"]).items()}
@@ -181,7 +185,10 @@ def page(data: dict[str, Any]) -> str:
         last = [line for line in text.splitlines() if line.strip()][-PRINTED:]
         lines += [f"  Last on {stream:<15} {line[:200]}" for line in last]
     if data["nearest_before"]:
-        lines += ["", "Nearest points known then (root mean square distance in the unit cube)"]
+        lines += [
+            "",
+            "Nearest points known at that time (root mean square distance in the unit cube)",
+        ]
         lines += [
             f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} "
             + (
@@ -193,12 +200,13 @@ def page(data: dict[str, Any]) -> str:
     lines += ["", "Derived by", *_derived_by(data)]
     iteration = data["id"].split("-")[0]
     lines += ["", f"Derive it again: dngo replay {data['archive']} --iteration {iteration}"]
-    # Programs printed some of it, and earlier releases let in what moves the cursor of a terminal.
+    # Programs printed some of this text. Earlier releases did not remove signs that move a
+    # terminal's cursor.
     return "\n".join(map(visible, lines))
 
 
 def _why(data: dict[str, Any]) -> list[str]:
-    """How a point was found, and what the surrogate expected there."""
+    """How a point was found, and the surrogate's prediction there."""
     why, source = data["proposed"], data["proposed"]["source"]
     if source == "default":
         lines = ["  It is the point of all defaults, evaluated first."]
@@ -226,7 +234,7 @@ def _why(data: dict[str, Any]) -> list[str]:
 
 
 def _entered(why: dict[str, Any]) -> list[str]:
-    """Who put a point into the study, and what the surrogate expected there."""
+    """Who entered a point into the study, and the surrogate's prediction there."""
     origin, told = why["origin"], why["source"] in TOLD
     verb = "measured its outcome elsewhere" if told else "asked for it"
     place = ", ".join(str(origin[key]) for key in ("file", "row") if key in origin)
@@ -248,7 +256,10 @@ def _entered(why: dict[str, Any]) -> list[str]:
 
 
 def _objective_expected(why: dict[str, Any]) -> str:
-    """Mean and deviation of the objective; on a logarithmic scale the interval, which is not symmetric."""
+    """Mean and deviation of the objective.
+
+    On a logarithmic scale it is the interval, which is not symmetric.
+    """
     mean, std = why["mean"], why["std"]
     if why.get("scale") != LOG or not math.isfinite(mean):
         return f"{_show(mean)} ± {_show(std)}"
@@ -256,7 +267,7 @@ def _objective_expected(why: dict[str, Any]) -> str:
 
 
 def _each_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
-    """What was expected of each of several objectives, and how much the pick was for it."""
+    """For each of several objectives: its prediction, and its weight in the pick."""
     aims = ", ".join(f"{name} {share:.0%}" for name, share in why["aims"].items())
     return ([("For the front, towards", aims)] if aims else []) + [
         (f"{name} expected", f"{_show(mean)} ± {_show(why['stds'].get(name, math.nan))}")
@@ -308,8 +319,8 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     ]
     if math.isfinite(came["standardised_residual"]):
         lines.append(
-            f"  Surprise                {came['standardised_residual']:+.2f} standard deviations "
-            "from what was expected"
+            f"  Surprise {came['standardised_residual']:+.2f} standard deviations from the "
+            "prediction"
         )
     lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
     if came.get("curve"):
@@ -324,7 +335,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
 
 
 def _left(proposal: str, metadata: dict[str, Any]) -> list[tuple[str, str]]:
-    """What an evaluation left for people, by name."""
+    """Notes, tags and pictures of an evaluation, by name."""
     why = metadata.get(LEFT_OUT)
     image = (
         f"left out: {why}" if why else f"images/{proposal.replace('-', '/')} in the study's folder"
@@ -338,27 +349,31 @@ def _left(proposal: str, metadata: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _ended(status: str, message: str) -> str:
-    """A status and why; the message of one that was stopped begins with the word."""
+    """A status and its reason. The message of a stopped evaluation already begins with the status."""
     return message if message.startswith(f"{status} ") else f"{status} {message}".rstrip()
 
 
 def _held(constraint: dict[str, Any]) -> str:
-    """A constraint's outcome, beside its prediction."""
+    """A constraint's outcome, and its prediction."""
     words = {1: "satisfied", 0: "violated", None: "unknown"}
     text = words[constraint.get("held")]
     if "threshold" in constraint:
         text = (
-            f"{_show(constraint.get('number', math.nan))}, to be {constraint['threshold']}: {text}"
+            f"{_show(constraint.get('number', math.nan))}, must be "
+            f"{constraint['threshold']}: {text}"
         )
     if "mean" in constraint:
         text += f"; expected {_show(constraint['mean'])} ± {_show(constraint['std'])}"
     if "probability" in constraint:
-        text += f"; to hold with probability {_show(constraint['probability'])}"
+        text += f"; predicted to hold with probability {_show(constraint['probability'])}"
     return text
 
 
 def _shown(environment: dict[str, Any]) -> dict[str, Any]:
-    """The environment of a batch; earlier releases recorded the objective's command with secrets."""
+    """The environment of a batch, without secrets.
+
+    Earlier releases recorded secrets in the objective's command.
+    """
     objective = environment.get("objective")
     return {**environment, "objective": redacted_objective(objective)} if objective else environment
 
@@ -414,9 +429,9 @@ def _summary(path: Path, t: int) -> dict[str, Any]:
 
 
 def _belief(batch: Batch, v: Array, evaluations: int) -> float | None:
-    """What people's priors multiplied the acquisition at v (1, k) by; None if there were none.
+    """The factor of people's priors on the acquisition at v (1, k); None without priors.
 
-    evaluations: how many were known.
+    evaluations: the number of known ones.
     """
     if batch.iteration == 0:
         return None
@@ -428,7 +443,7 @@ def _belief(batch: Batch, v: Array, evaluations: int) -> float | None:
 
 
 def _cost(foreseen: archive.Foreseen, per: str | None) -> dict[str, Any] | None:
-    """What a point was expected to cost, by a measure; None if it did not matter."""
+    """The predicted cost of a point, by a measure; None if costs did not matter."""
     if per is None or ("cost", "") not in foreseen:
         return None
     return {"per": per, "expected": float(foreseen["cost", ""][0])}
@@ -437,11 +452,11 @@ def _cost(foreseen: archive.Foreseen, per: str | None) -> dict[str, Any] | None:
 def _constraints(
     foreseen: archive.Foreseen, batch: Batch, outcome: Outcome
 ) -> dict[str, dict[str, Any]]:
-    """What was expected of each constraint at a point, and what came of it: by name.
+    """The prediction and the outcome of each constraint at a point, by name.
 
-    foreseen: at this point alone. threshold: as it was then; held: 1, 0 or None if unknown.
-    probability: of its holding; number: what was reported; mean, std: of it. Entries without a value
-    are left out: a design has no predictions.
+    foreseen: the predictions at this point. The values: threshold, at that time; held, 1, 0 or None
+    if unknown; probability that it holds; number, as reported; mean and std of the number. Entries
+    without a value are left out: a design has no predictions.
     """
     told: dict[str, dict[str, Any]] = {
         "threshold": {n: str(threshold) for n, threshold in thresholds_of(batch.config).items()},

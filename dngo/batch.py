@@ -1,4 +1,4 @@
-"""What travels between the stages: proposals with their reasons, outcomes, and the batch record."""
+"""The data that stages pass on: proposals with their reasons, outcomes, and the batch record."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ STATUSES = (
     "withdrawn",
     "stopped",
 )
-STOPPED = "stopped"  # early, for what it had reported: no failure, and no objective
-UNINFORMATIVE = ("lost", "withdrawn")  # outcomes that say nothing about their point
-TOLD = ("imported", "api")  # sources of points whose outcomes were measured elsewhere
-RAN = ("ok", "infeasible")  # outcomes with which an objective came to its end
-WORKED = (*RAN, STOPPED)  # outcomes that show that the objective works
+STOPPED = "stopped"  # stopped early because of its progress: no failure, and no objective
+UNINFORMATIVE = ("lost", "withdrawn")  # such outcomes say nothing about their point
+TOLD = ("imported", "api")  # sources of points whose outcomes come from elsewhere
+RAN = ("ok", "infeasible")  # such outcomes mean that the objective ran to its end
+WORKED = (*RAN, STOPPED)  # such outcomes show that the objective works
 BATCH_FORMAT = 1
-# JSON has no NaN: null stands for "does not apply".
+# JSON has no NaN, so null stands for "does not apply".
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 Natural = Annotated[int, Field(ge=0, lt=2**63)]
 Status = Annotated[str, Field(pattern=f"^({'|'.join(STATUSES)})$")]
@@ -48,15 +48,17 @@ class Proposal:
     """A point to evaluate, and why.
 
     source: how the point was found ("design:sobol", "candidate:local", ...).
-    value: acquisition value when it was picked; runner_up: that of the next best candidate.
+    value: acquisition value at the pick;
+    runner_up: the value of the next best candidate.
     mean, std: the surrogate's prediction of the objective, natural units, before fantasies.
-    feasibility: probability that every constraint holds.  num_pending: points pending at the pick.
-    stage: what picked it, as `dngo.acquisition` names its stages; empty in older archives.
-    deviation_scale: by what the surrogate's deviations were multiplied for the pick, in older archives;
-    now always 1.
-    origin: of a point that people entered: who, when, from which file; else empty.
-    means, stds: the same of each of several objectives, by name; aims: how much the pick was for each.
-    Numbers that do not apply are NaN.
+    feasibility: probability that every constraint holds.
+    num_pending: points pending at the pick.
+    stage: the stage of `dngo.acquisition` that picked it; empty in old archives.
+    deviation_scale: a factor on the surrogate's deviations for the pick, in old archives; now
+    always 1.
+    origin: for a point that people entered: who, when, from which file; otherwise empty.
+    means, stds: the same for each of several objectives, by name;
+    aims: their weights in the pick. Numbers that do not apply are NaN.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -84,29 +86,34 @@ class Proposal:
 
     @property
     def told(self) -> bool:
-        """Whether its outcome was measured elsewhere: it is not evaluated here."""
+        """Whether its outcome comes from elsewhere. Then it is not evaluated here."""
         return self.source in TOLD
 
     @property
     def given(self) -> bool:
-        """Whether people put it at the head of its batch, to be evaluated."""
+        """Whether people entered it, to be evaluated first in its batch."""
         return bool(self.origin) and not self.told
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an evaluation ended: every proposal gets exactly one.
+    """The outcome of an evaluation. Every proposal gets exactly one.
 
-    status: one of `STATUSES`.  objective: natural units, NaN if there is none.
+    status: one of `STATUSES`.
+    objective: natural units, NaN if there is none.
     constraints: name to 1 (satisfied), 0 (violated); a name left out is unknown.
-    numbers: what was reported of the constraints that have a threshold, by name.
+    numbers: the reported values of constraints with a threshold, by name.
     noise: standard deviation of the objective as reported, or NaN.
-    duration: seconds.  started, finished: seconds since 1970.  attempts: starts, this one included.
-    message: why it is not ok.  metadata: whatever the objective reported.
-    objectives: of a study with several, each by name, all or none; noises: as noise, of some of them.
-    curve: what it reported as it ran (`dngo.stopping.curves.Curve.plain`).  stop: of one that was stopped
-    early, why (`dngo.stopping.settings.Decision.plain`); it has no objective, and its curve ends with the
-    value that it had then.
+    duration: seconds.
+    started, finished: seconds since 1970.
+    attempts: starts, including this one.
+    message: why it is not ok.
+    metadata: other values that the objective reported.
+    objectives: for a study with several, all of them by name, or none;
+    noises: their noise, by name, for some of them.
+    curve: the values that it reported while it ran (`dngo.stopping.curves.Curve.plain`).
+    stop: why it was stopped early (`dngo.stopping.settings.Decision.plain`). Such an outcome has no
+    objective; its curve ends with its last value.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -144,10 +151,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage knows beside an archive's prefix.
+    """What a stage knows in addition to the training iterations.
 
-    pending: proposals under evaluation.  given: those that stand at the head of the batch already.
-    told: points with outcomes that were measured elsewhere.
+    pending: proposals under evaluation.
+    given: proposals that already stand first in the batch.
+    told: points whose outcomes come from elsewhere.
     """
 
     pending: Sequence[Proposal] = ()
@@ -156,7 +164,7 @@ class Context:
 
     @classmethod
     def parse_told(cls, text: str) -> list[tuple[Proposal, Outcome]]:
-        """What `dump_told` wrote; raises pydantic's ValidationError."""
+        """Read the text of `dump_told`; raises pydantic's ValidationError."""
         pairs: list[tuple[Proposal, Outcome]] = _TOLD.validate_json(text)
         return pairs
 
@@ -166,25 +174,29 @@ class Context:
         return json.dumps(pairs, sort_keys=True) if pairs else ""
 
     def without_told(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """The proposals without those whose outcome was reported."""
+        """The proposals whose outcome was not reported."""
         names = {p.origin["entry"] for p, _ in self.told}
         return [p for p in proposals if p.origin.get("entry") not in names]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The proposals of one iteration with all that is needed to derive them again.
+    """The proposals of one iteration, with everything that is needed to derive them again.
 
-    config: the resolved configuration they were made with.  points_per_job: how jobs share them.
-    seed, spawn_key: the random stream of this stage.  training_iterations: the surrogate's prefix.
-    training_digest: digest of the archive at that prefix.  pending: iterations under way then.
-    environment: packages and machine (see `dngo.provenance`).  versions: of what made the batch
-    ("config", "fit", "proposal"; see `dngo.derive.versions`); 1 where it is not named.
-    told: the outcomes of its last proposals, which were measured elsewhere.
-    durations: seconds that each proposal is expected to take, where that is modelled; a hint for the
-    evaluation, which the archive keeps as a prediction.  outlook: what was still
-    to be gained then (`dngo.acquisition.outlook`).  ended: why the study ended instead, of a batch
-    without points that is never archived.
+    config: the resolved configuration that made them.
+    points_per_job: how jobs share them.
+    seed, spawn_key: the random stream of this stage.
+    training_iterations: the iterations from which the surrogate learnt.
+    training_digest: the archive's digest after them.
+    pending: iterations in flight at that time.
+    environment: packages and machine (see `dngo.provenance`).
+    versions: of the code that made the batch ("config", "fit", "proposal"; see
+    `dngo.derive.versions`); 1 if not named.
+    told: the outcomes of its last proposals, which come from elsewhere.
+    durations: the predicted seconds of each proposal, if they are modelled; a hint for the
+    evaluation, which the archive keeps as a prediction.
+    outlook: the expected gain at that time (`dngo.acquisition.outlook`).
+    ended: why the study ended; such a batch has no points and is never archived.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -212,7 +224,7 @@ class Batch:
 
     @property
     def evaluated(self) -> list[Proposal]:
-        """The proposals that are evaluated here."""
+        """The proposals that this study evaluates."""
         return [p for p in self.proposals if not p.told]
 
     @property
@@ -220,7 +232,7 @@ class Batch:
         return math.ceil(len(self.evaluated) / self.points_per_job)
 
     def chunk(self, index: int) -> list[Proposal]:
-        """The proposals that one job evaluates; empty beyond the last."""
+        """The proposals that one job evaluates; empty after the last job."""
         start = index * self.points_per_job
         return self.evaluated[start : start + self.points_per_job]
 
@@ -252,27 +264,36 @@ class Batch:
 
 
 def numbers_of(name: str) -> tuple[int, int]:
-    """Iteration and slot of a proposal that is called like 7-12; raises ValueError for another name."""
+    """Iteration and slot of a proposal with a name such as 7-12; raises ValueError for another name."""
     if not re.fullmatch("[0-9]{1,18}-[0-9]{1,18}", name):
-        raise ValueError(f"{name[:60]!r} is not a proposal; they are called 7-12")
+        raise ValueError(f"{name[:60]!r} is not a proposal; proposals have names such as 7-12")
     iteration, slot = name.split("-")
     return int(iteration), int(slot)
 
 
 def way(status: str, message: str) -> tuple[str, str]:
-    """The way an evaluation ended; messages that differ only in their numbers count as the same."""
+    """The way in which an evaluation ended.
+
+    Messages that differ only in their numbers count as the same.
+    """
     return status, re.sub(r"\d+(\.\d+)?", "#", last_line(message))
 
 
 def last_line(message: str) -> str:
-    """The line of a message that says the cause, within bounds, and without what looks like a secret."""
+    """The line of a message that says the cause.
+
+    It is bounded, and has nothing that looks like a secret.
+    """
     lines = message.strip().splitlines()
-    # An archive of an earlier release may hold what moves the cursor of a terminal.
+    # An archive of an earlier release may hold signs that move a terminal's cursor.
     return one_line(redacted(lines[-1]), 300) if lines else "(no message)"
 
 
 def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:
-    """Write outcomes as JSON: atomically, to outlive the machine; or at once, if not `durable`."""
+    """Write outcomes as JSON, atomically.
+
+    durable: whether to wait until they would survive a crash of the machine.
+    """
     text = _document({}, "outcomes", outcomes)
     if durable:
         write_text(path, text)
@@ -281,7 +302,7 @@ def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True)
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """Read what `write_outcomes` wrote; raises UserError if it is not that."""
+    """Read a file of `write_outcomes`; raises UserError if it is something else."""
     outcomes: list[Outcome] = _read(path, _OUTCOMES, "a list of outcomes").outcomes
     return outcomes
 
@@ -293,7 +314,7 @@ def find_outcome(path: Path, proposal: Proposal) -> Outcome | None:
     except FileNotFoundError:
         return None
     if len(outcomes) != 1:
-        raise _damaged(path, f"it has {len(outcomes)} outcomes, and is to have one")
+        raise _damaged(path, f"it has {len(outcomes)} outcomes, but must have one")
     (outcome,) = outcomes
     same = outcome.parameters_digest == digest_parameters(proposal.parameters)
     return outcome if same and outcome.id == proposal.id else None
@@ -320,26 +341,26 @@ def _read(path: Path, kind: TypeAdapter[Any], what: str) -> Any:
 
 def _damaged(path: Path, reason: str) -> UserError:
     return UserError(
-        f"{path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or delete it: "
-        "what it held is then made anew"
+        f"{path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or "
+        "delete it: its content is then made again"
     )
 
 
 def to_json(record: Proposal | Outcome) -> dict[str, Any]:
-    """A record as JSON has it: null for a number that does not apply. Its parts are the record's own."""
+    """A record as JSON: null for a number that does not apply. Its parts are shared with the record."""
     values = ((f.name, getattr(record, f.name)) for f in fields(record))
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values}
 
 
 def _document(head: dict[str, Any], name: str, records: Sequence[Proposal | Outcome]) -> str:
-    """JSON with one record a line: a batch has thousands, and people look at it too."""
+    """JSON with one record on each line, since a batch has thousands and people read it too."""
     begin = json.dumps({"format": BATCH_FORMAT, **head})[:-1]
     lines = ",\n".join(json.dumps(_brief(r), separators=(",", ":")) for r in records)
     return f'{begin}, "{name}": [\n{lines}\n]}}\n'
 
 
 def _brief(record: Proposal | Outcome) -> dict[str, Any]:
-    """A record as JSON has it, without what is at its default."""
+    """A record as JSON, without values that equal their defaults."""
     found = to_json(record)
     for f in fields(record):
         default = f.default_factory() if f.default_factory is not MISSING else f.default

@@ -1,5 +1,6 @@
-"""What `dngo check` finds out before anything is paid for: whether the objective starts, and how a study
-stands. One evaluation outside any study shows what is sent to it, and how its answer is understood."""
+"""What `dngo check` finds before any evaluation is paid for: whether the objective starts, and the
+state of a study. One evaluation outside any study shows its input, and how dngo reads its answer.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from dngo.study import Study
 
 PATIENCE = 60.0  # seconds for an import
 SHOWN = 10  # lines of a stream
-# Asked of the interpreter that the command names, which may be of another environment.
+# These run in the interpreter that the command names. It may belong to another environment.
 _PARSE = (
     "import sys; sys.path[:] = sys.path[1:]\n"  # a file beside the script must not stand for Python's own
     "try: compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')\n"
@@ -50,7 +51,8 @@ _FIND = (
 class Tried:
     """One evaluation outside any study.
 
-    call: what was started, and what it was sent.  report: the text at {outcome}, "" if there is none.
+    call: the command and its input.
+    report: the text at {outcome}, "" if there is none.
     stops_early: whether the study has `early_stopping`.
     """
 
@@ -64,9 +66,9 @@ class Tried:
 
 
 def first_point(config: Config) -> dict[str, Any]:
-    """The parameters of a trial: all defaults, the middle where there is none.
+    """The parameters of a trial: all defaults, or the middle of a range without a default.
 
-    Where the known constraints exclude that point, it is the first of the design.
+    If the known constraints exclude that point, it is the first point of the design.
     """
     space = config.search_space
     centre = space.defaults()
@@ -76,35 +78,35 @@ def first_point(config: Config) -> dict[str, Any]:
 
 
 def check_needs(config: Config) -> None:
-    """Raise UserError that names the first file of `needs` that is not there, or that no rule can have."""
+    """Raise UserError that names the first file of `needs` that is missing, or that no rule can make."""
     check_names([Path(name).name for name in config.needs])
     for i, name in enumerate(config.needs):
         if not Path(name).exists():
             raise UserError(
-                f"needs.{i}: {name}: there is no such file; make it before, or have the study as a module "
-                "of the workflow that makes it"
+                f"needs.{i}: {name}: there is no such file; make it first, or use the study "
+                "as a module of the workflow that makes it"
             )
 
 
 def check_names(needs: Sequence[str]) -> None:
-    """Raise UserError for a file whose name Snakemake takes for a pattern of names."""
+    """Raise UserError for a file whose name Snakemake would read as a pattern of names."""
     for i, name in enumerate(needs):
         if {"{", "}"} & set(name):
             raise UserError(
-                f"needs.{i}: {name}: Snakemake puts names in place of braces; rename it"
+                f"needs.{i}: {name}: Snakemake would replace the braces by names; rename it"
             )
 
 
 def resolve(config: Config) -> str:
-    """What an evaluation would start, in words.
+    """A text that says what an evaluation would start.
 
-    A function is imported, where and as an evaluation would; of a command the program is looked up, and
+    This imports a function as an evaluation would. For a command it looks up the program, and
     Python's scripts are parsed by their own interpreter. Raises CannotStart that names the key.
     """
     objective = config.objective
     folder = Path(objective.working_directory or ".")
     if not folder.is_dir():
-        raise CannotStart(f"objective.working_directory: {folder} is no folder that exists")
+        raise CannotStart(f"objective.working_directory: there is no folder {folder}")
     proposal = Proposal(iteration=0, slot=0, parameters=first_point(config), source="check")
     call = call_of(
         objective, proposal, Places(Path("WORKDIR"), Path("CHECKPOINT")), list(config.space), 0
@@ -164,7 +166,7 @@ def _ask(words: list[str], call: Call, folder: Path) -> tuple[bool | None, str]:
 
 
 def try_point(study: Study) -> Tried:
-    """Evaluate the first point as the study would, but outside it; nothing of it is kept.
+    """Evaluate the first point as the study would, but outside the study. Nothing of it is kept.
 
     Raises CannotStart.
     """
@@ -201,7 +203,7 @@ def _text(path: Path) -> str:
 
 
 def page(trial: Tried) -> str:
-    """A trial for a person: what was sent, what came back, how that is understood."""
+    """A trial as text: the input, the answer, and how dngo reads it."""
     outcome = trial.outcome
     report = [("in the file {outcome}", trial.report)] if trial.report else []
     came = [*report, ("on standard output", trial.output), ("on standard error", trial.errors)]
@@ -209,9 +211,9 @@ def page(trial: Tried) -> str:
         "Started",
         f"  {shlex.join(redacted_command(trial.call.words))}",
         f"  in {trial.folder.absolute()}",
-        "Sent, on standard input and in the file {parameters}",
+        "Input, on standard input and in the file {parameters}",
         f"  {trial.call.document}",
-        f"Came back, after {outcome.duration:.3g} s",
+        f"Answer, after {outcome.duration:.3g} s",
         *(line for where, text in came for line in _quoted(where, text)),
         "Understood as",
         f"  status       {outcome.status}",
@@ -235,7 +237,7 @@ def page(trial: Tried) -> str:
 
 
 def _objectives(outcome: Outcome) -> dict[str, float]:
-    """What is known of the objective, or of each of several, by name."""
+    """What is known about each objective, by name."""
     one = {"objective": outcome.objective} if outcome.ran else {}
     return outcome.objectives or one
 
@@ -249,10 +251,10 @@ def _quoted(where: str, text: str) -> list[str]:
 
 
 def standing(study: Study) -> str:
-    """How far a study is, in words, and what a run would do; "" for a new study.
+    """The state of a study as text, and what a run would do; "" for a new study.
 
-    Raises UserError for what a run would refuse: an archive or a batch of another study, a folder that
-    cannot be written.
+    Raises UserError for anything that a run would refuse: an archive or a batch of another study,
+    or a folder that cannot be written.
     """
     there = next(p for p in (study.folder, *study.folder.parents) if p.exists())
     if not there.is_dir():
@@ -266,19 +268,20 @@ def standing(study: Study) -> str:
     )
     now = f"; in flight: iteration {', '.join(map(str, flying))}" if flying else ""
     changes = study.changes()
-    left = f"{len(plan.iterations)} iterations are to come" if plan.iterations else plan.reason
+    left = f"{len(plan.iterations)} iterations are left" if plan.iterations else plan.reason
     lines = [f"Has begun: {study.archive} holds {rows}{now}; {left}"]
     if header and study.config.has_several:
         lines += _references(study)
     if changes:
         lines.append(
-            f"Warning: the objective is not what was evaluated before: {'; '.join(changes)}"
+            "Warning: the objective has changed since the earlier evaluations: "
+            f"{'; '.join(changes)}"
         )
     return "\n".join(lines)
 
 
 def _references(study: Study) -> list[str]:
-    """A warning for each reference that no known outcome is better than."""
+    """A warning for each reference, if no known outcome is better than it."""
     from dngo.report.front import Front
 
     front = Front.of(study.table(), study.config)

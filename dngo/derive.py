@@ -1,7 +1,8 @@
-"""Deriving a batch: pure functions of an archive's prefix, a configuration and a random stream.
+"""Derives a batch with pure functions of an archive's first iterations, a configuration and a
+random stream.
 
-The stages call them to propose, and `dngo replay` to propose the same again. Nothing here reads a
-clock, a host or a file but the archive.
+The stages call them to propose, and `dngo replay` calls them to propose the same again. Nothing
+here reads a clock, the host, or any file except the archive.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
     from dngo.space import Space
     from dngo.surrogates import EarlierTask, Model, TrainingData
 
-DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, as the random streams number them
+DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, by their numbers in the random streams
 
 
 def versions() -> dict[str, int]:
-    """Versions of what makes a batch: recorded with it, and raised when the same archive, seed and
-    configuration no longer give the same configuration document, surrogate or proposals."""
+    """Versions of the code that makes a batch.
+
+    They are recorded with the batch. A version is raised if the same archive, seed and
+    configuration no longer give the same configuration document, surrogate or proposals.
+    """
     return {
         "config": CONFIG_VERSION,
         "fit": FIT_VERSION,
@@ -46,7 +50,7 @@ def versions() -> dict[str, int]:
 
 
 def spawn_key(t: int, stage: int, *more: int) -> list[int]:
-    """Which of the streams below the study's seed a stage draws from."""
+    """The key of a stage's random stream below the study's seed."""
     return [t, stage, *more]
 
 
@@ -56,12 +60,12 @@ def seed_sequence(config: Config, t: int, stage: int, *more: int) -> np.random.S
 
 
 def sign(config: Config) -> float:
-    """Internally every objective is minimised: 1, or -1 where large values are good."""
+    """1, or -1 if large values are good, since every objective is minimised internally."""
     return sign_of(config.direction) if not config.has_several else 1.0
 
 
 def units(config: Config) -> Units:
-    """How models see the objective."""
+    """The units in which models see the objective."""
     if config.has_several:
         return Units(1.0)
     return Units(sign(config), config.objective.scale == "log")
@@ -70,9 +74,9 @@ def units(config: Config) -> Units:
 def minimised(
     table: archive.Table, config: Config, rows: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Each of several objectives, minimised: (n,) by name in order; none of only one.
+    """Each of several objectives, minimised: (n,) by name in order; empty for only one.
 
-    rows: which have values, (n,) bool; None: those that are ok.
+    rows: (n,) bool, the rows that have values; None: the ok ones.
     """
     if not config.has_several:
         return {}
@@ -80,7 +84,7 @@ def minimised(
 
 
 def ran(table: archive.Table) -> np.ndarray:
-    """Which rows ran to their end, and so have an objective and a cost: (n,) bool."""
+    """Whether each row ran to its end, and so has an objective and a cost: (n,) bool."""
     return np.isin(table.status, RAN)
 
 
@@ -91,17 +95,18 @@ def training_data(
     earlier: Sequence[transfer.Earlier] = (),
     ends: np.ndarray | None = None,
 ) -> TrainingData:
-    """The data that an archive's rows give: rows with an objective teach the objective, all rows with a
-    known outcome teach the constraints.
+    """The training data from an archive's rows. Rows with an objective teach the objective. All
+    rows with a known outcome teach the constraints.
 
-    cost: (n,) what each evaluation cost, NaN unknown; it is learnt where the objective ran.
-    earlier: evaluations of earlier studies, already of the sign that is minimised.
-    ends: (n,) where those that were stopped early would have ended, minimised, NaN of all others.
+    cost: (n,) the cost of each evaluation, NaN if unknown; it is learnt if the objective ran.
+    earlier: evaluations of earlier studies, already with the sign that is minimised.
+    ends: (n,) the predicted ends of evaluations that were stopped early, minimised, NaN for all
+    others.
     """
     from dngo.surrogates import EarlierTask, TrainingData
 
-    # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. Whether
-    # one that was stopped would have ended well is not known.
+    # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. It is
+    # unknown how a stopped evaluation would have ended.
     silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
     completed = np.where(silent, np.nan, ran(table).astype(float))
     seen = units(config)
@@ -136,7 +141,7 @@ def training_data(
 
 
 def _earlier(earlier: Sequence[transfer.Earlier], seen: Units) -> tuple[EarlierTask, ...]:
-    """What earlier studies know of the objective, as models see it."""
+    """What earlier studies know about the objective, in the models' units."""
     from dngo.surrogates import EarlierTask
 
     found = [(one.x, seen.inward(seen.sign * one.y)) for one in earlier]
@@ -144,8 +149,9 @@ def _earlier(earlier: Sequence[transfer.Earlier], seen: Units) -> tuple[EarlierT
 
 
 def design(config: Config, context: Context = Context()) -> list[Proposal]:
-    """The proposals of iteration 0: given points, the defaults if asked for, a scrambled Sobol design,
-    half of which is distributed as the priors are where there are any."""
+    """The proposals of iteration 0: given points, the defaults if the user asks for them, and a
+    scrambled Sobol design. If there are priors, half of the design is distributed like them.
+    """
     from dngo.acquisition import believed_design
     from dngo.acquisition import design as sobol
 
@@ -159,7 +165,8 @@ def design(config: Config, context: Context = Context()) -> list[Proposal]:
     rng = np.random.default_rng(seed_sequence(config, 0, DESIGN))
     size = max(config.design_size - len(given) - len(first), 0)
     known = np.concatenate([first, known])
-    # A stream by its key: spawned from `rng` it would change the sequence, which SciPy spawns too.
+    # Make the stream by its key. Spawning it from `rng` would change the sequence, since SciPy
+    # spawns from it too.
     own = np.random.default_rng(seed_sequence(config, 0, DESIGN, 1))
     more = believed_design(space, size // 2, rng=own, exclude=known)
     v = sobol(space, size - len(more), rng=rng, exclude=np.concatenate([known, more]))
@@ -175,7 +182,7 @@ def design(config: Config, context: Context = Context()) -> list[Proposal]:
 
 
 def _points(space: Space, proposals: Sequence[Proposal]) -> np.ndarray:
-    """Their natural values: (n, k)."""
+    """The natural values of proposals: (n, k)."""
     return space.from_parameters([p.parameters for p in proposals])
 
 
@@ -190,8 +197,8 @@ def fit(
 ) -> Model:
     """The surrogate of iteration t, trained on the first `iterations` iterations of an archive.
 
-    told: further outcomes, measured elsewhere. Nothing is trained for a baseline: its model knows
-    neither objective nor constraints.
+    told: further outcomes from elsewhere. A baseline trains nothing: its model knows neither
+    objective nor constraints.
     """
     table = _known(path, config, iterations, told)
     if config.acquisition.is_baseline:
@@ -202,7 +209,7 @@ def fit(
         return replace(nothing, diagnostics={"observations": len(table), "ok": ok})
     from dngo.surrogates import Past, fit_model
 
-    per = getattr(config.acquisition, "per", None)  # a kind of another package may know none
+    per = getattr(config.acquisition, "per", None)  # a kind from another package may have no data
     cost = costs(path, table, per, iterations, [outcome.metadata for _, outcome in told])
     return fit_model(
         training_data(
@@ -222,16 +229,16 @@ def fit(
 
 
 def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
-    """Where evaluations that were stopped early would have ended; None if no evaluation was stopped."""
+    """The predicted ends of evaluations that were stopped early; None if none was stopped."""
     stopped = table.status == STOPPED
     if not stopped.any() or config.has_several:
         return None
     curves = archive.read_curves(path, iterations)
-    curves += [Curve()] * (len(table) - len(curves))  # of what was reported beside the prefix
+    curves += [Curve()] * (len(table) - len(curves))  # of outcomes from elsewhere
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
     if config.ladder is None:
         return predicted(curves, y, stopped, sign(config))
-    # Ends are compared where evaluations go equally far.
+    # Compare ends only of evaluations that go equally far.
     level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
     for one in np.unique(level[stopped]):
         own = level == one
@@ -241,7 +248,7 @@ def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> 
 
 
 def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[float]:
-    """Seconds that each proposal is expected to take; empty where no durations are modelled."""
+    """The predicted seconds of each proposal; empty if durations are not modelled."""
     if model.cost is None or getattr(config.acquisition, "per", None) != "duration":
         return []
     space = config.search_space
@@ -256,10 +263,10 @@ def costs(
     iterations: int | None = None,
     told: Sequence[dict[str, Any]] = (),
 ) -> np.ndarray | None:
-    """What each row cost by the name of a cost, (n,) NaN where unknown; None without a name.
+    """The cost of each row, (n,), for the name of a cost; NaN if unknown. None without a name.
 
-    told: the metadata of the table's last rows, where these are not of the archive.
-    Raises UserError if evaluations of this study ran and none reported a number of that name.
+    told: the metadata of the table's last rows, if these are not in the archive.
+    Raises UserError if evaluations of this study ran, but none reported a number with that name.
     """
     if per is None or per == "duration":
         return None if per is None else np.maximum(table.duration, 1e-6)
@@ -275,7 +282,7 @@ def costs(
 
 
 def _number(value: Any) -> float:
-    """A number as it was reported; NaN for anything else."""
+    """A reported number; NaN for anything else."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known else float("nan")
 
@@ -292,9 +299,9 @@ def propose(
 ) -> list[Proposal]:
     """The proposals of iteration t by a surrogate of the first `iterations` iterations.
 
-    context: the proposals under evaluation meanwhile, in order; the outcomes that the surrogate knew
-    besides; and the points that the batch begins with, which come back with what the surrogate expects of
-    them.
+    context: the proposals in flight, in order; the further outcomes that the surrogate knew; and
+    the points that the batch begins with. This returns these points with the surrogate's
+    predictions.
     """
     from dngo.acquisition import propose_batch, propose_on_ladder
 
@@ -335,7 +342,8 @@ def propose(
 def _named(config: Config, values: np.ndarray, i: int, *, signed: bool = False) -> dict[str, float]:
     """Row i of values (n, m) of several objectives, by name, without NaN; empty without columns.
 
-    signed: whether they are minimised values, to be turned back into the objectives' own units.
+    signed: whether the values are minimised, and must be turned back into the objectives' own
+    units.
     """
     if not values.shape[1]:
         return {}
@@ -359,8 +367,9 @@ def outlook(
     *,
     context: Context = Context(),
 ) -> dict[str, Any]:
-    """What was still to be gained when iteration t was proposed (`dngo.acquisition.outlook`), by a
-    stream of its own: plain data, empty where no surrogate was asked."""
+    """The expected gain when iteration t was proposed (`dngo.acquisition.outlook`), from a random
+    stream of its own: plain data, empty without a surrogate.
+    """
     from dngo.acquisition.outlook import look_ahead
     from dngo.acquisition.standing import Standing
 
@@ -368,7 +377,7 @@ def outlook(
         return _outlook_of_several(path, config, t, iterations, model, proposals, context)
     ladder, space = config.ladder, config.search_space
     history = _history(path, config, iterations, context)
-    if ladder is not None:  # of the highest fidelity
+    if ladder is not None:  # at the highest fidelity
         history, space = Standing.of(ladder, history).at_top(model), ladder.points
     found = look_ahead(
         model,
@@ -389,8 +398,9 @@ def _outlook_of_several(
     proposals: Sequence[Proposal],
     context: Context,
 ) -> dict[str, Any]:
-    """The reference that hypervolumes are measured from, in the objectives' units, the hypervolume of the
-    front, and by what share of it the batch is expected to enlarge it."""
+    """The reference of hypervolumes in the objectives' units, the hypervolume of the front, and the
+    share by which the batch is expected to increase it.
+    """
     from dngo.acquisition.aims import expected_gain
 
     space, history = config.search_space, _history(path, config, iterations, context)
@@ -412,7 +422,7 @@ def _outlook_of_several(
 
 
 def references(config: Config) -> list[float | None]:
-    """The references that people gave, minimised, in the order of the names."""
+    """The user's references, minimised, in the order of the names."""
     return [
         None if reference is None else sign_of(direction) * reference
         for direction, reference in zip(config.directions.values(), config.references, strict=True)
@@ -420,7 +430,7 @@ def references(config: Config) -> list[float | None]:
 
 
 def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[Proposal]:
-    """Given points with what a surrogate expects of them; a baseline expects nothing."""
+    """Given points with the surrogate's predictions. A baseline predicts nothing."""
     if not given or config.acquisition.is_baseline:
         return list(given)
     x = config.search_space.encode(_points(config.search_space, given))
@@ -443,9 +453,9 @@ def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[P
 def _known(
     path: Path, config: Config, iterations: int, told: Sequence[tuple[Proposal, Outcome]]
 ) -> archive.Table:
-    """The rows of a prefix and what was reported beside it, judged by today's thresholds.
+    """The rows of the first iterations and the outcomes from elsewhere, judged by today's thresholds.
 
-    A row that a later one repeats no longer counts: the later one does.
+    If a later row repeats a row, only the later one counts.
     """
     table = archive.read_table(path, iterations=iterations)
     repeated = archive.read_repeated(path, iterations=iterations)
@@ -458,7 +468,7 @@ def _known(
 
 
 def _history(path: Path, config: Config, iterations: int, context: Context) -> History:
-    """What an acquisition knows of the first `iterations` iterations, and of what is pending."""
+    """What an acquisition knows about the first `iterations` iterations, and about pending points."""
     from dngo.acquisition import History
 
     space = config.search_space

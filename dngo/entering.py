@@ -1,8 +1,8 @@
 """What people enter into a study: points to evaluate, outcomes from elsewhere, points to withdraw.
 
-Points to evaluate, and outcomes of points that nobody proposed, wait (`dngo.waiting`) for the next
-batch. An outcome of a point of a batch in flight, and a withdrawal, become that point's one outcome,
-unless it has one or is being evaluated. Nothing is written unless all of it can be.
+Points to evaluate wait for the next batch (`dngo.waiting`), and so do outcomes of points that
+nobody proposed. An outcome or a withdrawal of a point in flight becomes its only outcome, unless
+the point has one or is being evaluated. Either everything is written or nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from dngo.storage.text import one_line
 from dngo.study import Study
 from dngo.waiting import Entry
 
-SHOWN = 5  # mistakes in a message
+SHOWN = 5  # most mistakes in a message
 
 
 @dataclass(frozen=True)
 class Source:
     """Rows that somebody enters.
 
-    name: what messages call their source.  kind: source of their proposals.  origin: what the
-    archive keeps of it: who, when, file and digest.  left_out: what a file has besides, and why.
+    name: of the source, in messages.
+    kind: source of their proposals.
+    origin: for the archive: who, when, file and digest.
+    left_out: other entries of a file, and why they are no rows.
     """
 
     name: str
@@ -58,8 +60,9 @@ class Source:
     ) -> Source:
         """The rows of a file (CSV, Parquet, an Optuna study); raises UserError.
 
-        objective: the column of the outcomes, if there are to be some.  name: the Optuna study, if
-        there are several.  ignore: columns left out.
+        objective: the column of the outcomes, if there must be some.
+        name: the Optuna study, if there are several.
+        ignore: columns to leave out.
         """
         table = read(path, study.config, name, ignore)
         if not table.rows:
@@ -72,7 +75,7 @@ class Source:
 
     @classmethod
     def of_values(cls, points: Sequence[Mapping[str, Any]], kind: str, name: str) -> Source:
-        """Points as they were typed or called with."""
+        """Points from a command line or a call."""
         rows = [Row(f"point {i}", dict(p)) for i, p in enumerate(points, start=1)]
         return cls(name, kind, rows, provenance.who())
 
@@ -81,14 +84,15 @@ class Source:
         return "file" in self.origin
 
     def origin_of(self, row: Row) -> dict[str, Any]:
-        """What the archive keeps of one of the rows."""
+        """The origin of one row, for the archive."""
         return {**self.origin, "row": row.place} if self.of_a_file else self.origin
 
 
 @dataclass(frozen=True)
 class Told:
-    """What `tell` did: ids of proposals in flight that have their outcome now, entries that wait, and
-    rows that were left out with their reasons."""
+    """The result of `tell`: ids of proposals in flight that now have their outcome, entries that
+    wait, and rows that were left out, with their reasons.
+    """
 
     concluded: list[str]
     waiting: list[Entry]
@@ -99,10 +103,10 @@ class Told:
 
 
 def add(study: Study, source: Source) -> list[Entry]:
-    """Let points wait to be evaluated at the head of the next batch.
+    """Let points wait, to be evaluated first in the next batch.
 
     Raises UserError, with a line for each of the first mistakes: a point outside the space or its
-    known constraints, one that was proposed before or that waits already.
+    known constraints, or a point that was proposed before or already waits.
     """
     problems = _misnamed(study, source, told=False)
     points, outside = points_of(study.space, source.rows)
@@ -122,7 +126,7 @@ def add(study: Study, source: Source) -> list[Entry]:
         if not points:
             raise UserError(f"{source.name}: has no point")
 
-    study.header()  # whose study it is
+    study.header()  # checks whose study it is
     study.waiting.add(entries, check)
     return entries
 
@@ -132,7 +136,7 @@ def _misnamed(
 ) -> dict[int, str]:
     """Unknown names in the rows, by the number of the row.
 
-    told: whether the rows may say something of an outcome. Of a file each column has been looked at.
+    told: whether the rows may hold outcomes. The columns of a file have been checked already.
     """
     names, problems = ColumnNames.of(study.config, objective), {}
     for i, row in enumerate(source.rows if not source.of_a_file else ()):
@@ -158,7 +162,7 @@ def _twice(
     waiting: Sequence[Entry],
     points: Mapping[int, dict[str, Any]],
 ) -> dict[int, str]:
-    """Reasons why points need not be entered, by their number."""
+    """Reasons why points need not be entered, by the points' numbers."""
 
     def keys(some: Iterable[dict[str, Any]]) -> list[bytes]:
         return study.space.keys(study.space.from_parameters(list(some)))
@@ -177,7 +181,7 @@ def _twice(
         if key in waits:
             found[i] = f"waits already, as {waits[key].name}"
         if key in first:
-            found[i] = f"is there twice, as number {first[key] + 1} too"
+            found[i] = f"is there twice, also as number {first[key] + 1}"
         first.setdefault(key, i)
     return found
 
@@ -200,13 +204,14 @@ def _refuse(source: Source, problems: dict[int, str]) -> None:
 def tell(
     study: Study, source: Source, *, objective: str = "objective", skip_invalid: bool = False
 ) -> Told:
-    """Enter outcomes that were measured elsewhere.
+    """Enter outcomes from elsewhere.
 
-    Those of points in flight are their outcomes from now on; others wait for the next batch, whose
-    model knows them. A row with an `id` is of that proposal. objective: its column. skip_invalid: leave
-    out rows with mistakes.
-    Raises UserError, with a line for each of the first mistakes: a point outside the space, one that
-    has an outcome, one that is being evaluated.
+    An outcome of a point in flight becomes its outcome at once. Other outcomes wait for the next
+    batch; its model knows them. A row with an `id` belongs to that proposal.
+    objective: its column.
+    skip_invalid: leave out rows with mistakes.
+    Raises UserError, with a line for each of the first mistakes: a point outside the space, a point
+    that has an outcome, or one that is being evaluated.
     """
     study.header()
     problems = _misnamed(study, source, told=True, objective=objective)
@@ -244,7 +249,7 @@ def tell(
 
 
 def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, Proposal]:
-    """The proposals that rows name by their id; if one is not in flight, that is a problem."""
+    """The proposals that rows name by id. If one is not in flight, note a problem."""
     found: dict[int, Proposal] = {}
     for i, row in enumerate(source.rows):
         name = known(row.values.get("id"))
@@ -253,7 +258,7 @@ def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, 
         try:
             found[i] = _find(study, str(name))
             if found[i].told:
-                problems[i] = f"{name}: was entered with its outcome"
+                problems[i] = f"{name}: was already entered with its outcome"
         except UserError as error:
             hint = "; `--ignore id` leaves the column out" if source.of_a_file else ""
             problems[i] = f"{error}{hint}"
@@ -283,7 +288,7 @@ def _outcomes(
     objective: str,
     problems: dict[int, str],
 ) -> dict[int, Outcome]:
-    """The outcomes in the rows, of rows that have no problem."""
+    """The outcomes of the rows that have no problem."""
     found: dict[int, Outcome] = {}
     reader = Reader(study.config, objective)
     for i, row in enumerate(source.rows):
@@ -306,7 +311,7 @@ def _flying(
     problems: dict[int, str],
     waiting: Sequence[Entry],
 ) -> dict[int, Proposal]:
-    """Which rows are of points in flight; those that cannot be entered are problems."""
+    """The rows that belong to points in flight. A row that cannot be entered becomes a problem."""
     proposed = study.known()
     keys = study.space.keys(study.space.from_parameters(points))
     flying = {i: p for i in outcomes if (p := _in_flight(study, proposed.get(keys[i])))}
@@ -323,7 +328,7 @@ def _flying(
     first: dict[str, int] = {}
     for i, proposal in sorted(flying.items()):
         if first.setdefault(proposal.id, i) != i:
-            problems[i] = f"is there twice, as number {first[proposal.id] + 1} too"
+            problems[i] = f"is there twice, also as number {first[proposal.id] + 1}"
     pending = {keys[i] for i in flying}
     others = {key: proposed[key] for key in proposed.keys() - pending}
     unnamed = {i: points[i] for i in outcomes if i not in named}
@@ -340,7 +345,7 @@ def _in_flight(study: Study, known: tuple[str, str] | None) -> Proposal | None:
 
 
 def _conclude(study: Study, proposal: Proposal, outcome: Outcome) -> None:
-    """Write the outcome of a point in flight, whose claim is held."""
+    """Write the outcome of a point in flight. The caller holds its claim."""
     own = replace(
         outcome,
         iteration=proposal.iteration,
@@ -354,7 +359,7 @@ def _conclude(study: Study, proposal: Proposal, outcome: Outcome) -> None:
 
 
 def skip(study: Study, name: str, reason: str) -> None:
-    """Withdraw a point that waits: of a batch in flight (7-12), or an entry by its name.
+    """Withdraw a point: one in flight (7-12), or a waiting entry by its name.
 
     Raises UserError if it has an outcome or is being evaluated: its outcome counts.
     """
@@ -388,13 +393,15 @@ def _find(study: Study, name: str) -> Proposal:
         t, slot = numbers_of(name)
     except ValueError:
         raise UserError(
-            f"{name!r} is neither a proposal, as 7-12, nor a point that waits"
+            f"{name!r} is neither a proposal, such as 7-12, nor a point that waits"
         ) from None
     batches = study.in_flight(study.merged())
     for batch in batches:
         if batch.iteration == t and 0 <= slot < len(batch.proposals):
             return batch.proposals[slot]
     if t < study.merged():
-        raise UserError(f"{name}: is in the archive with its outcome, and nothing there changes")
+        raise UserError(
+            f"{name}: is in the archive with its outcome, and the archive never changes"
+        )
     there = ", ".join(str(b.iteration) for b in batches) or "none"
     raise UserError(f"{name}: there is no such proposal in flight (iterations in flight: {there})")

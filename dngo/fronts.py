@@ -1,7 +1,7 @@
-"""Fronts of several objectives: which outcomes no other one dominates, and how much they dominate.
+"""Fronts of several objectives: the outcomes that no other outcome dominates, and their hypervolume.
 
-All values here are minimised, a column for each objective, and finite. Sorting and hypervolumes come from
-`moocore`.
+All values here are minimised and finite, with a column for each objective. Sorting and hypervolumes
+come from `moocore`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from numpy.typing import NDArray
 
 from dngo.types import Array, Rows
 
-MOST = (
-    6  # objectives: beyond them nearly every point is on the front, and hypervolumes take minutes
-)
+MOST = 6  # objectives; with more, nearly every point is on the front, and hypervolumes take minutes
 
 
 def sign_of(direction: str) -> float:
-    """Inside, every objective is minimised: 1, or -1 where large values are good."""
+    """1, or -1 if large values are good, since every objective is minimised internally."""
     return 1.0 if direction == "minimize" else -1.0
 
 
 def on_front(values: Array) -> NDArray[np.bool_]:
-    """Which rows of values (n, m) no other row dominates, equal ones included: (n,)."""
+    """Whether no other row of values (n, m) dominates a row: (n,). Equal rows all count."""
     if not len(values):
         return np.zeros(0, dtype=bool)
     from moocore import is_nondominated
@@ -42,7 +40,7 @@ def ranks(values: Array) -> Array:
 
 
 def hypervolume(values: Array, reference: Array) -> float:
-    """What values (n, m) dominate of all that is better than the reference (m,)."""
+    """The volume that values (n, m) dominate, down to the reference (m,)."""
     inside = values[np.all(values < reference, axis=1)]
     if not len(inside):
         return 0.0
@@ -65,8 +63,10 @@ def hypervolumes(values: Array, batch: Rows, reference: Array) -> list[float]:
 def derived_reference(values: Array, batch: Rows, given: Sequence[float | None]) -> Array:
     """The worst value of interest of each objective: (m,), NaN as long as nothing is known.
 
-    values: (n, m), NaN unless ok; batch: (n,). given: what people said, None where nobody did: then it is
-    the worst of the first batch in which anything was ok, so that no later one changes it.
+    values: (n, m), NaN unless ok;
+    batch: (n,).
+    given: the user's references, None if not given. A missing one is the worst of the first batch
+    with an ok outcome, so later batches do not change it.
     """
     ok = np.isfinite(values).all(axis=1)
     first = values[ok & (batch == batch[ok].min())] if ok.any() else values[:0]
@@ -75,9 +75,9 @@ def derived_reference(values: Array, batch: Rows, given: Sequence[float | None])
 
 
 def extent(values: Array) -> tuple[Array, Array]:
-    """Of a front (n, m), n >= 1: the lowest of each objective, and how far the highest lies above it.
+    """The lowest value and the range of each objective on a front (n, m), n >= 1.
 
-    Where all are equal in an objective: 1.
+    If all are equal in an objective, its range is 1.
     """
     lowest, width = values.min(axis=0), np.ptp(values, axis=0)
     return lowest, np.where(width > 0, width, 1.0)
@@ -86,7 +86,8 @@ def extent(values: Array) -> tuple[Array, Array]:
 def knee(values: Array) -> int:
     """The row of a front (n, m), n >= 1, that lies farthest below the plane through its extreme points.
 
-    With objectives scaled to the front's extent: where giving up a little of one gains most of the others.
+    Objectives are scaled to their range on the front. There, a small loss in one objective gains
+    most in the others.
     """
     lowest, width = extent(values)
     return int(np.argmin(((values - lowest) / width).sum(axis=1)))

@@ -1,4 +1,4 @@
-"""A section of the configuration that is one of several kinds, each with exactly the keys that act.
+"""A section of the configuration that has several kinds. Each kind has exactly the keys that it uses.
 
 ``acquisition: {kind: lcb, kappa: 1}`` gives an object of the class whose `kind` is lcb. ``acquisition:
 lcb`` gives the same with defaults. All kinds come in through entry points (`dngo.plugins`).
@@ -18,10 +18,10 @@ from dngo.plugins import Registry
 
 
 class Kinds:
-    """The classes that a section may be of.
+    """The possible classes of a section.
 
-    group: of the entry points, each named as its kind, that lead to models whose field `key` has that
-    name. default: the kind that is meant where none is named; empty where one must be.
+    group: of the entry points. Each is named after its kind, and leads to a model whose field `key`
+    has that name. default: the kind if none is named; empty if one must be named.
     """
 
     def __init__(self, *, group: str, default: str = "", key: str = "kind") -> None:
@@ -29,16 +29,16 @@ class Kinds:
 
     @cached_property
     def classes(self) -> dict[str, type[BaseModel]]:
-        """This package's own, by kind; they are imported when first asked for."""
+        """This package's classes, by kind. They are imported at their first use."""
         return {kind: self.registry.find(kind) for kind in self.registry.own}
 
     def __call__(self, given: Any = None, /, **keywords: Any) -> Any:
-        """Settings of a kind, of a mapping or of keywords; raises pydantic's ValidationError."""
+        """Settings of a kind, from a mapping or from keywords; raises pydantic's ValidationError."""
         document = self._document(keywords if given is None else given)
         return self.find(document[self.key]).model_validate(document)
 
     def find(self, kind: str) -> type[BaseModel]:
-        """The class of a kind, of this package or of another; raises ValueError."""
+        """The class of a kind, from this package or another; raises ValueError."""
         try:
             found: type[BaseModel] = self.registry.find(kind)
         except LookupError as error:

@@ -1,8 +1,8 @@
-"""The study that a configuration, an archive, or a folder with either names.
+"""Finds the study of a configuration, an archive, or a folder with one of them.
 
-Relative `results` lie beside the configuration, wherever a command is typed. Until version 0.2.0 they
-lay in the folder that Snakemake ran in. A study that was begun so is known by the folder of its
-configuration, which each of its batches has recorded, and goes on where it is.
+Relative `results` lie beside the configuration, wherever a command is typed. Until version 0.2.0
+they lay in the folder in which Snakemake ran. Each batch of such a study has recorded the folder of
+its configuration. So dngo recognises the study, and it goes on where it is.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from dngo.study.settling import settle_at
 
 
 def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None = None) -> Study:
-    """The study of these configuration files, whichever folder this process is in.
+    """The study of these configuration files, in whichever folder this process runs.
 
-    overrides: values from the command line, where `results` is relative to the current folder.
-    Raises UserError with one line for each mistake, and where two studies may be meant.
+    overrides: values from the command line; there, `results` is relative to the current folder.
+    Raises UserError with one line for each mistake, or if two studies may be meant.
     """
     files = [Path(os.path.relpath(path)) for path in paths]
     config = load(files, overrides)
@@ -58,28 +58,29 @@ def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None 
 
 
 def archive_at(place: str | Path, results: str | Path | None = None) -> Path:
-    """The archive of a study, by a configuration, an archive or the folder that holds either.
+    """The archive of a study, from a configuration, an archive or the folder of either.
 
-    results: folder of the studies, if not the one that the configuration names. Raises UserError where
-    there is none.
+    results: the folder of the studies, if not the one in the configuration.
+    Raises UserError if there is no archive.
     """
     path = file_at(place, results)
     if is_archive(path):
         return path
     study = find_study([path], {"results": str(results)} if results else {})
     study.settle()
-    if study.header() is None:  # the header also says whose archive it is
+    if study.header() is None:  # reading the header also checks whose archive it is
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     return study.archive
 
 
 def file_at(place: str | Path, results: str | Path | None = None) -> Path:
-    """The archive or the configuration that is meant: in a folder the archive first.
+    """The named archive or configuration. In a folder, the archive comes first.
 
     Outcomes that were reported for the study of an archive are merged into it first.
 
-    results: folder of the studies, which an archive has no use for. Raises UserError beside one, and
-    where a folder holds neither.
+    results: the folder of the studies.
+    Raises UserError if it is given with an archive, which does not need it, and if a folder holds
+    neither.
     """
     if "\0" in str(place):
         raise UserError(f"{visible(str(place))}: no file can have NUL in its name")
@@ -99,12 +100,12 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive, and no configuration."""
+    """Whether a file is an archive and not a configuration."""
     return path.suffix in (".h5", ".hdf5") or is_hdf5(path)
 
 
 def _at(study: Study, beside: Path, results: Path) -> Study:
-    """The same study with its results there; a path that leads out of this folder is absolute."""
+    """The same study with another results folder. A path out of this folder is absolute."""
     relative = os.path.relpath(results)
     shown = os.path.abspath(results) if relative.startswith(os.pardir) else relative
     return Study(study.config.model_copy(update={"results": shown}), beside)

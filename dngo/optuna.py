@@ -1,6 +1,7 @@
 """An Optuna loop with the engine of this package: `optuna.create_study(sampler=dngo.optuna.Sampler())`.
 
-The trials of the Optuna study are reported to a study of this package, which is asked for the next one.
+It reports the trials of the Optuna study to a study of this package, and asks that study for the
+next point.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from dngo.exchange import package
 
 optuna = package("optuna")
 
-MOST_WAITING = 50  # trials that run at a time; beyond, the first one is taken for dead
+MOST_WAITING = 50  # trials at a time; if more run, the first one counts as dead
 
 
 class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
     """Proposes trials by the surrogate of this package, from all earlier trials.
 
-    As with Optuna's own GPSampler, parameters that each trial so far has had are proposed together, and
-    others (behind an `if`) are drawn at random. Trials that run beside count as pending. A trial that
-    failed teaches where trials fail; one that was pruned teaches nothing.
+    As in Optuna's own GPSampler, parameters that all trials so far have are proposed together.
+    Other parameters (behind an `if`) are drawn at random. Trials that run at the same time count as
+    pending. A failed trial teaches where trials fail. A pruned trial teaches nothing.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
     ) -> None:
         """A sampler for one Optuna study with one objective.
 
-        seed: of all random streams. startup: trials of the initial design; twice the parameters and two
-        by default. name: keep the study of this package in `folder`; None: a temporary one.
-        settings: as of `dngo.create`.
+        seed: of all random streams.
+        startup: trials of the initial design; by default twice the number of parameters plus two.
+        name: of the study of this package, which is kept in `folder`; None: a temporary one.
+        settings: as in `dngo.create`.
         """
         self._seed, self._startup = seed, startup if startup is None else whole("startup", startup)
         self._name, self._folder, self._settings = name, folder, settings
@@ -58,14 +60,14 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         self._queue: list[Proposal] = []
         self._asked: dict[int, Proposal] = {}
         self._told: set[int] = set()
-        self._blind = 0  # trials that were drawn at random because the design was not done
+        self._blind = 0  # trials drawn at random because the design was not complete
 
     def reseed_rng(self) -> None:
         """Draw other random numbers in a further worker."""
         self._random.reseed_rng()
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """The parameters that all trials so far have had, without those of one value."""
+        """The parameters that all trials so far have, without those with only one value."""
         found = self._intersection.calculate(study)
         return {name: kind for name, kind in found.items() if not kind.single()}
 
@@ -74,7 +76,9 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
     ) -> dict[str, Any]:
         """The next point in these parameters."""
         if len(study.directions) > 1:
-            raise UserError("dngo.optuna.Sampler: has one objective; this study has several")
+            raise UserError(
+                "dngo.optuna.Sampler: works with one objective, but this study has several"
+            )
         if not search_space:
             return {}
         with self._lock:
@@ -83,7 +87,8 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
             self._tell(study)
             if not self._queue:
                 self._queue = self._ask(len(self._told))
-            if not self._queue:  # the design is not done, or every point of a small space is known
+            # The design is not complete, or all points of a small space are known.
+            if not self._queue:
                 return {}
             self._asked[trial.number] = proposal = self._queue.pop(0)
         return self._named.theirs(proposal.parameters)
@@ -97,10 +102,10 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
     def after_trial(
         self, study: Any, trial: Any, state: Any, values: Sequence[float] | None
     ) -> None:
-        """Nothing: a trial's outcome is reported when the next one begins."""
+        """Do nothing. A trial's outcome is reported when the next trial begins."""
 
     def _begin(self, study: Any, search_space: dict[str, Any]) -> None:
-        """A study of this package for another set of parameters than before."""
+        """Begin a study of this package for a changed set of parameters."""
         self._space, self._queue, self._asked, self._told = dict(search_space), [], {}, set()
         self._named = Named.of({name: _parameter(kind) for name, kind in search_space.items()})
         self._session = create(
@@ -116,7 +121,8 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         study = self._session.study
         merged = study.merged()
         if not merged and (flying := study.in_flight(0)):
-            # Nothing is learnt before the design is done: trials beside it are drawn at random.
+            # Nothing is learnt before the design is complete; trials at the same time are drawn at
+            # random.
             self._blind += 1
             if self._blind >= MOST_WAITING:
                 with claimed(study):
@@ -146,7 +152,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
             return
         point = self._named.ours(trial.params)
         for named in ([{"id": asked.id}] if asked else []) + [point]:
-            # A proposal may be given up, and in a small space its point may be known already.
+            # A proposal may have been given up. In a small space, its point may already be known.
             with contextlib.suppress(UserError):
                 self._session_of().tell({**named, **said})
                 return

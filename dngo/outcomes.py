@@ -1,8 +1,8 @@
-"""Reported outcomes, judged: one function for every way in.
+"""Judges reported outcomes, with one function for all sources.
 
-An objective's report, `dngo tell` and `Session.tell`, and the rows of a file that is imported all come
-here, as a mapping of the names in `NAMES` to values. What contradicts itself, lacks something or has
-another name is refused with one line, and each entrance says where it stands.
+Reports of objectives, `dngo tell`, `Session.tell` and rows of imported files all come here, as a
+mapping of the names in `NAMES` to values. A report that contradicts itself, lacks a value or has an
+unknown name is refused with one line. The caller adds the place of the mistake.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dngo.storage.plain import plain, scalar
 from dngo.storage.text import one_line, shown
 from dngo.thresholds import Constraints, is_positive, objectives_of
 
-REPORTED = ("objective", "constraints", "noise", "metadata")  # what an objective reports
-SEVERAL = "objectives"  # in place of the first, where there are several
+REPORTED = ("objective", "constraints", "noise", "metadata")  # the names that an objective reports
+SEVERAL = "objectives"  # instead of the first, if there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
-# Prefixes of an objective's name in the columns of a table: its value, its noise, its prediction at the
-# pick, and the pick's aim.
+# Prefixes of an objective's name in the columns of a table: its value, its noise, its prediction at
+# the pick, and its weight in the pick.
 OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim")
 MAX_MESSAGE = 500
 EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))
@@ -32,7 +32,7 @@ EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (19
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome as it was reported: its status, why it is not ok, and fields of `dngo.batch.Outcome`."""
+    """A judged outcome: its status, why it is not ok, and fields of `dngo.batch.Outcome`."""
 
     status: str
     message: str
@@ -44,12 +44,13 @@ def judge(
 ) -> Verdict:
     """A reported outcome as its status, message and fields; raises ValueError, with one line.
 
-    said: any values by name; None means not given. An objective of NaN or infinity counts as given:
-    `invalid`. constraints: exactly what must be given with an objective. names: those that are allowed
-    here.
+    said: any values by name; None means not given. An objective of NaN or infinity counts as given;
+    its status is `invalid`.
+    constraints: the names that must be given with an objective, exactly these.
+    names: the allowed names.
 
-    Where there are several objectives (`dngo.thresholds.Reported`) they are a mapping `objectives`, and
-    so is their noise. One of several objectives, or a constraint, may also be given by its name alone.
+    Several objectives (`dngo.thresholds.Reported`) are a mapping `objectives`, and their noise is a
+    mapping too. One of several objectives, or a constraint, may also be given by its name alone.
     """
     several = objectives_of(constraints)
     said = gathered(said, constraints)
@@ -58,14 +59,15 @@ def judge(
     status = _status(said.get("status"))
     given = scalar(said.get("constraints"))
     if given is not None and not isinstance(given, Mapping):
-        raise ValueError(f"constraints must be {_wanted(constraints)}, and are {shown(given)}")
+        raise ValueError(f"constraints must be {_wanted(constraints)}, but are {shown(given)}")
     finite = bool(values) and all(map(math.isfinite, values.values()))
     if status is None and not values and not given:
-        why = ", and no status that says why, as failed" if "status" in names else ""
+        why = ", and no status such as failed that says why" if "status" in names else ""
         raise ValueError(f"there is no objective{why}{_right(several)}")
     if status is not None and status not in RAN and finite:
-        raise ValueError(f"its status is {status}, and it has an objective; leave one of them out")
-    # A point without an objective may lack its constraints. People say why it has none.
+        raise ValueError(f"its status is {status}, but it has an objective; leave one of them out")
+    # A point without an objective may lack its constraints. The status says why it has no
+    # objective.
     asked = "status" in names
     all_of_them = status in RAN or (status is None and (finite or (asked and bool(given))))
     flags, numbers = _constraints(given or {}, constraints, all_of_them)
@@ -74,19 +76,19 @@ def judge(
     held, (status, message) = status, _ended(status, values, flags, numbers)
     if status == "invalid" and (below or not (message or asked)):
         message = below or _not_finite(values)
-    # A message belongs to the status that it was given with.
+    # A message belongs to the status with which it was given.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
     times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
     if times.get("finished", math.inf) < times.get("started", -math.inf):
-        raise ValueError("finished is before started; are they exchanged?")
+        raise ValueError("finished is before started; are they swapped?")
     if said.get("duration") is not None:
         length = scalar(said["duration"])
         length = length.total_seconds() if isinstance(length, timedelta) else length
         times["duration"] = amount("duration", length, "a number of seconds")
     counts = finite and status in RAN
     fields = {
-        # A single objective stands here even if it has a name: readers that know no names find it.
+        # A single objective is here even if it has a name, so that readers without names find it.
         "objective": next(iter(values.values())) if counts and len(several) < 2 else math.nan,
         **({"objectives": values if counts else {}} if several else {}),
         "constraints": flags,
@@ -101,8 +103,8 @@ def judge(
 def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any]:
     """The report, with names outside of `objectives` and `constraints` moved inside.
 
-    {"error": 4.1, "speed": 8200, "small": true} says the same as with these two. Raises ValueError where a
-    name is in both places.
+    {"error": 4.1, "speed": 8200, "small": true} means the same as the report with these two. Raises
+    ValueError if a name is in both places.
     """
     found = dict(said)
     for section, names in ((SEVERAL, objectives_of(constraints)), ("constraints", constraints)):
@@ -112,18 +114,18 @@ def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any
             continue
         within = dict(within or {})
         if twice := next((name for name in bare if name in within), None):
-            raise ValueError(f"{shown(twice)} is said twice, within `{section}` and beside it")
+            raise ValueError(f"{shown(twice)} is given twice, inside `{section}` and outside")
         found[section] = within | {name: found.pop(name) for name in bare}
     return found
 
 
 def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]:
-    """The objective by name, or each of several; empty where none is given."""
+    """The objective by name, or each of several; empty if none is given."""
     if not several:
         value = said.get("objective")
         return {} if value is None else {"objective": number("objective", value)}
     if said.get("objective") is not None:
-        raise ValueError(f"there are several objectives, and one number{_right(several)}")
+        raise ValueError(f"there are several objectives, but only one number{_right(several)}")
     given = scalar(said.get(SEVERAL))
     if given is None:
         return {}
@@ -144,23 +146,25 @@ def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]
 
 
 def _above_zero(values: dict[str, float], constraints: Constraints) -> tuple[dict[str, float], str]:
-    """Values without those that a logarithmic scale cannot have, and what is said of these; "" of none."""
+    """Values without those that a logarithmic scale cannot have, and a message about these; "" if
+    there are none.
+    """
     for value in values.values() if is_positive(constraints) else ():
         if -math.inf < value <= 0:
-            said = f"the objective is {value:.6g}, and objective.scale is log: it has to be above 0"
+            said = f"the objective is {value:.6g}, but objective.scale is log: it must be above 0"
             return dict.fromkeys(values, math.nan), said
     return values, ""
 
 
 def _right(several: Sequence[str]) -> str:
-    """How several objectives are reported; empty where there is one."""
+    """How to report several objectives; empty if there is only one."""
     if not several:
         return ""
     return f'; report {{"{SEVERAL}": {{{", ".join(f"{name!s}: a number" for name in several)}}}}}'
 
 
 def _noise(value: Any, several: Sequence[str]) -> dict[str, Any]:
-    """Fields of the noise as it was reported, of one objective or of some of several."""
+    """Fields of the reported noise, for one objective or for some of several."""
     what = "a standard deviation"
     if len(several) < 2 and not isinstance(scalar(value), Mapping):
         found = amount("noise", value, what)
@@ -170,10 +174,12 @@ def _noise(value: Any, several: Sequence[str]) -> dict[str, Any]:
         kind = (
             f"a mapping of objectives to numbers, {{{several[0]}: 0.1}}" if several else "a number"
         )
-        raise ValueError(f"noise must be {kind}, and is {shown(value)}")
+        raise ValueError(f"noise must be {kind}, but is {shown(value)}")
     for name in given:
         if name not in several:
-            raise ValueError(f"noise: {shown(name)} is no objective{nearest(str(name), several)}")
+            raise ValueError(
+                f"noise: {shown(name)} is not an objective{nearest(str(name), several)}"
+            )
     noises = {n: amount(f"noise of {n}", given.get(n), what) for n in several}
     noises = {n: found for n, found in noises.items() if not math.isnan(found)}
     if len(several) < 2:
@@ -182,33 +188,33 @@ def _noise(value: Any, several: Sequence[str]) -> dict[str, Any]:
 
 
 def number(name: str, value: Any) -> float:
-    """A value of any library as a number, which NaN and infinity are; raises ValueError."""
+    """A value of any library as a number, which may be NaN or infinity; raises ValueError."""
     found = scalar(value)
     if isinstance(found, bool | str | bytes | bytearray):
         kind = "true or false" if isinstance(found, bool) else "text"
-        raise ValueError(f"{name} must be a number, and is {kind}: {shown(found)}")
+        raise ValueError(f"{name} must be a number, but is {kind}: {shown(found)}")
     try:
         return float(found)
     except OverflowError:
         raise ValueError(
-            f"{name} must be a number that a computer can hold, and is larger"
+            f"{name} must be a number that a computer can hold, but is larger"
         ) from None
-    except Exception:  # whatever a class of another package raises
-        raise ValueError(f"{name} must be a number, and is {_kind(found)}") from None
+    except Exception:  # classes of other packages may raise anything
+        raise ValueError(f"{name} must be a number, but is {_kind(found)}") from None
 
 
 def amount(name: str, value: Any, what: str) -> float:
-    """A number of zero or more, NaN where it is not known; raises ValueError."""
+    """A number of zero or more, NaN if unknown; raises ValueError."""
     found = math.nan if value is None else number(name, value)
     if not math.isnan(found) and not 0 <= found < math.inf:
-        raise ValueError(f"{name}: {found:g} is not {what}, which is finite and at least 0")
+        raise ValueError(f"{name}: {found:g} is not {what}; it must be finite and at least 0")
     return found
 
 
 def time(name: str, value: Any) -> float:
-    """A time as seconds since 1970, NaN where it is not known; raises ValueError.
+    """A time as seconds since 1970, NaN if unknown; raises ValueError.
 
-    value: these seconds, or a time, also as ISO text; without a zone it is UTC.
+    value: these seconds, or a time, also as ISO text. A time without a zone is UTC.
     """
     found = scalar(value)
     if isinstance(found, str):
@@ -230,12 +236,12 @@ def time(name: str, value: Any) -> float:
 
 
 def is_time(seconds: float) -> bool:
-    """Whether a number from an archive, of any age, is a time that calendars know."""
+    """Whether a number from an archive (even an old one) is a time that calendars know."""
     return 0 <= seconds < LATEST
 
 
 def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Metadata with their origin under a name of ours; metadata with that name move to `earlier`."""
+    """Metadata with their origin under our name. Metadata with the same name move to `earlier`."""
     found = dict(metadata)
     if name in found:
         found["earlier"] = {n: found[n] for n in (name, "earlier") if n in found}
@@ -245,9 +251,10 @@ def with_origin(metadata: Mapping[str, Any], name: str, value: Any) -> dict[str,
 def clashes(
     space: Iterable[str], constraints: Iterable[str], objectives: Iterable[str] = ()
 ) -> list[str]:
-    """What is wrong with the names of a study, a line each: a column would be ambiguous.
+    """A line for each name of a study that would make a column ambiguous.
 
-    Studies that were begun when this was allowed go on: there a name alone is the parameter's.
+    Studies from a time when this was allowed go on. There, a name without a prefix means the
+    parameter.
     """
     space, constraints, several = list(space), list(constraints), list(objectives)
     columns = [f"parameter_{n}" for n in space]
@@ -258,13 +265,9 @@ def clashes(
     for section, names in (("space", space), ("constraints", constraints), (SEVERAL, several)):
         for name in names:
             if name in own:
-                lines.append(
-                    f"{section}.{name}: is a name of what is said of an outcome; rename it"
-                )
+                lines.append(f"{section}.{name}: is the name of a value in an outcome; rename it")
             elif name in columns:
-                lines.append(
-                    f"{section}.{name}: is what a column of another one is called; rename it"
-                )
+                lines.append(f"{section}.{name}: is the name of another one's column; rename it")
             elif section != "space" and name in space:
                 lines.append(f"{section}.{name}: is also the name of a parameter; rename it")
             elif section == SEVERAL and name in constraints:
@@ -281,9 +284,9 @@ def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Seque
         if unknown[0] == SEVERAL:
             hint = '; the study has one: report {"objective": a number}'
         if unknown[0] in constraints:
-            hint = "; it is a constraint, and stands inside `constraints`"
+            hint = "; it is a constraint, and belongs inside `constraints`"
         elif unknown[0] in NAMES:
-            hint = f"; an objective reports {', '.join(names)}, and nothing else"
+            hint = f"; an objective reports only {', '.join(names)}"
         hint = hint or nearest(unknown[0], names) or f"; known: {', '.join(names)}"
         raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
 
@@ -300,7 +303,7 @@ def _status(value: Any) -> str | None:
 def _constraints(
     given: Mapping[str, Any], constraints: Constraints, all_of_them: bool
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Whether each constraint holds, and the numbers of those that have a threshold."""
+    """Whether each constraint holds, and the numbers of constraints with a threshold."""
     given = {str(n): value for n, value in given.items() if all_of_them or value is not None}
     unknown = [name for name in given if name not in constraints]
     missing = [name for name in constraints if name not in given] if all_of_them else []
@@ -316,13 +319,13 @@ def _constraints(
         found = scalar(value)
         if threshold is None:
             if not isinstance(found, bool | int | float) or found not in (0, 1):
-                raise ValueError(f"constraint {name} must be true or false, and is {shown(found)}")
+                raise ValueError(f"constraint {name} must be true or false, but is {shown(found)}")
             flags[name] = int(found)
             continue
         what = f"constraint {name}, which must be {threshold},"
         values[name] = math.nan if found is None else number(what, found)
         if not math.isfinite(values[name]):
-            raise ValueError(f"constraint {name} must be a finite number, and is {shown(found)}")
+            raise ValueError(f"constraint {name} must be a finite number, but is {shown(found)}")
         flags[name] = int(threshold.keeps(values[name]))
     order = [name for name in constraints if name in flags]
     return {n: flags[n] for n in order}, {n: values[n] for n in order if n in values}
@@ -339,7 +342,9 @@ def _ended(
     flags: Mapping[str, int],
     values: Mapping[str, float],
 ) -> tuple[str, str]:
-    """The status that follows, and why it is not ok; raises ValueError if another one was given."""
+    """The status that follows from the values, and why it is not ok; raises ValueError if another
+    status was given.
+    """
     if status not in (None, *RAN):
         return str(status), ""
     broken = sorted(name for name, holds in flags.items() if not holds)
@@ -351,21 +356,21 @@ def _ended(
     elif objectives:
         found = "ok", ""
     else:
-        raise ValueError("there is no objective, and every constraint holds")
+        raise ValueError("there is no objective, but every constraint holds")
     if status in (None, found[0]):
         return found
-    # A number is judged by the current bound, whatever the bound was.
+    # Judge a number by the current bound, whatever the bound was before.
     if status == "ok" and any(name not in values for name in broken):
-        raise ValueError(f"its status is ok, and the constraint {broken[0]} is violated")
+        raise ValueError(f"its status is ok, but the constraint {broken[0]} is violated")
     if status == "ok" and not broken:
-        raise ValueError("its status is ok, and the objective is not a number")
+        raise ValueError("its status is ok, but the objective is not a number")
     if status == "infeasible" and not values:
-        raise ValueError("its status is infeasible, and no constraint is violated")
+        raise ValueError("its status is infeasible, but no constraint is violated")
     return found
 
 
 def _not_finite(objectives: Mapping[str, float]) -> str:
-    """The message for objectives that are missing or no numbers."""
+    """The message for objectives that are missing or are not numbers."""
     wrong = (
         f"the objective {'' if name == 'objective' else f'{name} '}is {value}"
         for name, value in objectives.items()
@@ -375,13 +380,13 @@ def _not_finite(objectives: Mapping[str, float]) -> str:
 
 
 def _metadata(value: Any) -> dict[str, Any]:
-    """The metadata, whatever they are: no outcome is refused for them."""
+    """The metadata. No outcome is refused because of them."""
     found = plain(value)
     return found if isinstance(found, dict) else {} if found is None else {"metadata": found}
 
 
 def _kind(value: Any) -> str:
-    """Words for a value that is no number."""
+    """Words for a value that is not a number."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

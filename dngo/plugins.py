@@ -1,7 +1,8 @@
-"""What is chosen by name, and may come from another package: types of parameters, kinds of surrogates and
-acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats of an export, figures.
+"""Objects that a name chooses. They may come from other packages: types of parameters, kinds of
+surrogates and acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats
+of an export, figures.
 
-Other packages add to a group by entry points. Parts of this package that no default needs are found in
+Other packages add objects to a group by entry points. Optional parts of this package are found in
 the same way: `OWN` has the form of entry points, and works without an installation.
 """
 
@@ -20,7 +21,7 @@ _EXCHANGE, _PARAMETERS = "dngo.exchange.", "dngo.space.parameters:"
 _STOPPING = "dngo.stopping.settings:"
 _ACQUISITION, _RIVALS = "dngo.acquisition.settings:", "dngo.rivals.settings:"
 
-# group -> name -> module:object, of each group in the order in which a person should meet them.
+# group -> name -> module:object. The order in a group is the order for readers.
 OWN: Mapping[str, Mapping[str, str]] = {
     "dngo.parameters": {
         "float": _PARAMETERS + "Float",
@@ -87,22 +88,25 @@ OWN: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Registry:
-    """The objects of one group, by name. A name of this package means its own object."""
+    """The objects of one group, by name.
+
+    If a name is in this package, it means this package's object.
+    """
 
     group: str
 
     @cached_property
     def own(self) -> dict[str, EntryPoint]:
-        """This package's."""
+        """The objects of this package."""
         found = OWN.get(self.group, {})
         return {name: EntryPoint(name, value, self.group) for name, value in found.items()}
 
     def names(self) -> list[str]:
-        """Every name there is, those of other packages last."""
+        """All names, with those of other packages last."""
         return [*self.own, *sorted(_of_others(self.group).names - self.own.keys())]
 
     def find(self, name: str) -> Any:
-        """The object of a name, imported now; raises LookupError that names all there are."""
+        """Import and return the object of a name; raises LookupError that lists all names."""
         if name in self.own:
             return self.own[name].load()
         for point in _of_others(self.group).select(name=name):
@@ -111,7 +115,7 @@ class Registry:
 
 
 def _of_others(group: str) -> EntryPoints:
-    """The entry points of all packages, read once for each state of the folders that these lie in."""
+    """The entry points of all packages. They are read again only if the packages' folders change."""
     return _read(group, tuple((place, _changed(place)) for place in sys.path))
 
 

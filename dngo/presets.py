@@ -1,7 +1,7 @@
-"""What a published system is, as a configuration: a name that stands for keys.
+"""Published systems as configurations: a name stands for a set of keys.
 
-This package's own are in `dngo.papers.presets`. Another package adds one by an entry point of the group
-`dngo.presets` that refers to a `Preset`.
+This package's presets are in `dngo.papers.presets`. Another package adds one with an entry point of
+the group `dngo.presets` that leads to a `Preset`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ PRESETS = Registry("dngo.presets")
 
 @dataclass(frozen=True)
 class Preset:
-    """A configuration of everything that a paper says of its method.
+    """A configuration with everything that a paper says about its method.
 
-    paper: which. document: keys of a configuration, in as many sections as it takes. needs: keys that a
-    user has to give beside it, each with what for.
+    paper: its reference.
+    document: keys of a configuration, in any number of sections.
+    needs: keys that the user must give in addition, each with its purpose.
     """
 
     paper: str
@@ -32,7 +33,7 @@ class Preset:
 
 
 def find_preset(name: Any) -> Preset | None:
-    """The preset of a name; None if there is none."""
+    """The preset with a name; None if there is none."""
     if not isinstance(name, str) or name not in PRESETS.names():
         return None
     found: Preset = PRESETS.find(name)

@@ -1,4 +1,7 @@
-"""Where and with what a stage ran: recorded with every batch, never read by the optimiser."""
+"""Where a stage ran, and with which software.
+
+It is recorded with every batch; the optimiser never reads it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from dngo import __version__
 from dngo.rules import current
 
 PACKAGES = ("snakemake", "numpy", "scipy", "torch", "h5py", "pydantic")
-# Environment variables are recorded by name: anything else may hold a secret.
+# Only these environment variables are recorded, since others may hold secrets.
 VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -42,16 +45,16 @@ def workflow_folder() -> Path:
 
 
 def who() -> dict[str, Any]:
-    """The person and the host at work, and when: kept with what people enter."""
+    """The person, the host and the time. They are stored with people's entries."""
     try:
         person = getpass.getuser()
-    except (OSError, KeyError):  # a container may know no name of its user
+    except (OSError, KeyError):  # a container may have no name for its user
         person = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
     return {"by": f"{person}@{socket.gethostname()}", "time": time.time()}
 
 
 def environment() -> dict[str, Any]:
-    """Versions, commit, machine and threads of this process, and the digest of the rules that count."""
+    """Versions, commit, machine and threads of this process, and the digest of the rules in use."""
     return {
         "dngo": __version__,
         "commit": _commit(),
@@ -76,7 +79,7 @@ def environment() -> dict[str, Any]:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """The versions of the packages that count, of those that are there."""
+    """The versions of the relevant packages that are installed."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -89,7 +92,7 @@ def _versions() -> dict[str, str]:
 def kernels() -> dict[str, str]:
     """The kernels that each loaded numerical library has chosen for this processor.
 
-    Other kernels give other last bits. `torch` is asked only where it is imported anyway.
+    Other kernels give other last bits. `torch` is asked only if it is imported already.
     """
     import numpy as np
 
@@ -104,15 +107,16 @@ def kernels() -> dict[str, str]:
 
 
 def another_processor(made: dict[str, Any]) -> str | None:
-    """How the processor of a stage's environment differs from this one, in words: "" if it does not.
+    """A text that says how the processor of a stage's environment differs from this one; "" if it
+    does not.
 
-    None if that is not known: earlier releases did not record it.
+    None if unknown: earlier releases did not record it.
     """
     if "kernels" not in made:
         return None
     then = {"cpu": made.get("cpu", ""), **made["kernels"]}
     here = {"cpu": _cpu(), **kernels()}
-    # A library that was not loaded then, or is not loaded now, is not compared.
+    # Compare only libraries that were loaded then and are loaded now.
     return "; ".join(
         f"{name} was {then[name]} and is {here[name]}"
         for name in then
@@ -152,9 +156,10 @@ def _cpu() -> str:
 
 
 def typed() -> str:
-    """`dngo` as the user's shell finds it: its whole path if no environment is activated.
+    """The command `dngo` for the user's shell: its whole path if no environment is activated.
 
-    make knows one of its own, and says in DNGO_SHELL_PATH where the shell that it was typed in looks.
+    make uses a path of its own. In DNGO_SHELL_PATH it passes the path of the shell in which it was
+    typed.
     """
     beside = Path(sys.executable).with_name("dngo")
     found = shutil.which("dngo", path=os.environ.get("DNGO_SHELL_PATH"))

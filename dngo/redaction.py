@@ -1,6 +1,7 @@
-"""What looks like a secret, by its name or its form, and what is stored and published in its place.
+"""Recognises what looks like a secret, by its name or its form, and replaces it in what is stored
+and published.
 
-It guesses, and rather hides too much: nothing that is computed depends on these texts.
+It guesses, and prefers to hide too much. No computation depends on these texts.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 REDACTED = "[redacted]"
 
-# Words of a name: of a secret; of what describes one, or holds it; of keys that open something, and not a
-# row of a table.
+# Words in names: of secrets; of things that describe or hold secrets; of keys that open something,
+# unlike keys of a table.
 _SECRET = re.compile(
     r"\w*(token|secret|password|passwd|passphrase|credentials?|apikey)|secrets|passwords|pwd|keys?|pat"
 )
@@ -27,7 +28,7 @@ _HARMLESS = re.compile(
 )
 _PATH = re.compile(r"(~|\.{0,2})(/[\w.@ +-]+)+/?")
 
-# Of services that many use, each with the sign that it begins with.
+# Tokens of common services, each with the text at its beginning.
 _TOKENS = (
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_\w{20,}",
@@ -47,7 +48,7 @@ _TOKEN = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(_TOKENS)})")
 _KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
 )
-# What goes before a secret, and the secret itself.
+# The text before a secret, and the secret itself.
 _PLACED = (
     re.compile(r"(\b[A-Za-z][\w+.-]*://[^\s/:@'\"]*:)([^\s/@'\"]+)(?=@)"),
     re.compile(
@@ -56,7 +57,7 @@ _PLACED = (
     ),
     re.compile(r"(\b(?:Bearer|Basic)\s+)((?=\S*\d)[\w.~+/=-]{16,})"),
 )
-# Every secret begins with one of these or contains it; most texts do not.
+# Every secret contains one of these. Most texts do not, so this check is fast.
 _SIGN = re.compile(
     r"gh[pousr]_|github_pat_|glpat-|hf_|sk-|AKIA|ASIA|xox|AIza|pypi-|npm_|dop_v1_|glsa_|eyJ|PRIVATE KEY|://|[?&]"
     r"|Bearer|Basic"
@@ -71,12 +72,12 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def form_of(value: str) -> bool:
-    """Whether a text has a secret in it, by its form alone: a known token, a URL with a password."""
+    """Whether a text contains a secret, judged by its form: a known token, a URL with a password."""
     return redacted(value) != value
 
 
 def redacted(text: str) -> str:
-    """A text without what is a secret by its form."""
+    """A text without secrets, judged by their form."""
     if not _SIGN.search(text):
         return text
     text = _KEY.sub(REDACTED, _TOKEN.sub(REDACTED, text))
@@ -86,9 +87,9 @@ def redacted(text: str) -> str:
 
 
 def each_text(value: Any, change: Callable[[str], str], depth: int = 300) -> Any:
-    """A JSON document with a change made to each text in it, keys too.
+    """A JSON document with every text in it changed, also its keys.
 
-    What lies deeper than `depth`, as only a forged archive has it, is left out.
+    Values deeper than `depth` are left out; only a forged archive has them.
     """
     if isinstance(value, str):
         return change(value)
@@ -107,7 +108,7 @@ def redacted_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def redacted_command(command: Any) -> Any:
-    """A command, of one text or of words, without secrets: after --token, in TOKEN=..., in a URL."""
+    """A command (a text or words) without secrets: after --token, in TOKEN=..., in a URL."""
     if isinstance(command, str):
         return _redacted_line(command)
     if not isinstance(command, Sequence):
@@ -123,7 +124,7 @@ def redacted_command(command: Any) -> Any:
 
 
 def redacted_objective(objective: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `objective` of a configuration as it is stored, without secrets."""
+    """The section `objective` of a configuration, without secrets, to store it."""
     found = dict(objective)
     if found.get("environment"):
         found["environment"] = redacted_environment(found["environment"])
@@ -133,7 +134,10 @@ def redacted_objective(objective: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redacted_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A resolved configuration as it is stored; what a study is (`Config.identity`) stays as it is."""
+    """A resolved configuration without secrets, to store it.
+
+    The study's identity (`Config.identity`) stays as it is.
+    """
     return {**config, "objective": redacted_objective(config["objective"])}
 
 
@@ -168,7 +172,10 @@ def _is_named(name: str) -> bool:
 
 
 def _is_option(name: str) -> bool:
-    """Whether an option's name does: --token, --api-key; but --key alone is often that of a table."""
+    """Whether an option's name says that it is a secret: --token, --api-key.
+
+    A plain --key often means a table's key.
+    """
     words = _words(name)
     if words[-1:] in (["key"], ["keys"]):
         return len(words) > 1 and bool(_OPENING.fullmatch(words[-2]))
@@ -176,17 +183,19 @@ def _is_option(name: str) -> bool:
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    """Whether nobody would hide a value: it is empty, yes or no, a path, or, of a key, a number."""
+    """Whether a value is harmless: it is empty, yes or no, or a path; for a name with "key", also a
+    number.
+    """
     if _HARMLESS.fullmatch(value) or _PATH.fullmatch(value):
         return True
     return value.isdecimal() and len(value) < 7 and not re.search("pass|pwd|secret", name, re.I)
 
 
 class Mask:
-    """Takes values that are known to be secrets out of what a program says.
+    """Removes known secret values from the output of a program.
 
-    secrets: name and value of each. What is short, or a number, is not looked for: it would be found in
-    what was measured.
+    secrets: their names and values. A short value or a number is not removed, since results could
+    contain it.
     """
 
     SHORTEST = 6
@@ -200,7 +209,7 @@ class Mask:
         self.pattern = re.compile(b"|".join(map(re.escape, longest_first))) if self.values else None
 
     def take_out(self, data: bytes) -> bytes:
-        """Bytes with the name of each secret in its place."""
+        """Bytes in which each secret is replaced by its name."""
         return self.pattern.sub(lambda found: self.values[found[0]], data) if self.pattern else data
 
     def begun(self, data: bytes) -> int:
@@ -214,7 +223,7 @@ class Mask:
         return max(lengths, default=0)
 
     def text(self, text: str) -> str:
-        """The same of text, and without what is a secret by its form."""
+        """The same for text. It also removes what has the form of a secret."""
         if self.pattern is not None:
             data = self.take_out(text.encode("utf-8", "surrogatepass"))
             text = data.decode("utf-8", "surrogatepass")
@@ -230,5 +239,7 @@ def _is_number(text: str) -> bool:
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
-    """The secret variables of a program: those with these names, and those that look like secrets."""
+    """The secret variables of a program: variables with these names, and others that look like
+    secrets.
+    """
     return {n: v for n, v in environment.items() if n in names or is_secret(n, v)}

@@ -1,6 +1,7 @@
-"""What a Python objective reports and asks while it runs. Both calls do nothing if no study evaluates it.
+"""Lets a Python objective report progress, and ask whether to stop. Both calls do nothing outside a
+study.
 
-It needs nothing but Python's own library, so that a program in any environment may have a copy of it.
+It needs only Python's own library, so a program in any environment may use a copy of it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# For a function that its study calls in its own process: what takes a line, and what answers.
+# For a function that runs in the study's own process: the function that takes a line, and the one
+# that answers.
 _here: (
     tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None, Path | None] | None
 ) = None
 
 
 def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = None) -> None:
-    """Report how far the evaluation has come, and its objective there.
+    """Report the current step of the evaluation, and its objective there.
 
-    step: a number that rises, as of epochs. value: in the objective's units; NaN of one that diverged.
-    constraints: those of the study that are known by now, by name: numbers, true or false.
-    Raises TypeError, ValueError for a step or a value that is no number.
+    step: a number that increases, such as the epoch.
+    value: in the objective's units; NaN if it diverged.
+    constraints: the study's constraints that are known now, by name: numbers, true or false.
+    Raises TypeError, ValueError for a step or a value that is not a number.
     """
     line: dict[str, Any] = {"step": float(step), "objective": float(value)}
     if constraints:
@@ -42,7 +45,8 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
 def should_stop() -> bool:
     """Whether the study wants this evaluation to end now: write a checkpoint, and return or raise.
 
-    What a function returns after True does not count as the objective: its run was stopped.
+    After True, the function's return value does not count as the objective, since its run was
+    stopped.
     """
     if _here is not None:
         return _here[1]()
@@ -57,10 +61,10 @@ def should_stop() -> bool:
 def checkpoint() -> Path | None:
     """A folder that follows the point from fidelity to fidelity, and from start to start after a kill.
 
-    Empty at first. Write what a later evaluation should go on from, and rename it into place: a kill
-    may come at any time. Read what is there, and begin anew if nothing is: folders are removed once there
-    are many.
-    None where no study evaluates the function, or no folder can be made.
+    It is empty at first. Write the state from which a later evaluation should go on, and rename the
+    file into place, since a kill may come at any time. Read the state if it is there, and otherwise
+    begin again: dngo removes folders if there are many. None if no study evaluates the function, or
+    if no folder can be made.
     """
     found = _here[2] if _here is not None else os.environ.get("DNGO_CHECKPOINT")
     if not found:
@@ -74,10 +78,10 @@ def checkpoint() -> Path | None:
 
 
 def workdir() -> Path:
-    """The evaluation's own folder, which no other evaluation writes to, and which is removed at its end.
+    """The evaluation's own folder. No other evaluation writes to it, and dngo removes it at the end.
 
-    A picture that lies there is kept if the metadata name it: {"image": "plot.png"}. The current folder
-    where no study evaluates the function.
+    A picture in it is kept if the metadata name it: {"image": "plot.png"}. If no study evaluates
+    the function, this is the current folder.
     """
     found = _here[3] if _here is not None else os.environ.get("DNGO_WORKDIR")
     return Path(found) if found else Path.cwd()
@@ -90,9 +94,10 @@ def heard(
     folder: Path | None = None,
     own: Path | None = None,
 ) -> Iterator[None]:
-    """During a block, have these functions take progress lines and answer the question, in this process.
+    """During a block, pass progress lines and the question of `should_stop` to these functions, in
+    this process.
 
-    folder: of the point's checkpoint. own: of the evaluation.
+    folder: of the point's checkpoint. own: the evaluation's folder.
     """
     global _here
     before, _here = _here, (say, ask, folder, own)

@@ -1,7 +1,8 @@
-"""`dngo retry`: points that failed are evaluated once more, as further rows; the old ones stay as they are.
+"""`dngo retry`: evaluates failed points again, as further rows. The old rows stay as they are.
 
-They wait like points that people add (`dngo.waiting`), with a source of their own, and their origin names
-the row that they repeat. A repeated row no longer teaches the model; the new row does.
+They wait like points that people add (`dngo.waiting`), with their own source. Their origin names
+the row that they repeat. The model then learns from the new row, and no longer from the repeated
+one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ SOURCE = "retry"
 
 
 def retry(study: Study, *, since: int = 0, message: str = "") -> list[Entry]:
-    """Let the points that failed wait for the next batch, archived and in flight alike.
+    """Let failed points wait for the next batch, both archived ones and those in flight.
 
-    since: the first iteration whose points are meant.  message: what their messages contain.
-    A point whose retry waits, or has been proposed, is left out: its own outcome counts.
-    Raises UserError if there is none.
+    since: the first iteration whose points are retried.
+    message: a text that their messages must contain. A point is left out if its retry waits or has
+    been proposed; the outcome of that retry counts.
+    Raises UserError if there is no such point.
     """
-    study.header()  # whose study it is
+    study.header()  # checks whose study it is
     with study.waiting.changing() as waiting:
         ends = list(_ends(study))
         repeated = {p.origin.get("repeats") for p, _ in ends}
@@ -46,7 +48,7 @@ def retry(study: Study, *, since: int = 0, message: str = "") -> list[Entry]:
 
 
 def _ends(study: Study) -> Iterator[tuple[Proposal, Outcome | None]]:
-    """Every proposal of a study with its outcome, None while it has none."""
+    """Every proposal of a study with its outcome, None as long as it has none."""
     with contextlib.ExitStack() as stack:
         merged = 0
         if study.archive.exists():
@@ -67,9 +69,9 @@ def _failed(proposal: Proposal, outcome: Outcome) -> bool:
 
 
 def _nothing(failed: list[Outcome], message: str) -> str:
-    """Why there is nothing to retry, in words."""
+    """A text that says why there is nothing to retry."""
     if not failed:
-        return "no point has failed there that is not retried already"
+        return "each point that failed there is already retried"
     counts = Counter(last_line(outcome.message) for outcome in failed)
     seen = "; ".join(f"{n} times {line!r}" for line, n in counts.most_common(3))
-    return f"no message of the points that failed has {message!r} in it; there are {seen}"
+    return f"no message of the failed points contains {message!r}; the messages are {seen}"

@@ -1,7 +1,7 @@
-"""How good each surrogate was at what it had not seen: the batch it proposed, once evaluated.
+"""Scores each surrogate on unseen data: the outcomes of the batch that it proposed.
 
-A forward score is the honest one. It is also a hard one: the surrogate that is judged chose the points
-itself, where it expected much.
+Such a forward score is honest. It is also hard: the surrogate chose these points itself, because it
+expected much there.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from dngo.config import Config
 from dngo.derive import sign
 from dngo.fronts import sign_of
 
-RECENT = 20  # iterations whose constraints are judged: the latest say how good the models are now
+# Number of latest iterations whose constraints are judged; they show how good the models are now.
+RECENT = 20
 
 
 @dataclass(frozen=True)
 class Score:
     """The surrogate of one iteration, judged by the ok outcomes of its batch.
 
-    part: "all", or of a mixture one kind alone: "gp", "adaptive_basis"; of several objectives the name, or
-    name/gp and so on. outcomes: how many.
-    log_density: mean log predictive density, objective units. constant: the same of a normal with
-    the mean and deviation of what the surrogate was trained on, NaN if all of that was
-    transferred. coverage: share of the outcomes inside the central 95 % interval. levels:
-    (outcomes,) probability given to a lower value.
+    part: "all", or one kind of a mixture: "gp", "adaptive_basis"; with several objectives the name,
+    or name/gp and so on.
+    outcomes: their number.
+    log_density: mean log predictive density, objective units.
+    constant: the same for a normal with the mean and deviation of the training data, NaN if these
+    were all transferred.
+    coverage: share of the outcomes inside the central 95 % interval.
+    levels: (outcomes,) predicted probability of a lower value.
     """
 
     iteration: int
@@ -42,9 +45,9 @@ class Score:
 
 @dataclass(frozen=True)
 class Expected:
-    """What was expected of a constraint at each row of an archive, before its outcome was known.
+    """The predictions of a constraint for each row of an archive, before its outcome was known.
 
-    probability: (n,) of its holding; mean, std: (n,) of its number. NaN where nothing was expected.
+    probability: (n,) that it holds; mean, std: (n,) of its number. NaN without a prediction.
     """
 
     probability: np.ndarray
@@ -59,9 +62,9 @@ class Expected:
 def expected_constraints(
     path: Path, table: archive.Table, *, iterations: int = RECENT
 ) -> dict[str, Expected]:
-    """For each constraint what the surrogates of the latest iterations expected of their batches.
+    """For each constraint, the predictions of the latest surrogates for their batches.
 
-    table: the rows of the archive. Constraints of which nothing has been learnt are left out.
+    table: the rows of the archive. Constraints without any prediction are left out.
     """
     found: dict[str, Expected] = {}
     for t in np.unique(table.iteration)[-iterations:]:
@@ -90,9 +93,9 @@ def forward_scores(path: Path, config: Config) -> list[Score]:
 
 
 def scores_of(path: Path, table: archive.Table, direction: float, name: str = "") -> list[Score]:
-    """The same, for an archive whose rows are given. direction: 1 where the objective is minimised, or -1.
+    """The same for given rows of an archive. direction: 1 if the objective is minimised, otherwise -1.
 
-    name: of one of several, as whose the parts are called.
+    name: of one of several objectives; the names of the parts begin with it.
     """
     from dngo.surrogates.numerics import bounded
 
@@ -105,7 +108,7 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
         before = _Running()
         for t, own in zip(iterations, map(slice, first, ends), strict=True):
             group = file[f"iterations/{t}"]
-            rows = ok[own] & ~table.told[own]  # not those it knew
+            rows = ok[own] & ~table.told[own]  # without those that it knew
             if "surrogate" not in group or not rows.any():
                 continue
             foreseen = archive.foreseen(path, int(t)) or {}
@@ -117,7 +120,7 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
                 before = _Running()
             seen = slice(before.rows, known)
             before.add(y[seen][ok[seen]], known)
-            constant = np.nan  # where all that it learnt from was transferred
+            constant = np.nan  # if all its training data were transferred
             if before.count:
                 deviation = max(before.deviation, 1e-12 * (1.0 + abs(before.mean)))
                 z = (y[own][rows] - before.mean) / deviation
@@ -144,9 +147,9 @@ def scores_of(path: Path, table: archive.Table, direction: float, name: str = ""
 
 @dataclass
 class _Running:
-    """Mean and deviation of values that become more (Chan, Golub and LeVeque 1983).
+    """Mean and deviation of a growing set of values (Chan, Golub and LeVeque 1983).
 
-    rows: of the table, from which the values are.
+    rows: the rows of the table that have the values.
     """
 
     rows: int = 0
@@ -155,7 +158,7 @@ class _Running:
     squares: float = 0.0
 
     def add(self, values: np.ndarray, rows: int) -> None:
-        """Further values, from rows up to a number."""
+        """Add further values, from rows up to a number."""
         self.rows = rows
         if not len(values):
             return

@@ -1,4 +1,4 @@
-"""Hyperparameters of scikit-learn's estimators: `DngoSearchCV`, in place of `RandomizedSearchCV`."""
+"""Hyperparameters of scikit-learn's estimators: `DngoSearchCV` replaces `RandomizedSearchCV`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sklearn.utils import check_random_state  # noqa: E402
 
 
 class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
-    """Cross-validated search in which the surrogate chooses each candidate from the earlier ones.
+    """A cross-validated search. The surrogate learns from earlier candidates and chooses the next ones.
 
-    estimator, scoring, cv, n_jobs, refit: as of scikit-learn's own searches.
-    space: names of the estimator's parameters to what they may be, as in `dngo.create`; choices may be
-    any objects. n_iter: candidates in all. As many are chosen at a time as `n_jobs` evaluates side by side.
-    random_state: of the search. After `fit`, `study_` is the study, with its model, figures and audit;
-    it lies in a temporary folder.
+    estimator, scoring, cv, n_jobs, refit: as in scikit-learn's own searches. space: the estimator's
+    parameters by name, as in `dngo.create`; choices may be any objects. n_iter: candidates in all.
+    The search chooses as many at a time as `n_jobs` evaluates side by side. random_state: of the
+    search. After `fit`, `study_` is the study, with its model, figures and audit. It lies in a
+    temporary folder.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
         done = 0
         while done < self.n_iter:
             points = study.ask(min(at_once if done else first, self.n_iter - done))
-            if not points:  # each point of a small space is known
+            if not points:  # all points of a small space are known
                 return
             found = evaluate_candidates([named.theirs(point.parameters) for point in points])
             key = f"mean_test_{metric}" if f"mean_test_{metric}" in found else "mean_test_score"

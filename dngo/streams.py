@@ -1,8 +1,8 @@
-"""Random streams by name: the only place that decides which numbers anything is drawn from.
+"""Random streams by name. Only this module decides from which stream something is drawn.
 
-A stream is a `SeedSequence` whose key ends in words of the digest of its name. Two names never have the
-same stream, and no name has that of a child that `spawn` makes, which appends a single number: a stage's
-number and a child's number were once the same (`tests/test_streams.py`).
+A stream is a `SeedSequence`. Its key ends in words of the digest of its name. Two names never have
+the same stream. No name has the stream of a child from `spawn`, which appends a single number.
+Without names, a stage's number and a child's number were once the same (`tests/test_streams.py`).
 
     streams = Streams.of(seed, iteration)
     rng = streams("fit")                   # each name is handed out once
@@ -19,15 +19,15 @@ WORDS = 4  # of 32 bits of a name's digest
 
 
 def key_of(name: str) -> tuple[int, ...]:
-    """The part of a stream's key that a name adds: WORDS numbers."""
+    """The part of a stream's key for a name: WORDS numbers."""
     digest = sha256(name.encode()).digest()
     return tuple(int.from_bytes(digest[4 * i : 4 * i + 4], "big") for i in range(WORDS))
 
 
 class Streams:
-    """Independent streams below one sequence, each handed out once.
+    """Independent streams below one sequence. Each is given out once.
 
-    Raises ValueError for a name that was handed out before: a second use would draw the same
+    Raises ValueError for a name that was given out before: a second use would draw the same
     numbers.
     """
 
@@ -42,24 +42,24 @@ class Streams:
 
     @classmethod
     def below(cls, rng: np.random.Generator) -> Streams:
-        """The streams below a generator; they do not depend on what it has drawn."""
+        """The streams below a generator. They do not depend on its earlier draws."""
         sequence = rng.bit_generator.seed_seq
         if not isinstance(sequence, np.random.SeedSequence):
             raise TypeError(f"a generator with a seed sequence is needed, not with {sequence!r}")
         return cls(sequence)
 
     def key(self, name: str) -> tuple[int, ...]:
-        """The whole key of a name, as an archive records it."""
+        """The whole key of a name, in the form that an archive records."""
         return (*self.sequence.spawn_key, *key_of(name))
 
     def __call__(self, name: str) -> np.random.Generator:
-        """The stream of a name, for the first and only time."""
+        """The stream of a name. It can be taken only once."""
         if name in self._given:
-            raise ValueError(f"the random stream {name!r} was handed out before")
+            raise ValueError(f"the random stream {name!r} was given out before")
         self._given.add(name)
         return self.again(name)
 
     def again(self, name: str) -> np.random.Generator:
-        """The stream of a name from its beginning, however often: to derive something once more."""
+        """The stream of a name from its beginning, any number of times, to derive something again."""
         sequence = np.random.SeedSequence(self.sequence.entropy, spawn_key=self.key(name))
         return np.random.default_rng(sequence)

@@ -1,4 +1,4 @@
-"""Bounds on numbers that an objective reports: a constraint holds where its number keeps its bound."""
+"""Bounds on reported numbers: a constraint holds if its number keeps its bound."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ _FORM = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
 
 @dataclass(frozen=True)
 class Threshold:
-    """`<= bound`, or `>= bound`; what equals the bound keeps it."""
+    """`<= bound`, or `>= bound`. A number equal to the bound keeps it."""
 
     relation: str
     bound: float
 
     @classmethod
     def parse(cls, text: str) -> Threshold:
-        """Of "<= 350" or ">= 0.2"; raises ValueError that says what would be right."""
+        """A threshold from "<= 350" or ">= 0.2"; raises ValueError that says what would be right."""
         found = _FORM.fullmatch(text)
         bound = number_in(found[2]) if found else None
         if found is None or bound is None or not math.isfinite(bound):
-            raise ValueError(f"a bound is written '<= 350' or '>= 0.2', and is {text[:60]!r}")
+            raise ValueError(
+                f"a bound must be written like '<= 350' or '>= 0.2', but is {text[:60]!r}"
+            )
         return cls(found[1], bound)
 
     def __str__(self) -> str:
@@ -34,7 +36,7 @@ class Threshold:
 
     @property
     def sign(self) -> float:
-        """1 where small numbers are good, -1 where large ones are."""
+        """1 if small numbers are good, -1 if large ones are."""
         return 1.0 if self.relation == "<=" else -1.0
 
     def keeps(self, number: Any) -> Any:
@@ -42,14 +44,14 @@ class Threshold:
         return self.sign * number <= self.sign * self.bound
 
 
-# What an objective reports by name: a number that has a threshold, or a flag, which has none.
+# Constraints that an objective reports, by name: a number with a threshold, or a flag without one.
 Constraints = Mapping[str, Threshold | None]
 
 
 class Reported(dict[str, Threshold | None]):
-    """The constraints of a study, and beside them the names of its `objectives`, if it has several.
+    """The constraints of a study, and the names of its `objectives`, if it has several.
 
-    positive: whether the objective has to be above 0, as on a logarithmic scale.
+    positive: whether the objective must be above 0, as on a logarithmic scale.
     """
 
     def __init__(
@@ -60,10 +62,10 @@ class Reported(dict[str, Threshold | None]):
 
 
 def objectives_of(constraints: Constraints) -> tuple[str, ...]:
-    """The names of several objectives; none where there is one, which has no name."""
+    """The names of several objectives; empty for one objective, which has no name."""
     return constraints.objectives if isinstance(constraints, Reported) else ()
 
 
 def is_positive(constraints: Constraints) -> bool:
-    """Whether the objective has to be above 0."""
+    """Whether the objective must be above 0."""
     return isinstance(constraints, Reported) and constraints.positive

@@ -13,6 +13,6 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Whole numbers: rows of an array, or a label for each of its rows."""
 Progress = Callable[[float, str], None]
-"""Called with how much of the work is done, from 0 to 1, and what is being done."""
+"""Called with the done share of the work, from 0 to 1, and a text that says what is being done."""
 Repeats = Literal["reported", "always", "never"]
-"""Which finished points may be evaluated once more: `acquisition.replicates`."""
+"""Which finished points may be evaluated again: `acquisition.replicates`."""

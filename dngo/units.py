@@ -1,8 +1,9 @@
-"""How models see the objective: minimised, and by its logarithm where it is positive and spans decades.
+"""The units in which models see the objective: minimised, and as a logarithm on a logarithmic scale.
 
-What a surrogate and an acquisition work with are inward values; what an archive holds and people read are
-the objective's own. On a logarithmic scale a normal of the first is a lognormal of the second, which its
-mean and deviation tell as well: so an interval is a factor on either side, and never below zero.
+Surrogates and acquisitions work with inward values. Archives and people have the objective's own
+values. On a logarithmic scale, a normal of inward values is a lognormal of the objective's values;
+its mean and deviation determine it. So an interval is a factor on either side, and never below
+zero.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ import numpy as np
 
 from dngo.types import Array
 
-LARGEST = 600.0  # of a logarithm's mean and variance: beyond, numbers overflow
+LARGEST = 600.0  # of a logarithm's mean and variance; with larger ones, numbers overflow
 LINEAR, LOG = "linear", "log"
 
 
 @dataclass(frozen=True)
 class Units:
-    """sign: 1 where small values are good, -1 where large ones are. log: whether its logarithm counts."""
+    """sign: 1 if small values are good, -1 if large ones are. log: whether models see the logarithm."""
 
     sign: float
     log: bool = False
 
     @classmethod
     def of(cls, resolved: Mapping[str, Any], direction: str) -> Units:
-        """Those of an objective, by a resolved configuration."""
+        """The units of an objective, from a resolved configuration."""
         scale = resolved.get("objective", {}).get("scale", LINEAR)
         return cls(1.0 if direction == "minimize" else -1.0, scale == LOG)
 
     def inward(self, y: Array) -> Array:
-        """Values as models see them: NaN where there are none, or none above 0 on a logarithmic scale."""
+        """Values in the models' units: NaN if missing, or if not above 0 on a logarithmic scale."""
         if not self.log:
             return np.asarray(self.sign * y)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.sign * np.where(y > 0, np.log(y), np.nan))
 
     def inward_noise(self, y: Array, noise: Array) -> Array:
-        """Standard deviations of values y as models see them."""
+        """Standard deviations of values y, in the models' units."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(y > 0, noise / y, np.nan) if self.log else noise
 
     def outward(self, mean: Array, std: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the objective, of those of a normal that a model sees."""
+        """Mean and deviation of the objective, from those of a model's normal."""
         if not self.log:
             return np.asarray(self.sign * mean), std
         variance = np.minimum(np.square(std), LARGEST / 2)
@@ -61,7 +62,7 @@ class Units:
             return np.asarray(self.sign * (np.log(mean) - 0.5 * variance)), np.sqrt(variance)
 
     def interval(self, mean: Array, std: Array, deviations: float) -> tuple[Array, Array]:
-        """Where the objective is expected, so many deviations on either side: low and high.
+        """The interval of the objective with this many deviations on either side: low and high.
 
         mean, std: of the objective.
         """
@@ -72,12 +73,12 @@ class Units:
         return np.exp(centre - deviations * spread), np.exp(centre + deviations * spread)
 
     def margin(self, mean: float, std: float) -> str:
-        """The interval of 95 % around a mean of the objective, in words that follow the number."""
+        """The 95 % interval around a mean of the objective, as a text after the number."""
         if not self.log:
             return f"± {1.96 * std:.2g}"
         low, high = self.interval(np.array(mean), np.array(std), 1.96)
         return f"from {float(low):.4g} to {float(high):.4g}"
 
     def log_slope(self, y: Array) -> Array:
-        """What a log density of inward values lacks to be one of the objective's."""
+        """The term that turns a log density of inward values into one of the objective's values."""
         return -np.log(y) if self.log else np.zeros_like(y)

@@ -1,9 +1,9 @@
 """Points that wait to enter a study: added to be evaluated, or reported with an outcome from elsewhere.
 
-They wait in one file of the study's folder, which is replaced as a whole, under a claim. The next
-batch that is proposed takes them in: points to evaluate stand at its head, up to its size, and
-reported ones at its end. An entry is known by a name of its own, which its proposal keeps, so that an entry
-that is still in the file after a kill, although a batch has taken it in, is not taken in again.
+They wait in one file of the study's folder. It is replaced as a whole, under a claim. The next
+proposed batch takes them: points to evaluate come first, up to its size, and reported ones come
+last. Each entry has a name, which its proposal keeps. After a kill, an entry may still be in the
+file although a batch has taken it. Its name shows that, so it is not taken again.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ FORMAT = 1
 class Entry:
     """A point that waits, and where it comes from.
 
-    source: that of its proposal: "user", "retry", "imported", "api".  origin: who entered it, when,
-    and from where.  outcome: what was measured elsewhere, None for a point to evaluate.
-    name: its own; a new one by default.
+    source: of its proposal: "user", "retry", "imported", "api".
+    origin: who entered it, when, and from where.
+    outcome: its outcome from elsewhere, None for a point to evaluate.
+    name: its name; by default a new one.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -50,7 +51,7 @@ class Entry:
 
     @property
     def again(self) -> bool:
-        """Whether to evaluate its point although it was evaluated before."""
+        """Whether to evaluate its point even if it was evaluated before."""
         return self.source == "retry"
 
     def proposal(self, iteration: int, slot: int) -> Proposal:
@@ -77,7 +78,7 @@ class Waiting:
         self.path = path
 
     def read(self) -> list[Entry]:
-        """All of them; raises UserError if the file is damaged."""
+        """All entries; raises UserError if the file is damaged."""
         try:
             document = read_json(self.path)
             if document["format"] > FORMAT:
@@ -91,21 +92,21 @@ class Waiting:
             reason = str(error)
         raise UserError(
             f"{self.path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or "
-            "delete it: the points that waited in it must then be entered anew"
+            "delete it: the points in it must then be entered again"
         )
 
     def add(self, entries: Sequence[Entry], check: Callable[[list[Entry]], None]) -> None:
         """Let further points wait, all or none.
 
-        check: raises UserError if they must not; it gets what waits already, and nothing changes
-        until it has returned.
+        check: raises UserError if they must not wait; it gets the entries that wait already, and
+        nothing changes until it has returned.
         """
         with self.changing() as waiting:
             check(waiting)
             self.write([*waiting, *entries])
 
     def drop(self, names: set[str]) -> None:
-        """Let some wait no longer: a batch has taken them in, or they were withdrawn."""
+        """Remove entries: a batch has taken them, or they were withdrawn."""
         if not any(entry.name in names for entry in self.read()):
             return
         with self.changing() as waiting:
@@ -113,7 +114,10 @@ class Waiting:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[list[Entry]]:
-        """Hold the claim on the file; what it holds. Raises UserError if somebody else keeps it."""
+        """Hold the claim on the file, and yield its entries.
+
+        Raises UserError if another process keeps the claim.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         claim = Claim(self.path.with_name(f".{self.path.name}.claim"))
         try:
@@ -123,19 +127,19 @@ class Waiting:
             raise UserError(f"{error}; try again") from None
 
     def write(self, entries: Sequence[Entry]) -> None:
-        """Let these wait; only within `changing`."""
+        """Replace the entries. Call it only within `changing`."""
         write_json(self.path, {"format": FORMAT, "entries": dump(entries)})
 
 
 def dump(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Entries as JSON has them."""
+    """Entries as JSON."""
     return [
         {**asdict(e), "outcome": None if e.outcome is None else to_json(e.outcome)} for e in entries
     ]
 
 
 def parse(document: Any) -> list[Entry]:
-    """The entries that `dump` gave; raises pydantic's ValidationError."""
+    """Read the entries of `dump`; raises pydantic's ValidationError."""
     entries: list[Entry] = _ENTRIES.validate_python(document)
     return entries
 

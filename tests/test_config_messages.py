@@ -288,7 +288,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "constraints: {ok: '< 3'}\n",
         4,
-        "constraints.ok: a bound is written '<= 350' or '>= 0.2', and is '< 3'",
+        "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '< 3'",
     ),
     (
         WHOLE + "constraints: [3]\n",
@@ -391,7 +391,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         objective("command: 'true', working_directory: /nowhere"),
         2,
-        "objective.working_directory: /nowhere is no folder that exists",
+        "objective.working_directory: there is no folder /nowhere",
     ),
     (WHOLE + "transfer: [a.h5]\n", 4, "transfer: a.h5: there is no such archive"),
     (

@@ -159,7 +159,7 @@ def mistakes() -> list[tuple[Source, str]]:
         (points((1.5, 0.5)), "x: 1.5 is outside 0 to 1"),
         (Source.of_values([{"x": 0.5}], "user", "here"), "y has no value"),
         (points((0.5, 0.5)), "is proposal 0-0, which was evaluated"),
-        (points((0.125, 0.5), (0.125, 0.5)), "is there twice, as number 1 too"),
+        (points((0.125, 0.5), (0.125, 0.5)), "is there twice, also as number 1"),
         (points((0.375, 0.5)), "waits already, as "),
         (points((0.11, 0.22), (2, 2)), "point 2: x: 2 is outside 0 to 1"),
     ]

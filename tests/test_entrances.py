@@ -240,7 +240,7 @@ CASES: list[Case] = [
         "objekti?ve|no objective",
     ),
     ("word", ALL - OPTUNA, {"objective": "much"}, "objective.*'much'"),
-    ("text in a report", REPORTS, {"objective": "0.3"}, "objective must be a number, and is text"),
+    ("text in a report", REPORTS, {"objective": "0.3"}, "objective must be a number, but is text"),
     ("text in a table", ALL - REPORTS - OPTUNA, {"objective": "0.3"}, {"objective": 0.3}),
     ("underscores", ALL - OPTUNA, {"objective": "2024_10"}, "objective.*'2024_10'"),
     ("other digits", ALL - OPTUNA, {"objective": "٢٥"}, "objective.*'٢٥'"),
@@ -785,7 +785,7 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
         assert all(math.isnan(getattr(outcome, name)) for name in wrong)
         assert outcome.message.isprintable()
     more = {**OLD, "message": {"type": "float", "low": 0, "high": 1, "default": 0.5}}
-    with pytest.raises(UserError, match=r"^space\.message: is a name of what is said"):
+    with pytest.raises(UserError, match=r"^space\.message: is the name of a value in an outcome"):
         fork(
             study_in(tmp_path, study="newer", space=more, constraints=["small", "quiet"]),
             old.archive,

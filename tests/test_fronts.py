@@ -126,7 +126,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> N
     [
         ("x", {}, "is also the name of a parameter"),
         ("heat", {"constraints": ["heat"]}, "is also the name of a constraint"),
-        ("objective", {}, "is a name of what is said"),
+        ("objective", {}, "is the name of a value in an outcome"),
     ],
 )
 def test_parameters_constraints_and_objectives_share_one_set_of_names(
@@ -148,7 +148,7 @@ def test_parameters_constraints_and_objectives_share_one_set_of_names(
         ({"objectives": {"cost": 1, "yeild": 2, "yield": 2}}, "invalid", "did you mean 'yield'?"),
         ({"objectives": {"cost": 1, "yield": "2"}}, "invalid", "objective yield must be a number"),
         ({"objectives": 3}, "invalid", 'report {"objectives": {cost: a number, yield: a number}}'),
-        ({"objective": 3}, "invalid", "there are several objectives, and one number"),
+        ({"objective": 3}, "invalid", "there are several objectives, but only one number"),
         ({"cost": 1, "yield": 2}, "ok", ""),
         ({"cost": 1, "yield": math.nan}, "invalid", "the objective yield is nan"),
         ({"cost": 1}, "invalid", "yield is missing"),

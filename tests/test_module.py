@@ -192,7 +192,7 @@ def test_the_end_is_the_end_of_the_study_not_of_a_run(tmp_path: Path) -> None:
     own = Own(tmp_path / "toy")
     own.write(iterations_per_run=1)
     output = own.snakemake("results/toy/done", check=False)
-    assert "study toy is not at its end: 1 iterations are to come" in output
+    assert "study toy is not at its end: 1 iterations are left" in output
     assert not (own.results / "done").exists()
     assert len(read_table(own.archive)) == 8
     own.snakemake("results/toy/done")

@@ -105,7 +105,7 @@ def test_a_name_with_braces_is_one_line_and_a_folder_with_them_is_none(tmp_path:
                 check=False,
             )
             assert (done.returncode == 0) == (name == "a.txt"), done.stderr
-            said = "needs.0: a{t}.txt: Snakemake puts names in place of braces; rename it"
+            said = "needs.0: a{t}.txt: Snakemake would replace the braces by names; rename it"
             assert (said in done.stderr) == (name != "a.txt") and "Traceback" not in done.stderr
 
 

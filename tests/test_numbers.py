@@ -54,7 +54,7 @@ def test_other_ways_to_write_a_number(text: str, value: float) -> None:
     ids=["cell", "threshold", "proposal"],
 )
 def test_nothing_else_is_a_number_anywhere(reads: Callable[[str], Any], text: str) -> None:
-    with pytest.raises(ValueError, match=r"not a (number|proposal)|bound is written"):
+    with pytest.raises(ValueError, match=r"not a (number|proposal)|bound must be written"):
         reads(text)
     assert number_in(text) is None
 

@@ -87,8 +87,8 @@ def test_what_else_lies_in_the_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("document", "constraints", "message"),
     [
-        ('{"objective": "0.3"}', FLAG, "objective must be a number, and is text: '0.3'"),
-        ('{"objective": [0.3, 1]}', FLAG, "objective must be a number, and is a list: [0.3, 1]"),
+        ('{"objective": "0.3"}', FLAG, "objective must be a number, but is text: '0.3'"),
+        ('{"objective": [0.3, 1]}', FLAG, "objective must be a number, but is a list: [0.3, 1]"),
         ('{"objective": NaN}', FLAG, "the objective is nan"),
         ('{"objective": null}', FLAG, "the objective is nan"),
         ('{"objective": NaN, "constraints": {}}', FLAG, "the objective is nan"),
@@ -99,9 +99,9 @@ def test_what_else_lies_in_the_file_is_named() -> None:
         (
             '{"objective": 1, "small": true, "constraints": {"small": true}}',
             FLAG,
-            "'small' is said twice, within `constraints` and beside it",
+            "'small' is given twice, inside `constraints` and outside",
         ),
-        ('{"objective": 1, "small": 0.5}', FLAG, "must be true or false, and is 0.5"),
+        ('{"objective": 1, "small": 0.5}', FLAG, "must be true or false, but is 0.5"),
         ("1", FLAG, "constraints must be {small: true or false}: small is missing"),
         (
             '{"objective": 1, "constraints": {"smal": true}}',
@@ -177,7 +177,7 @@ def test_a_tensor_is_its_number() -> None:
         ((0.3, {"a": 1}), "a list: "),
         (1 + 2j, "text: '(1+2j)'"),
         (None, "there is no objective"),
-        (10**400, "that a computer can hold, and is larger"),
+        (10**400, "that a computer can hold, but is larger"),
         (Odd(), "text: '[left out: Odd]'"),
     ],
 )

@@ -53,7 +53,7 @@ def test_no_two_streams_are_the_same() -> None:
 def test_a_stream_is_handed_out_once_and_can_be_derived_again() -> None:
     streams = Streams.of(5, 2)
     first = beginning(streams("fit"))
-    with pytest.raises(ValueError, match="'fit' was handed out before"):
+    with pytest.raises(ValueError, match="'fit' was given out before"):
         streams("fit")
     assert beginning(streams.again("fit")) == first == beginning(Streams.of(5, 2)("fit"))
     recorded = np.random.SeedSequence(5, spawn_key=streams.key("fit"))

@@ -63,10 +63,10 @@ def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"temperature": "< 350"}, "constraints.temperature: a bound is written '<= 350'"),
-        ({"temperature": "<= hot"}, "a bound is written"),
-        ({"temperature": ">= inf"}, "a bound is written"),
-        ({"temperature": "<= 1_000"}, "a bound is written"),
+        ({"temperature": "< 350"}, "constraints.temperature: a bound must be written '<= 350'"),
+        ({"temperature": "<= hot"}, "a bound must be written"),
+        ({"temperature": ">= inf"}, "a bound must be written"),
+        ({"temperature": "<= 1_000"}, "a bound must be written"),
         (["a", {"a": "<= 1"}], "constraints: a is listed twice"),
         ([3], "each must be a name, or a name with a bound, not 3"),
     ],

@@ -104,7 +104,7 @@ def test_what_is_not_above_zero_is_invalid_at_every_entrance(
     said = {"objective": value, "constraints": {"small": True}}
     for verdict in (judge(json.dumps(said).encode(), "", wanted), judge_said(said, wanted)):
         assert verdict.status == "invalid" and math.isnan(verdict.fields["objective"])
-        assert "objective.scale is log: it has to be above 0" in verdict.message
+        assert "objective.scale is log: it must be above 0" in verdict.message
     (point,) = study.ask(1)
     study.tell(point, value)
     Path("more.csv").write_text(f"x,y,objective\n0.111,0.222,{value}\n0.333,0.444,2.5\n")
@@ -114,7 +114,7 @@ def test_what_is_not_above_zero_is_invalid_at_every_entrance(
     table = study.table()
     wrong = table[table["message"].str.contains("above 0")]
     assert list(wrong["status"]) == ["invalid"] * 2 and (table["status"] == "ok").sum() == 17
-    with pytest.raises(UserError, match="its status is ok, and the objective is not a number"):
+    with pytest.raises(UserError, match="its status is ok, but the objective is not a number"):
         study.tell({"x": 0.77, "y": 0.77, "objective": value, "status": "ok"})
 
 

@@ -6,10 +6,10 @@
 #     ▼                                                                         │
 #    fit ─► surrogate.h5 ─► propose ─► proposals.json ─► evaluate × chunks ─► merge
 #
-# Each rule is one stage, in rules/; its script, in scripts/, hands paths to the package dngo/.
+# Each rule in rules/ is one stage. Its script in scripts/ passes paths to the package dngo/.
 # Paths: <study>/iterations/{iteration}/..., where iteration 0 is the initial design.
-# The archive is no output of any rule, so Snakemake can never delete it; and the iterations that
-# it holds are not in the DAG, so nothing that was evaluated is ever planned again.
+# The archive is not an output of any rule, so Snakemake never deletes it. The iterations that
+# it holds are not in the DAG, so a finished evaluation is never planned again.
 
 from snakemake.utils import min_version
 
@@ -43,4 +43,4 @@ onsuccess:
 onerror:
     dag.end(success=False)
     workflow.logger_manager.logfile_hint()
-    sys.exit(1)  # all is said; Snakemake would add that a job did not complete
+    sys.exit(1)  # the user knows why; Snakemake would add that a job did not complete

@@ -1,4 +1,4 @@
-# What every rule needs: the validated configuration, and the study's DAG (dngo/workflow/dag.py).
+# Every rule needs the validated configuration and the study's DAG (dngo/workflow/dag.py).
 
 import sys
 
@@ -10,8 +10,8 @@ try:
 except UserError as error:
     sys.exit(str(error))
 
-# Scripts get the resolved configuration, whichever files and options it came from. A module's caller
-# keeps its own, so this one is not changed but replaced.
+# Scripts get the resolved configuration, from whichever files and options. A module's caller
+# keeps its own configuration, so `config` is replaced and not changed.
 config = dag.config
 
 

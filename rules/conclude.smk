@@ -1,4 +1,4 @@
-# Conclude: say that the study is at its end, and what its best point is, for rules that come after it.
+# Conclude: write that the study has ended, and its best point, for later rules.
 
 
 rule conclude:

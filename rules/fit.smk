@@ -1,4 +1,4 @@
-# Fit: train the surrogate of an iteration on the archive as it was k batches before.
+# Fit: train the surrogate of an iteration on the archive of k batches before.
 
 
 rule fit:

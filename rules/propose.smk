@@ -1,4 +1,4 @@
-# Propose: choose the points of a batch; those of the batches still in flight are pending.
+# Propose: choose the points of a batch. Points of batches in flight are pending.
 
 
 rule propose:

@@ -1,4 +1,4 @@
-# Report: the study as it stands, in words and figures; `progress` keeps it fresh while the study runs.
+# Report: the current study, in text and figures. `progress` updates it while the study runs.
 
 
 rule report:
@@ -30,7 +30,7 @@ rule progress:
         touch(dag.here("<study>/iterations/{iteration}/shown")),
     log:
         dag.here("<study>/logs/progress/{iteration}.log"),
-    # Whatever brings the study forward comes first.
+    # Jobs that advance the study come first.
     priority: -1
     localrule: True
     conda:

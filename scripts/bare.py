@@ -1,4 +1,4 @@
-"""Run the objective at the points of one chunk, in a cluster's job: see `dngo.workflow.bare`."""
+"""Run stages in a cluster's job: see `dngo.workflow.bare`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Say that the study is at its end, and what its best point is: see `dngo.report.conclude`."""
+"""Write that the study has ended, and its best point: see `dngo.report.conclude`."""
 
 from pathlib import Path
 from typing import Any

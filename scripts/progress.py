@@ -1,4 +1,4 @@
-"""Bring the report up to date while the study runs: see `dngo.report.page`."""
+"""Update the report while the study runs: see `dngo.report.page`."""
 
 import traceback
 from typing import Any

@@ -1,10 +1,10 @@
 """Snakemake's `--logger dngo`: what a run says on the terminal, in lines of the study.
 
-Snakemake finds logger plugins by the name of a top-level package, and imports each of them before it
-reads a Snakefile. So nothing of dngo is imported here: the package beside the Snakefile is the one
-that runs, and it hands over its `dngo.workflow.course.Course` when it has planned a study.
-Before that, in dry runs, and with --verbose, --debug-dag or --printshellcmds, everything is as
-without this plugin. Snakemake's log file always has all of it.
+Snakemake finds logger plugins by the name of a top-level package, and imports each of them before
+it reads a Snakefile. So this module imports nothing of dngo. The package beside the Snakefile runs
+the study. When it has planned a study, it passes its `dngo.workflow.course.Course` to this plugin.
+Before that, the plugin changes nothing. It also changes nothing in dry runs, and with --verbose,
+--debug-dag or --printshellcmds. Snakemake's log file always has all messages.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 __all__ = ["LogHandler"]
 
-# Of the jobs of a study these are told as a bar and as a line for each batch.
+# For jobs of a study, a bar and a line for each batch replace these messages.
 JOBS = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_FINISHED, LogEvent.SHELLCMD}
-# And these say how Snakemake goes about it.
+# These messages say how Snakemake works.
 CHATTER = {
     LogEvent.WORKFLOW_STARTED,
     LogEvent.RUN_INFO,
@@ -35,7 +35,7 @@ CHATTER = {
     LogEvent.RESOURCES_INFO,
     LogEvent.RULEGRAPH,
 }
-# So do these, which have no event of their own. Whatever is not named here is shown.
+# So do these, which have no event. All other messages are shown.
 PHRASES = re.compile(
     r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to exec"
     r"|Conda environments: ignored|Singularity containers: ignored|Group jobs: inactive"
@@ -47,14 +47,14 @@ PHRASES = re.compile(
 class LogHandler(LogHandlerBase):
     """Shows what a user must see of Snakemake's messages, and the course of a study.
 
-    course: what knows the study's jobs, once there is a study; it is told of every message.
+    course: knows the study's jobs, once there is a study. It gets every message.
     """
 
     course: Any = None
-    last: str = ""  # what was shown: some messages come again with every job that ends
+    last: str = ""  # the last shown message: some messages come again with every job that ends
 
     def __post_init__(self) -> None:
-        # Imported here, for this module is imported while snakemake.logging itself is.
+        # Import it here, since Snakemake imports this module while it imports snakemake.logging.
         from snakemake.logging import ColorizingTextHandler
 
         _provide_cache()
@@ -83,7 +83,7 @@ class LogHandler(LogHandlerBase):
 
     @property
     def has_formatter(self) -> bool:
-        """Errors are worded by Snakemake: rule, log files, the scheduler's reason."""
+        """Snakemake words the errors: rule, log files, the scheduler's reason."""
         return False
 
     @property
@@ -98,7 +98,7 @@ class LogHandler(LogHandlerBase):
             if course is None:
                 self._show(record)
             elif self._matters(record, course):
-                # Colour is for what went wrong.
+                # Only errors and warnings have colours.
                 self.own.nocolor = self.nocolor or record.levelno == logging.INFO
                 with course.aside():
                     self._show(record)
@@ -109,7 +109,7 @@ class LogHandler(LogHandlerBase):
     def _matters(self, record: logging.LogRecord, course: Any) -> bool:
         event = getattr(record, "event", None)
         if record.levelno > logging.INFO:
-            # Of a job that waited for a process when the run was told to stop: see dngo/workflow/room.py.
+            # A job waited for a process when the run was told to stop: see dngo/workflow/room.py.
             return "[Errno 4] the run was told to stop" not in str(record.msg)
         if event in JOBS:
             return not course.knows(record)
@@ -131,9 +131,9 @@ class LogHandler(LogHandlerBase):
 
 
 def _provide_cache() -> None:
-    """Give Snakemake a folder for the sources that it keeps, where the user's home has no room for one.
+    """Give Snakemake a folder for its cached sources, if the user's home has no room for one.
 
-    It makes that folder before it reads anything, and jobs on a cluster may have no home at all.
+    Snakemake makes that folder before it reads anything. Jobs on a cluster may have no home at all.
     """
     from snakemake.common import get_appdirs
 

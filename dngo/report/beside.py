@@ -24,7 +24,7 @@ REASONS = ("stage", "source", "feasibility", "training_rows")
 
 
 @dataclass(frozen=True)
-class Line:
+class NamedValues:
     """One name with the value of each point, None where a point has none.
 
     log: whether to compare its values as factors, as on a logarithmic scale.
@@ -52,7 +52,7 @@ class Line:
         return f"{second - first:+.4g}"
 
 
-def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
+def beside(path: Path, proposals: Sequence[str]) -> list[NamedValues]:
     """Parameters, outcomes and reasons of some points, one line for each name.
 
     Raises UserError for fewer than two points, a repeated point, or an unknown point.
@@ -67,7 +67,7 @@ def beside(path: Path, proposals: Sequence[str]) -> list[Line]:
     found = [_point(audit(path, name)) for name in proposals]
     log = _logarithmic(path)
     names = dict.fromkeys(name for values in found for name in values)
-    lines = [Line(name, tuple(f.get(name) for f in found), name in log) for name in names]
+    lines = [NamedValues(name, tuple(f.get(name) for f in found), name in log) for name in names]
     return [line for line in lines if any(value not in (None, "") for value in line.values)]
 
 
@@ -109,7 +109,7 @@ def _logarithmic(path: Path) -> set[str]:
     return found
 
 
-def text(proposals: Sequence[str], lines: Sequence[Line]) -> str:
+def text(proposals: Sequence[str], lines: Sequence[NamedValues]) -> str:
     """The points for a terminal, a column for each. Two points have a column with their difference."""
     shown = Table(box=None, padding=(0, 2), show_header=True)
     shown.add_column("")

@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 120, 28  # of a small plot of the course
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedStudy:
     """The page's entry of one study. place: its path below the folder. course: points of an SVG line."""
 
     number: int
@@ -53,7 +53,7 @@ class Many:
         self.folder = folder
         self._shown: dict[Path, Shown] = {}
         self._numbers: list[Path] = []  # a study keeps its number while the server runs
-        self._lines: dict[Path, tuple[tuple[int, bool], Line]] = {}
+        self._lines: dict[Path, tuple[tuple[int, bool], ListedStudy]] = {}
         self._lock = threading.Lock()
         self._look()
 
@@ -96,7 +96,7 @@ class Many:
         css = asset("report.css")
         return storable(template.render(title=title, lines=lines, token=token, css=css, **shape))
 
-    def _line(self, place: Path) -> Line:
+    def _line(self, place: Path) -> ListedStudy:
         """The page's entry of a study, or the reason why it cannot be read."""
         number = self._numbers.index(place)
         try:
@@ -107,7 +107,9 @@ class Many:
                 line = _line(number, str(place.parent.relative_to(self.folder)), place, beats)
                 self._lines[place] = known = ((modified, beats), line)
         except (UserError, OSError) as error:
-            return Line(number, str(place.parent), str(error).splitlines()[0], 0, "", "", "", "")
+            return ListedStudy(
+                number, str(place.parent), str(error).splitlines()[0], 0, "", "", "", ""
+            )
         seconds = time.time() - modified / 1e9
         return replace(known[1], age=f"{lasting(max(0.0, seconds))} ago")
 
@@ -150,10 +152,10 @@ def _study(place: Path) -> Study:
     return Study(config.model_copy(update={"results": str(place.parent.parent)}))
 
 
-def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
+def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
     study = _study(place)
     if study.archive != place:  # a copy under another name
-        return Line(
+        return ListedStudy(
             number, name, "its folder and its study have different names", 0, "", "", "", ""
         )
     with archive.reading(place):
@@ -172,7 +174,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> Line:
     else:
         left = data["iterations_configured"] - data["iterations_merged"]
         state = "complete" if left <= 0 else f"not running, {left} batches to come"
-    return Line(
+    return ListedStudy(
         number=number,
         place=name,
         state=state,

@@ -1,4 +1,4 @@
-"""Objects that a name chooses. They may come from other packages: types of parameters, kinds of
+"""Finds objects by name. They may come from other packages: types of parameters, kinds of
 surrogates and acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats
 of an export, figures.
 

@@ -89,7 +89,7 @@ def test_the_command_and_python_show_the_same(session: dngo.Session, capsys) -> 
         (["0-0", "0-0"], "0-0: is named twice"),
         (["0-0", "9-0"], "has no proposal 9-0"),
         (["0-0", "x"], "'x'"),
-        (["0-0", 3], "3 is no id of a point"),
+        (["0-0", 3], "3 is not the id of a point"),
     ],
 )
 def test_a_mistake_is_one_line(session: dngo.Session, ids: list[Any], said: str) -> None:

@@ -43,7 +43,7 @@ TYPES = "type must be one of float, int, categorical, ordinal, boolean, fixed, n
 KINDS = "kind must be one of auto, adaptive_basis, gp, bohamiann, least_squares, not"
 SIGN = "is a sign of its own in YAML; write it in quotes if it is a word"
 MAPPING = "must be a mapping of keys to values"
-EMPTY = "is empty, and must be"
+EMPTY = "is empty, but must be"
 NOT_YAML = "not valid YAML:"
 
 # The text of a configuration, the line of the mistake, and what is said of it.

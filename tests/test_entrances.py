@@ -501,7 +501,7 @@ def test_a_mistake_ends_no_point_in_flight(
         flying.tell(flying.pending()[1], -100.0)
     with pytest.raises(UserError, match="is there twice"):
         flying.tell([{"id": "0-1"}, flying.pending()[1]], [1.0, 2.0], **HELD)
-    with pytest.raises(UserError, match="objective: is said of a point, and beside it"):
+    with pytest.raises(UserError, match="objective: is given in a point and as an argument"):
         flying.tell({"id": "0-1", "objective": 1.0}, 2.0, **HELD)
     with pytest.raises(UserError, match="'small' is there twice"):
         flying.tell({"id": "0-1", "constraints": HELD}, 2.0, **HELD)
@@ -532,7 +532,7 @@ CLASHES = [
     ({"constraints": ["x"]}, "constraints.x: is also the name of a parameter"),
     (
         {"space": {"constraint_small": {"type": "float", "low": 0, "high": 1}}},
-        "space.constraint_small: is what a column of another one is called",
+        "space.constraint_small: is the name of another one's column",
     ),
 ]
 
@@ -578,7 +578,7 @@ def test_a_study_of_before_goes_on_and_takes_nothing_for_another(begun: dngo.Ses
     (entry,) = begun.tell({**other, **held, "noise": 0.5, "objective": 1.0}).waiting
     assert entry.outcome is not None and entry.outcome.noise == 0.5
     assert entry.parameters == dict.fromkeys(OLD, 0.75)
-    with pytest.raises(UserError, match="noise: is said of a point, and beside it"):
+    with pytest.raises(UserError, match="noise: is given in a point and as an argument"):
         begun.tell({**point, "x": 0.2, "objective": 1.0}, noise=0.1, **held)
     (asked,) = begun.ask(1)
     assert begun.tell(asked, 1.0, noise=0.5, **{**held, "constraint_x": True}).concluded

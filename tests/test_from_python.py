@@ -265,7 +265,7 @@ def test_a_function_may_have_several_objectives() -> None:
     tables.append(study.table()[["objective_a", "objective_b", "number_t"]])
     assert tables[0].equals(tables[1])
     assert tables[2].objective_b.tolist() == [by_name(**p.parameters)["b"] for p in points]
-    with pytest.raises(UserError, match="b: is said of a point, and beside it as well"):
+    with pytest.raises(UserError, match="b: is given in a point and as an argument as well"):
         study.tell({"x": 0.5, "y": 0.5}, {"a": 1, "b": 2}, b=2)
 
 

@@ -156,7 +156,7 @@ def test_alone_a_study_is_not_begun_without_what_it_needs(
     own = Needy(tmp_path / "toy")
     path = own.folder / "config.yaml"
     path.write_text(yaml.safe_dump(own.document["dngo"]))
-    line = "needs.0: data/train.txt: there is no such file; make it before, or have the study as a module"
+    line = "needs.0: data/train.txt: there is no such file; make it first, or use the study as a module"
     output = own.snakemake("-s", str(ROOT / "Snakefile"), check=False)
     assert re.search(f"^{re.escape(line)}", output, re.M), output
     assert "Traceback" not in output

@@ -80,7 +80,7 @@ def test_a_result_before_a_last_line_of_a_log_is_named(tmp_path: Path) -> None:
 
 def test_what_else_lies_in_the_file_is_named() -> None:
     verdict = judge(b'# of run 7\n{"objective": 1}\n', "", NONE)
-    assert """hold nothing but '{"objective": 1}'""" in verdict.message
+    assert """hold only '{"objective": 1}'""" in verdict.message
     assert "which is not text" in judge(b"\xff" * 9, "", NONE).message
 
 

@@ -69,7 +69,7 @@ PLAN = ("-n", "--quiet")
             {"fit": {"qos": "long"}, "propose": {"qos": "short"}},
             {},
             (),
-            "resources.fit.qos: fit and propose are one job, so qos must be the same in both, and not long "
+            "resources.fit.qos: fit and propose are one job, so qos must be the same in both, but is long "
             "and short",
         ),
     ],

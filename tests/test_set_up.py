@@ -45,7 +45,7 @@ MISTAKES = {
     "a line for a shell": (
         "{command: 'cd sub && {python} objective.py'}",
         {},
-        "objective.command: '&&' is a word for a shell, and there is none",
+        "objective.command: '&&' is a word for a shell, but the command runs without one",
         0,
     ),
     "the script is not executable": (

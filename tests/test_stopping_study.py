@@ -134,7 +134,7 @@ def test_what_is_altered_in_it_shows(what: str) -> None:
         else:
             group["more"] = 1.0
     if what == "more":
-        with pytest.raises(dngo.UserError, match="progress: has not the members"):
+        with pytest.raises(dngo.UserError, match="progress: does not have the members"):
             verify(path)
     else:
         assert any(line.startswith("iteration 1 (rows 5 to 9)") for line in verify(path))

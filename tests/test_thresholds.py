@@ -63,7 +63,10 @@ def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"temperature": "< 350"}, "constraints.temperature: a bound must be written '<= 350'"),
+        (
+            {"temperature": "< 350"},
+            "constraints.temperature: a bound must be written like '<= 350'",
+        ),
         ({"temperature": "<= hot"}, "a bound must be written"),
         ({"temperature": ">= inf"}, "a bound must be written"),
         ({"temperature": "<= 1_000"}, "a bound must be written"),

@@ -198,7 +198,8 @@ def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
             if h5py.check_enum_dtype(dataset.dtype) not in names:
                 raise Unsound(f"{dataset.name}: has names other than {', '.join(STATUSES)}")
         else:
-            # The space does not say a parameter's type: numbers, or the text of choices.
+            # The space does not say whether a parameter's column has numbers or the text of
+            # choices.
             _array(group, name, (rows,), "fO" if kind is None else _KINDS.get(str(kind), "O"))
 
 

@@ -26,7 +26,7 @@ def spread(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(key: str, value: Any) -> Any:
-    """A section. Without a kind it has the preset's; a kind alone stands for its section."""
+    """A section as a mapping. If it names no kind, it gets the preset's kind."""
     return {"kind": value} if key in KINDS and isinstance(value, str) else value
 
 

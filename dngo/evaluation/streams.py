@@ -49,7 +49,7 @@ class _LastLines:
         self.pieces[-1] += data
         self.ends[-1] += len(_END.findall(data))
         self.held += len(data)
-        # The last line begins after the end of another one.
+        # The last line is complete if the end of an earlier line is held.
         while (rest := self.held - len(self.pieces[0])) >= self.size and (
             rest > MOST_BYTES or sum(self.ends) - self.ends[0] >= 2
         ):

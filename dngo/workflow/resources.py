@@ -10,7 +10,7 @@ from typing import Any
 from dngo.config import Config
 from dngo.errors import UserError
 
-# For a cluster job with up to a few observations. 100,000 take 800 MB and a minute.
+# For a cluster job with few observations. 100,000 observations take 800 MB and a minute.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "fit": {"mem_mb": 4000, "runtime": 20},
     "propose": {"mem_mb": 4000, "runtime": 20},

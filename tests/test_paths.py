@@ -71,8 +71,8 @@ def test_the_objective_starts_in_the_home_folder(home: Path) -> None:
             "/data/${SCRATCH}/x: ${SCRATCH} is not replaced by a value; write what ${SCRATCH} "
             "stands for",
         ),
-        ("~nobody_of_this_name/x", "~nobody_of_this_name/x: there is no user 'nobody_of_this_name'; a "
-            "folder is ./~nobody_of_this_name"),
+        ("~nobody_of_this_name/x", "~nobody_of_this_name/x: there is no user 'nobody_of_this_name'; "
+            "for a folder, write ./~nobody_of_this_name"),
     ],
 )  # fmt: skip
 def test_what_nothing_is_put_in_place_of_is_refused(

@@ -171,7 +171,7 @@ def test_mistakes_elsewhere(tmp_path: Path, text: str, words: list[str]) -> None
     ("section", "words"),
     [
         ("surrogate: {steps: 50}", "surrogate.networks.steps"),
-        ("surrogate: {networks: 1}", "the earlier key is networks.ensemble"),
+        ("surrogate: {networks: 1}", "networks.ensemble now"),
         ("surrogate: {constraint_likelihood: step}", "is classifier.likelihood now"),
         (
             "surrogate: {kind: gp, chains: 99}",

@@ -223,7 +223,7 @@ def _message(mistake: _Mistake) -> str:
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _wrong_tag(mistake, context["discriminator"].strip("'"), context.get("tag"))
     if kind == "model_type" and ".".join(mistake.keys) in MOVED:
-        return f"is a section now; the earlier key is {MOVED['.'.join(mistake.keys)]}"
+        return f"is a section now; what it was is {MOVED['.'.join(mistake.keys)]} now"
     if kind == "string_pattern_mismatch" or ("[key]" in item["loc"] and keys_are_names):
         return _wrong_name(mistake.keys, given, is_key="[key]" in item["loc"])
     if kind in ("too_short", "string_too_short"):

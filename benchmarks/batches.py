@@ -297,14 +297,18 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
             )
             result.seconds += time.process_time() - start
             tell(problem, result, batch.v, noise, batch.stage)
-        if problem.truth:
-            # As `dngo best --by model` does.
-            x, u = problem.space.encode(result.v), problem.space.unit(result.v)
-            rows, mean, std = around_the_best(u, x, result.y, np.full(len(x), np.nan))
-            result.recommended = result.v[rows[np.argmin(mean + std)]]
+        recommend(problem, result)
         return result
 
     return run
+
+
+def recommend(problem: Problem, run: Run) -> None:
+    """If the problem is noisy: the point to hand over, as `dngo best --by model` does."""
+    if problem.truth:
+        x, u = problem.space.encode(run.v), problem.space.unit(run.v)
+        rows, mean, std = around_the_best(u, x, run.y, np.full(len(x), np.nan))
+        run.recommended = run.v[rows[np.argmin(mean + std)]]
 
 
 def sobol(problem: Problem, seed: int) -> Run:

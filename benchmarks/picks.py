@@ -87,8 +87,8 @@ def floor(d: int, picks: int, settings: Acquisition) -> dict[str, float]:
     layers = d * w + (s.networks.layers - 1) * w * w + features * features  # and the rotation
     network = points * c * 2 * layers / flops + points * c * s.networks.layers * w / tanhs
     scoring = points * c * h * 2 * 2 * features / flops + points * c * h / gains
-    # At every pick: the stale ones in turn and a block that could be best; then one update.
-    again = picks * (current().shortlist.refresh + current().shortlist.block)
+    # At every pick: a block that could be best; then one update.
+    again = picks * current().shortlist.block
     moments = again * c * h * 2 * (features * features + fantasies * features) / flops
     gained = again * c * h * fantasies / gains
     update = picks * c * h * 3 * 8 * features * features / copies  # read, add, write

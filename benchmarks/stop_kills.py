@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import dngo.acquisition
-import dngo.acquisition.stages.baselines
+import dngo.rivals.baselines
 import dngo.surrogates  # noqa: F401
 from dngo import archive
 from dngo.config import validate

@@ -17,15 +17,14 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from batches import Problem, Run, begin, find_problems, tell
+from batches import Problem, Run, begin, find_problems, recommend, tell
 from scipy.stats import spearmanr
 
 from dngo.acquisition import History
 from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.spacing import Spacing, distances
 from dngo.acquisition.stages.trust_regions import TrustRegions
-from dngo.rules import current
-from dngo.surrogates.nearby import Nearby
+from dngo.surrogates.nearby import MOST, Nearby
 from dngo.surrogates.numerics import one_thread
 
 
@@ -46,6 +45,7 @@ def study(problem: Problem, seed: int) -> Run:
             )
         others = space.sample(rng.random((size - len(v), space.k)))
         tell(problem, run, np.concatenate([v, others]), noise)
+    recommend(problem, run)
     return run
 
 
@@ -56,13 +56,12 @@ def foresight(problem: Problem, run: Run) -> tuple[float, float]:
         known, after = run.iteration <= t, run.iteration == t + 1
         v, y = run.v[known], run.y[known]
         gap = distances(space.unit(v), space.unit(v[[np.argmin(y)]]))[:, 0]
-        rows = np.argsort(gap, kind="stable")[: current().nearby.most]
+        rows = np.argsort(gap, kind="stable")[:MOST]
         with one_thread():
             near = Nearby.fit(
                 space.encode(v[rows]),
                 y[rows],
                 np.full(len(rows), np.nan),
-                shares=current().nearby.shares[:1],
                 rng=np.random.default_rng(0),
             )
             mean = near.function(space.encode(run.v[after]))[0]

@@ -63,7 +63,7 @@ def study(function: Function, seed: int, rounds: int = 8, k: int = 5) -> History
 
 
 def model(u: np.ndarray, y: np.ndarray) -> Nearby:
-    return Nearby.fit(u, y, np.full(len(y), np.nan), shares=(0.5,), rng=np.random.default_rng(0))
+    return Nearby.fit(u, y, np.full(len(y), np.nan), rng=np.random.default_rng(0))
 
 
 def test_a_model_is_of_use_unless_it_foretells_nothing():
@@ -87,7 +87,7 @@ def test_that_points_near_the_best_are_low_needs_no_model():
     distance = np.linalg.norm(u - 0.5, axis=1)
     y = np.r_[np.ones(60), np.zeros(60)] + 0.3 * rng.standard_normal(120)
     near = model(u, y)
-    predicted, targets = near.models[0].left_out_mean(), near.models[0].targets
+    predicted, targets = near.model.left_out_mean(), near.model.targets
     assert np.corrcoef(predicted, targets)[0, 1] > 0.7
     assert partial_rank_correlation(predicted, targets, distance) < 0.3
     assert partial_rank_correlation(predicted, targets, np.zeros(120)) == 0.0  # undefined
@@ -100,7 +100,7 @@ def test_a_model_of_a_bowl_is_of_use_though_distance_alone_ranks_the_outcomes():
     u = np.concatenate([best, 0.4 + size * rng.standard_normal((140, 5)), far])
     y = ((u - 0.4) ** 2).sum(axis=1)
     near = model(u, y)
-    predicted, targets = near.models[0].left_out_mean(), near.models[0].targets
+    predicted, targets = near.model.left_out_mean(), near.model.targets
     assert spearmanr(predicted, targets).statistic > 0.99
     assert partial_rank_correlation(predicted, targets, np.linalg.norm(u - best, axis=1)) < 0.15
     assert not near.is_blind(u, best, alike=False)

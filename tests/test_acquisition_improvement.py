@@ -18,7 +18,6 @@ from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
-from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
 
 seeds = st.integers(0, 2**32 - 1)
@@ -174,23 +173,6 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
     greedy, lazy = batch(False), batch(True)
     assert lazy[0] == greedy[0]
     assert sum(lazy) == pytest.approx(sum(greedy), rel=0.1)
-
-
-@pytest.mark.timeout(30)
-def test_no_value_grows_older_than_a_round_of_the_shortlist():
-    """Whether or not a pick first asks for the highest value, as a batch does."""
-    component, _ = fitted_component(11, n=10, h=3)
-    x = np.random.default_rng(1).random((200, 2))
-    fantasies = Fantasies([component], 0.0, 2, np.random.default_rng(0))
-    lazy = _shortlist(fantasies, x)
-    for i in range(100):
-        if i % 3:
-            lazy.highest(lazy.open.free)
-        lazy.pick(lazy.open.free)
-        assert (
-            fantasies.pending - lazy.at[lazy.open.free].min()
-            <= 200 / current().shortlist.refresh + 1
-        )
 
 
 def test_equal_scores_are_picked_one_after_another():

@@ -20,16 +20,17 @@ from dngo.acquisition import History, Picks, design, propose_batch
 from dngo.acquisition.fantasies import Fantasies, weigh
 from dngo.acquisition.measures import (
     expected_improvement,
-    lower_bound_improvement,
     probability_of_improvement,
 )
-from dngo.acquisition.settings import AcquisitionSettings, upgrade
+from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import foreseen, read_table
 from dngo.audit import audit, page
 from dngo.batch import Proposal
 from dngo.cli import main
 from dngo.config import load, validate
+from dngo.config.upgrade import of_acquisition as upgrade
 from dngo.errors import UserError
+from dngo.papers.bound import lower_bound_improvement
 from dngo.replay import replay
 from dngo.space import Space
 from dngo.space.parameters import Boolean, Float, Int

@@ -113,7 +113,7 @@ def test_a_turned_sum_is_seen_along_its_own_axes(monkeypatch):
     x, others, unknown = rng.random((200, 3)), rng.random((200, 3)), np.full(200, np.nan)
 
     def correlation() -> float:
-        near = Nearby.fit(x, ripples(x), unknown, shares=(0.5,), rng=np.random.default_rng(2))
+        near = Nearby.fit(x, ripples(x), unknown, rng=np.random.default_rng(2))
         return float(np.corrcoef(near.function(others)[0], ripples(others))[0, 1])
 
     assert correlation() > 0.995
@@ -128,7 +128,7 @@ def test_points_that_share_the_values_of_an_input_are_seen_along_axes():
     x = np.column_stack([rng.random((60, 2)), np.full(60, 0.5)])
     unknown = np.full(60, np.nan)
     y = np.sin(5 * (x[:, 0] + x[:, 1])) + (x[:, 0] - x[:, 1]) ** 2
-    near = Nearby.fit(x, y, unknown, shares=(0.5,), rng=rng)
+    near = Nearby.fit(x, y, unknown, rng=rng)
     mean, deviation = near.function(x)
     np.testing.assert_allclose(mean, y, atol=0.01)
     axes = near.frame.axes
@@ -155,11 +155,15 @@ def test_slopes_are_those_of_the_paths_and_end_at_the_edge():
     draws = draw([model], np.linspace(0, 1, 5), rng)
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     near = Nearby(
-        np.full(3, 0.5),
-        np.array([0.4, 0.3, 0.2]),
-        Frame(turn, np.array([0.1, 0.0, -0.1])),
-        TargetScale(0.0, 1.0, 0.0, 1.0),
-        (model,),
+        x=np.empty((0, 3)),
+        y=np.empty(0),
+        noise=np.empty(0),
+        middle=np.full(3, 0.5),
+        reach=np.array([0.4, 0.3, 0.2]),
+        frame=Frame(turn, np.array([0.1, 0.0, -0.1])),
+        scale=TargetScale(0.0, 1.0, 0.0, 1.0),
+        model=model,
+        outliers=np.empty(0, dtype=np.intp),
     )
 
     def values(x: np.ndarray) -> np.ndarray:
@@ -378,7 +382,7 @@ def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
         best = int(np.argmin(history.y))
         region = Region(best, 0.2)
         plain = RegionModel.fit(cube(6), history, region, rng, is_first=True)
-        model = plain.with_floor(history, rng, is_first=True)
+        model = plain.with_floor(rng, is_first=True)
         assert model.near is not plain.near and model.floor is None
         for one in (plain, model):
             points, gains = one.search(16, np.random.default_rng(seed), Penalty())

@@ -12,7 +12,6 @@ from dngo.space import Space
 from dngo.space.parameters import Categorical, Float
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.kernels import correlation
-from dngo.surrogates.network import ByParameter, Network
 from dngo.surrogates.settings import SurrogateSettings
 
 MCEI = AcquisitionSettings()
@@ -82,20 +81,6 @@ def test_inputs_left_out_of_a_kernel_count_by_their_distance(kernel):
     further = np.square(a[:, 3:]).sum(axis=1, keepdims=True)
     found = correlation(kernel, a[:, :3], b[:, :3], further)
     np.testing.assert_allclose(found, correlation(kernel, a, b), rtol=1e-12)
-
-
-def test_two_levels_are_as_far_apart_for_a_network_as_two_ends_of_a_range():
-    groups = space(6, numbers=2).groups
-    view = ByParameter.of(groups, np.ones((1, len(groups))))
-    x = np.zeros((3, len(groups)))
-    x[0, 0] = x[1, 3] = x[2, 5] = 1.0  # a range's end, and two levels
-    x[0, 3] = 1.0
-    seen = view.seen(x)
-    ends = view.seen(np.array([[1.0, *x[1, 1:]]])) - seen[1]
-    assert np.linalg.norm(seen[1] - seen[2]) == pytest.approx(np.linalg.norm(ends))
-    rng = np.random.default_rng(0)
-    network = Network((rng.standard_normal((8, 4)),), (rng.standard_normal(4),), "tanh")
-    np.testing.assert_allclose(view.undone(network).features(x), network.features(seen))
 
 
 def test_no_level_is_near_another():

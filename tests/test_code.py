@@ -45,6 +45,7 @@ STUDY_LAYERS = [
 ]
 LONGEST, MOST_PARAMETERS = 60, 8
 LONGEST_MODULE = 500
+LARGEST_ENGINE = 5870
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,24 @@ def test_functions_are_short_and_have_few_parameters() -> None:
                 place = path.relative_to(ROOT)
                 found.append(f"{place}: {node.name}: {lines} lines, {parameters} parameters")
     assert found == []
+
+
+def test_the_engine_is_small() -> None:
+    """Lines of code: without docstrings, comments and empty lines."""
+    rooms = ("acquisition", "surrogates")
+    paths = [p for room in rooms for p in (ROOT / "dngo" / room).rglob("*.py")]
+    assert sum(_lines_of_code(path.read_text()) for path in paths) <= LARGEST_ENGINE
+
+
+def _lines_of_code(text: str) -> int:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, documented)]
+    strings = [n.body[0] for n in nodes if ast.get_docstring(n, clean=False) is not None]
+    prose = {i for s in strings for i in range(s.lineno, s.end_lineno + 1)}
+    lines = [line.strip() for line in text.splitlines()]
+    return sum(
+        i not in prose and line != "" and line[0] != "#" for i, line in enumerate(lines, start=1)
+    )
 
 
 def test_modules_are_short() -> None:

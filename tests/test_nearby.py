@@ -24,7 +24,7 @@ def _bowl(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _fit(x: np.ndarray, y: np.ndarray, noise: np.ndarray = UNKNOWN) -> Nearby:
-    return Nearby.fit(x, y, noise, shares=(0.5,), rng=np.random.default_rng(1))
+    return Nearby.fit(x, y, noise, rng=np.random.default_rng(1))
 
 
 def test_the_logarithmic_scale_has_an_inverse_and_a_slope():
@@ -89,7 +89,7 @@ def test_reported_noise_is_heeded_on_both_scales():
         with using(current().but(nearby={"multiplies": 0.0})):
             near = _fit(x, y, reported)
         assert near.by_logarithms == by_logarithms
-        (model,) = near.models
+        model = near.model
         assert model.reported[0] > 100 * np.median(model.reported)
 
 
@@ -136,8 +136,8 @@ def _wells(x: np.ndarray) -> np.ndarray:
     return np.cos(9 * x).sum(axis=1)
 
 
-def _resolved(x: np.ndarray, y: np.ndarray, near: Nearby, noise: np.ndarray) -> Nearby:
-    return near.resolved(x, y, noise, share=0.5, turn=True, rng=np.random.default_rng(1))
+def _resolved(near: Nearby) -> Nearby:
+    return near.resolved(turn=True, rng=np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -145,9 +145,9 @@ def test_what_walls_hide_is_told_apart_on_a_scale_of_its_own(seed: int):
     x, y = _walled(seed)
     noise = np.full(len(y), np.nan)
     near = _fit(x, y, noise)
-    found = _resolved(x, y, near, noise)
+    found = _resolved(near)
     level = np.quantile(y, 0.25)
-    assert predicts_better(found.log_scores(y, level), near.log_scores(y, level), len(y))
+    assert predicts_better(found.log_scores(level), near.log_scores(level), len(y))
     new = np.random.default_rng(seed + 10).uniform(0.25, 0.75, (200, 3))
     missed = [1 - spearmanr(model.function(new)[0], _wells(new))[0] for model in (near, found)]
     assert missed[1] < 0.03 and missed[1] < 0.5 * missed[0]
@@ -157,15 +157,13 @@ def test_without_walls_the_scale_stays_as_it_is():
     x, bowl, normal = _bowl()
     for y in (bowl, bowl + 0.5 * normal, bowl * np.exp(normal), np.zeros(120)):
         near = _fit(x, y)
-        assert _resolved(x, y, near, UNKNOWN) is near
+        assert _resolved(near) is near
 
 
 def test_a_score_of_low_outcomes_heeds_no_unit():
     x, y = _walled(0)
     noise = np.full(len(y), np.nan)
-    scores = [
-        np.mean(_fit(x, z, noise).log_scores(z, np.quantile(z, 0.25))) for z in (y, 1e3 * y + 7)
-    ]
+    scores = [np.mean(_fit(x, z, noise).log_scores(np.quantile(z, 0.25))) for z in (y, 1e3 * y + 7)]
     assert scores[0] - scores[1] == pytest.approx(0.25 * np.log(1e3), abs=0.01)
 
 

@@ -11,9 +11,10 @@ from scipy import stats
 from scipy.special import expit
 from test_surrogates import CLASSIFIER, NETWORKS, QUICK, some_data
 
+from dngo.papers.step import Step
 from dngo.rules import current, using
 from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates.classifier import Laplace, Step
+from dngo.surrogates.classifier import Laplace
 from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.problem import Problem, ReportedNoise

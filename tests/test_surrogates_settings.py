@@ -11,8 +11,9 @@ import h5py
 import pytest
 
 from dngo.config import validate
+from dngo.config.upgrade import of_surrogate as upgrade
 from dngo.errors import UserError
-from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings, upgrade
+from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES = SurrogateSettings.classes

@@ -37,4 +37,4 @@ def test_a_quarter_of_ties_leaves_a_depth_to_measure_gains_by() -> None:
     region = Region(int(np.argmin(history.y)), 0.4)
     local = RegionModel.fit(SQUARE, history, region, np.random.default_rng(0), is_first=True)
     assert np.mean(history.y == history.y.min()) > 0.25
-    assert local.depth(history.y) > 0
+    assert local.depth > 0

@@ -12,18 +12,16 @@ single points.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dngo.acquisition.history import History
+from dngo.acquisition.history import History, batches
 from dngo.acquisition.regions import region
 from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.data import TargetScale
-from dngo.types import Array, Rows
+from dngo.types import Array, Mask, Rows
 
 if TYPE_CHECKING:
     from dngo.acquisition.state import BatchState
@@ -86,35 +84,41 @@ def share_of(history: History, u: Array, block: int, usual: float, stage: str) -
     y, batch = history.y, history.iteration
     if not np.isfinite(y).any() or not 0 < usual < 1:
         return usual
-    rules = current().regions
     own = history.stage == stage
     if not history.stage.any():
         targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
         _, own = region(u, targets, batch, block)
-    paid = gains(y, batch)
-    weight = 0.5 ** ((len(y) - 1 - np.arange(len(y))) / block) * (batch > batch[0])
+    share = following(own, gains(y, batch), batch, block, usual)
+    return min(share, current().regions.most_share)
+
+
+def following(own: Mask, paid: Mask, batch: Rows, block: int, usual: float) -> float:
+    """A share that follows how often a part of the points, and all others, have paid lately.
+
+    own: (n,) whether a point is of this part, paid: (n,). The first batch does not count. block, usual: as
+    in `share_of`.
+    """
+    weight = 0.5 ** ((len(batch) - 1 - np.arange(len(batch))) / block) * (batch > batch[0])
     here, there = (
-        (weight @ (paid & place) + 1.0) / (weight @ place + rules.nothing_known)
+        (weight @ (paid & place) + 1.0) / (weight @ place + current().regions.nothing_known)
         for place in (own, ~own)
     )
-    local = usual * here / (usual * here + (1 - usual) * there)
-    return min(float(local), rules.most_share)
+    return float(usual * here / (usual * here + (1 - usual) * there))
 
 
-def gains(y: Array, batch: Rows) -> NDArray[np.bool_]:
+def gains(y: Array, batch: Rows) -> Mask:
     """Which outcomes gained on all before their batch: (n,).
 
     A gain counts from a thousandth (`RegionRules.improved`) of the depth on: the distance of the best
     outcome below the low quarter. In a search that has reached the last digits these count as well.
     """
     rules, paid = current().regions, np.zeros(len(y), dtype=bool)
-    ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(y)]
-    for start, end in pairwise(ends):
-        before = y[:start][np.isfinite(y[:start])]
+    for rows in batches(batch):
+        before = y[: rows.start][np.isfinite(y[: rows.start])]
         if len(before):
             best = float(before.min())
             depth = float(np.quantile(before, current().selection.low)) - best
-            paid[start:end] = y[start:end] < best - rules.improved * depth
+            paid[rows] = y[rows] < best - rules.improved * depth
     return paid
 
 

@@ -14,6 +14,14 @@ from dngo.space import Column, Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array
 
+# Limits of cost. Points of a space that is listed in full, in a fraction of a second.
+LISTED = 20_000
+# Points of a design in the feasible part that is spread: the cost is the product with those drawn.
+MOST_SPREAD = 1000
+# Encoded numbers for the candidates of one kind, but at least so many candidates.
+MOST_NUMBERS, FEWEST = 2_000_000, 1024
+MOST_NEIGHBOURS = 256  # by one category: all, except in absurdly long lists
+
 
 class Candidates:
     """Distinct free points, with what the model says of each.
@@ -74,7 +82,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
         return pool.v[:size]
     engine = _sobol(space.k, rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
-    spreads = bool(space.conditions) and size <= current().candidates.spread
+    spreads = bool(space.conditions) and size <= MOST_SPREAD
     drawn = space.sample(
         _open(engine.random_base2(exponent + current().candidates.spread_of * spreads))
     )
@@ -132,13 +140,12 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
 
 def affordable(space: Space, size: int) -> int:
     """So many candidates, or fewer if each has hundreds of inputs: the cost grows with the product."""
-    rules = current().candidates
-    return min(size, max(rules.least, rules.most_numbers // max(space.d, 1)))
+    return min(size, max(FEWEST, MOST_NUMBERS // max(space.d, 1)))
 
 
 def is_listed(space: Space) -> bool:
     """Whether the space has so few points that every one is a candidate."""
-    return space.size <= current().candidates.enumerate
+    return space.size <= LISTED
 
 
 def everything(space: Space) -> Array:
@@ -194,15 +201,16 @@ def around(
 
 def neighbours(space: Space, centres: Array) -> Array:
     """Every point that differs from a centre in one category, or by one grid step: (n, k)."""
-    rows, most = [], current().candidates.most_neighbours
+    rows: list[Array] = []
     for j, column in enumerate(space.columns):
         if column.levels is None:
             continue
         others = np.array([-1, 1])
         if column.kind == "categorical":
             others = np.arange(1, column.levels)
-            if len(others) > most:
-                others = np.unique(np.linspace(1, column.levels - 1, most).astype(int))
+            if len(others) > MOST_NEIGHBOURS:
+                others = np.linspace(1, column.levels - 1, MOST_NEIGHBOURS)
+                others = np.unique(others.astype(int))
         for by in others:
             moved = centres.copy()
             moved[:, j] = _shift(column, centres[:, j], np.full(len(centres), float(by)))
@@ -210,18 +218,10 @@ def neighbours(space: Space, centres: Array) -> Array:
     return space.round(np.concatenate(rows)) if rows else np.empty((0, space.k))
 
 
-def incumbents(space: Space, evaluated: Array, y: Array, size: int) -> Array:
-    """Up to `size` good points (m, k): half the very best, half good ones that lie apart."""
+def incumbents(evaluated: Array, y: Array, size: int) -> Array:
+    """Up to `size` of the best points: (m, k)."""
     order = np.argsort(np.where(np.isfinite(y), y, np.inf), kind="stable")
-    order = order[: int(np.isfinite(y).sum())]
-    chosen = list(order[: (size + 1) // 2])
-    u = space.place(evaluated, apart=1.0)
-    for i in order[(size + 1) // 2 :][: current().candidates.looked_among]:
-        if len(chosen) >= size:
-            break
-        if np.min(distances(u[i : i + 1], u[chosen])) >= current().candidates.apart:
-            chosen.append(i)
-    return evaluated[chosen]
+    return evaluated[order[: min(size, int(np.isfinite(y).sum()))]]
 
 
 def _levels(column: Column) -> Array:
@@ -239,16 +239,15 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
 
     value: (n,) natural values. NaN, where inactive, remains.
     """
-    if column.values is None:  # it may have too many levels for a list
-        low, step = (0.0, 1.0) if column.choices is not None else (column.low, column.step or 1.0)
-        last = float((column.levels or 1) - 1)
-        index = np.clip(np.rint((np.nan_to_num(value, nan=low) - low) / step), 0, last)
-        index = index + np.trunc(by)
-        index = index % (last + 1) if column.kind == "categorical" else np.clip(index, 0, last)
-        return np.where(np.isnan(value), np.nan, low + index * step)
-    levels = column.values
-    places = np.searchsorted(levels, np.where(np.isnan(value), levels[0], value)) + by.astype(int)
-    moved: Array = levels[np.clip(places, 0, len(levels) - 1)]
+    values, last = column.values, (column.levels or 1) - 1
+    low, step = (0.0, 1.0) if column.choices is not None else (column.low, column.step or 1.0)
+    if values is None:  # it may have too many levels for a list
+        index = np.rint((np.nan_to_num(value, nan=low) - low) / step)
+    else:
+        index = np.searchsorted(values, np.where(np.isnan(value), values[0], value))
+    index = np.clip(index, 0, last) + np.trunc(by)
+    index = index % (last + 1) if column.kind == "categorical" else np.clip(index, 0, last)
+    moved = low + index * step if values is None else values[index.astype(int)]
     return np.where(np.isnan(value), np.nan, moved)
 
 

@@ -34,22 +34,21 @@ def likely_enough(
     """`heed` for the next pick: one in every `boundary_every` needs less."""
     if not state.model.heeds_constraints:
         return allowed
-    every = state.shared.boundary_every
-    if every > 0 and state.turn % every == every - 1:
-        least = state.shared.min_feasibility * current().feasibility.on_boundary
-    return heed(allowed, feasibility, least)
+    return heed(allowed, feasibility, float(_on_turns(state, least, 1)[0]))
 
 
 def least_of_draws(state: BatchState, number: int) -> Array:
     """The least feasibility of each of the next draws, lower for one in `boundary_every`: (number,)."""
-    least = np.full(number, of_draws(state.shared))
-    every = state.shared.boundary_every
-    if every > 0:
-        turns = state.turn + np.arange(number)
-        least[turns % every == every - 1] = (
-            state.shared.min_feasibility * current().feasibility.on_boundary
-        )
+    least = _on_turns(state, of_draws(state.shared), number)
     return np.where(state.model.heeds_constraints, least, 0.0)
+
+
+def _on_turns(state: BatchState, least: float, number: int) -> Array:
+    """What the next picks need: `least`, or a share of `min_feasibility` on the boundary's turns."""
+    every, turns = state.shared.boundary_every, state.turn + np.arange(number)
+    on_boundary = state.shared.min_feasibility * current().feasibility.on_boundary
+    is_turn = turns % every == every - 1 if every > 0 else np.zeros(number, dtype=bool)
+    return np.where(is_turn, on_boundary, least)
 
 
 def penalty(feasibility: Array, least: float | Array) -> Array:

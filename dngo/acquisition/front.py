@@ -9,9 +9,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dngo.acquisition.aims import Corner, aimed
-from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import of_draws, penalty
-from dngo.acquisition.minima import Box, Slopes, minima
+from dngo.acquisition.leftovers import shared_rows
+from dngo.acquisition.minima import Box, Slopes, descent_of, minima
 from dngo.acquisition.state import BatchState
 from dngo.fronts import ranks
 from dngo.rules import current
@@ -19,9 +19,10 @@ from dngo.space import Space
 from dngo.surrogates.component import Component
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
-from dngo.surrogates.nearby import Nearby
+from dngo.surrogates.nearby import MOST, Nearby
 from dngo.types import Array, Rows
 
+AT_ONCE = 256  # functions of several objectives in the whole space: memory
 Extra = Callable[[Array, Array], Array]  # points (n, k), encoded (n, d) -> what is added, (n,)
 
 
@@ -133,9 +134,9 @@ class Boxes:
         # Points that broke a constraint teach as well: first those near the others.
         broke = np.setdiff1d(np.flatnonzero(np.isfinite(history.reported).all(axis=1)), ok)
         x = space.encode(history.v)
-        nearby = cdist(x[broke], x[order[: current().nearby.most]]).min(axis=1, initial=np.inf)
+        nearby = cdist(x[broke], x[order[:MOST]]).min(axis=1, initial=np.inf)
         order = np.concatenate([order, broke[np.argsort(nearby, kind="stable")]])
-        self.rows: Rows = order[: current().nearby.most]
+        self.rows: Rows = order[:MOST]
         x = x[self.rows]
         none = np.full(len(values), np.nan)
         self.believed = []
@@ -144,11 +145,10 @@ class Boxes:
                 x,
                 history.objectives[name][self.rows],
                 history.noises.get(name, none)[self.rows],
-                shares=current().nearby.shares[:1],
                 turn=False,
                 rng=own,
             )
-            self.believed.append(Believed(near.models, near.scale, near))
+            self.believed.append(Believed([near.model], near.scale, near))
 
     def search(self, corner: Corner, ray: Array, boldness: Array) -> Iterator[Searched]:
         """Good points of functions, box by box. ray: (count, m), from a corner; boldness: (count,)."""
@@ -162,21 +162,12 @@ class Boxes:
                 yield replace(found, rows=mine)
 
     def _in_box(self, corner: Corner, anchor: Array, ray: Array, boldness: Array) -> Searched:
-        state, rules, rng, space = self.state, current().descent, self.rng, self.state.space
+        state, rng, space = self.state, self.rng, self.state.space
         best = int(np.nanargmin(aimed(corner.heights(self.values), anchor)))
         centre, half = state.history.v[[best]], self.half
         box = Box.around(space, centre, half)
-        wide = space.from_unit(rng.uniform(box.low, box.high, (rules.shared // 2, space.k)))
-        near = around(
-            space,
-            centre,
-            rules.shared // 2,
-            rng,
-            smallest=0.02 * half,
-            largest=0.5 * half,
-        )
         inside = np.all(np.abs(self.u[self.rows] - self.u[best]) <= half, axis=1)
-        shared = np.concatenate([wide, box.clip(near), state.history.v[self.rows[inside]]])
+        shared = box.shared(centre, half, state.history.v[self.rows[inside]], rng)
         least = of_draws(state.shared)
         if state.model.heeds_constraints:
             # The centre is known to be feasible. Where the model doubts it, it doubts its neighbours too.
@@ -189,7 +180,7 @@ class Boxes:
             functions.own,
             rng,
             box=box,
-            largest=rules.step * half,
+            largest=current().descent.step * half,
             slopes=self._slopes(functions),
         )
         return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
@@ -208,16 +199,14 @@ def everywhere(
 ) -> Iterator[Searched]:
     """Like `Boxes.search`, in the whole space, by the surrogates."""
     space, pool, rng = state.space, state.candidates, state.streams["front"]
-    rules = current().front
-    rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
-    rows = np.sort(rng.permutation(rows)[: max(current().descent.shared_wide, 2 * len(ray))])
+    rows = shared_rows(state, len(ray), rng)
     if not len(rows):
         return
     models = [state.model.objectives[name] for name in state.history.objectives]
     believed = [Believed(m.objective, m.scale) for m in models]
 
-    for start in range(0, len(ray), rules.at_once):
-        mine = np.arange(start, min(start + rules.at_once, len(ray)))
+    for start in range(0, len(ray), AT_ONCE):
+        mine = np.arange(start, min(start + AT_ONCE, len(ray)))
         extra = added(state, of_draws(state.shared))
         functions = Aimed(space, believed, corner, ray[mine], boldness[mine], extra, rng)
         points, values = minima(
@@ -227,6 +216,7 @@ def everywhere(
             rng,
             box=Box.whole(space),
             largest=current().descent.step_wide,
+            rules=descent_of(space),
         )
         yield Searched(mine, points, values, functions.outcomes(points[:, 0]))
 

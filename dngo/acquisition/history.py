@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,14 @@ from numpy.typing import NDArray
 from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.numerics import bounded
-from dngo.types import Array, Repeats
+from dngo.types import Array, Repeats, Rows
+
+
+def batches(iteration: Rows) -> Iterator[slice]:
+    """The rows of each batch, in order. iteration: (n,) never falling."""
+    ends = (np.flatnonzero(np.diff(iteration)) + 1).tolist()
+    for start, end in pairwise([0, *ends, len(iteration)]):
+        yield slice(start, end)
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,3 @@ def expected_improvement(best: Array, mean: Array, deviation: Array) -> Array:
 def probability_of_improvement(best: Array, mean: Array, deviation: Array) -> Array:
     """Equation (1) of Snoek et al. 2012, for minimisation; a zero deviation is allowed."""
     return ndtr((best - mean) / np.maximum(deviation, 1e-150))
-
-
-def lower_bound_improvement(kappa: float) -> Measure:
-    """How far the lower confidence bound, (3) of Snoek et al. 2012, lies under the incumbent.
-
-    It ranks like the bound, over fantasies as well: the incumbent is the same for every candidate.
-    Negative where even the bound promises no gain.
-    """
-
-    def measure(best: Array, mean: Array, deviation: Array) -> Array:
-        return best - (mean - kappa * deviation)
-
-    return measure

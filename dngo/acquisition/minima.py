@@ -13,6 +13,9 @@ from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.types import Array
 
+# Functions that are searched at once, in a box and in the whole space: they take 20 MB of memory.
+AT_ONCE, AT_ONCE_WIDE = 64, 512
+
 
 def descent_of(space: Space) -> DescentRules:
     """How functions are searched: without steps if every point of the space is a shared one."""
@@ -53,6 +56,14 @@ class Box:
         a category are inside, as they have no order."""
         middle, reach = space.unit(centre)[0], np.where(space.is_ordered, half, 1.0)
         return cls(space, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0))
+
+    def shared(self, centre: Array, half: float, known: Array, rng: np.random.Generator) -> Array:
+        """Points at which all functions of a box are known: spread over it, around its centre (1, k), and
+        the known points (m, k), which come last."""
+        space, number = self.space, current().descent.shared // 2
+        wide = space.from_unit(rng.uniform(self.low, self.high, (number, space.k)))
+        near = around(space, centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
+        return np.concatenate([wide, self.clip(near), known])
 
     def clip(self, v: Array) -> Array:
         """The nearest points in the box: v (n, k) -> (n, k)."""
@@ -139,12 +150,9 @@ class Valley:
         """From value (count,) down: points (count, k), and their values."""
         rules, f = self.rules, len(self.free)
         rounds = rules.along_gradient // ((2 * f if self.slopes is None else 1) + len(rules.trials))
-        u = self.u[:, self.free]
-        active = ~np.isnan(u).any(axis=1)  # others have parameters that a condition switched off
-        if not rounds or not f or not active.any():
+        if not rounds or not f or not len(value):
             return self.v, value
-        v, each = self.v, np.arange(len(u))
-        u = np.where(active[:, None], u, 0.5)
+        u, v, each = self.u[:, self.free], self.v, np.arange(len(value))
         radius = np.full(len(u), self.largest)
         slope = self._slope(u)
         inverse = _steepest(self.metric, slope, radius)
@@ -153,7 +161,7 @@ class Valley:
             there = self._at(tried)
             values = self.own(there)
             best = values.argmin(axis=1)
-            better = active & (values[each, best] < value)
+            better = values[each, best] < value
             v = np.where(better[:, None], there[each, best], v)
             value = np.where(better, values[each, best], value)
             nearer = np.where(better[:, None], tried[each, best], u)

@@ -75,7 +75,7 @@ def look_ahead(
         ranked = np.argsort(history.y, kind="stable")[: int(np.isfinite(history.y).sum())]
         good = known[ranked[: rules.known]]
         best = good[:1]
-        near = incumbents(space, known, history.y, rules.incumbents)
+        near = incumbents(known, history.y, rules.incumbents)
         shared = np.concatenate(
             [
                 good,

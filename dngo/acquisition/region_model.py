@@ -14,10 +14,9 @@ import numpy as np
 
 from dngo.acquisition.allocation import Functions, followed_anyway, probes
 from dngo.acquisition.blind import neighbours, steps
-from dngo.acquisition.candidates import around
 from dngo.acquisition.feasibility import of_draws, penalty
 from dngo.acquisition.history import History
-from dngo.acquisition.minima import Box, Slopes, minima
+from dngo.acquisition.minima import AT_ONCE, Box, Slopes, minima
 from dngo.acquisition.regions import Region
 from dngo.acquisition.regions import region as replayed
 from dngo.acquisition.spacing import Spacing, distances
@@ -26,7 +25,7 @@ from dngo.rules import current
 from dngo.space import Space
 from dngo.space.priors import believed
 from dngo.surrogates.draws import Draws, draw
-from dngo.surrogates.nearby import Nearby
+from dngo.surrogates.nearby import MOST, Nearby
 from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
 
@@ -46,10 +45,6 @@ class Penalty:
 
     @classmethod
     def of(cls, state: BatchState) -> Penalty:
-        def doubt(v: Array) -> Array:
-            # A drawn function is lowered, by deviations of its targets; an acquisition is multiplied.
-            return -state.belief(v)
-
         def wall(v: Array, centre: Array) -> Array:
             both = state.space.encode(np.concatenate([centre, v]))
             feasibility = state.model.feasibility(both)
@@ -58,13 +53,22 @@ class Penalty:
             return penalty(feasibility[1:], least)
 
         return cls(
-            doubt if believed(state.space) else None,
+            # A drawn function is lowered, by deviations of its targets; an acquisition is multiplied.
+            (lambda v: -state.belief(v)) if believed(state.space) else None,
             wall if state.model.heeds_constraints else None,
         )
 
     def __call__(self, v: Array, centre: Array) -> Array:
         found = np.zeros(len(v)) if self.doubt is None else self.doubt(v)
         return found if self.wall is None else found + self.wall(v, centre)
+
+
+def _near(
+    space: Space, history: History, rows: Rows, *, turn: bool, rng: np.random.Generator
+) -> Nearby:
+    """The process of these rows of a history."""
+    x, noise = space.encode(history.v[rows]), history.noise[rows]
+    return Nearby.fit(x, history.y[rows], noise, turn=turn, rng=rng)
 
 
 @dataclass(frozen=True)
@@ -102,18 +106,9 @@ class RegionModel:
         u, y = space.place(history.v, apart=0.0), history.y
         gap = distances(u, u[[region.centre]])[:, 0]
         gap = np.where(np.isfinite(y), gap, np.inf)
-        rules = current().nearby
-        count = min(rules.most, int(np.isfinite(y).sum()))
+        count = min(MOST, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
-        v = history.v[rows]
-        near = Nearby.fit(
-            space.encode(v),
-            y[rows],
-            history.noise[rows],
-            shares=rules.shares[:1],
-            turn=is_first,
-            rng=rng,
-        )
+        near = _near(space, history, rows, turn=is_first, rng=rng)
         return cls.around(space, history, region, rows, near)
 
     @classmethod
@@ -152,55 +147,38 @@ class RegionModel:
 
         Under noise there is no such model, as the lowest points are the luckiest.
         """
-        rules, y, n = current().search, history.y, len(self.rows)
+        rules, n = current().search, len(self.rows)
         least = (self.space.d + 1) * (self.space.d + 2) // 2
         count = max(least, rules.lowest_least, int(rules.lowest_share * n))
         if count > n // 2 or self.near.is_noisy:
             return self
-        order = np.argsort(y[self.rows], kind="stable")
+        order = np.argsort(self.near.y, kind="stable")
         order = order[~np.isin(order, self.near.outliers)][:count]
         rows = self.rows[order]
-        (rng,) = rng.spawn(1)
-        near = Nearby.fit(
-            self.space.encode(history.v[rows]),
-            y[rows],
-            history.noise[rows],
-            shares=current().nearby.shares[:1],
-            rng=rng,
-        )
-        level = float(np.quantile(y[self.rows], current().selection.low))
-        scores = near.log_scores(y[rows], level), self.near.log_scores(y[self.rows], level)[order]
+        near = _near(self.space, history, rows, turn=True, rng=rng.spawn(1)[0])
+        level = float(np.quantile(self.near.y, current().selection.low))
+        scores = near.log_scores(level), self.near.log_scores(level)[order]
         if near.is_noisy or not predicts_better(*scores, n):
             return self
         lowest = self.around(self.space, history, self.region, rows, near)
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
-    def with_floor(
-        self, history: History, rng: np.random.Generator, *, is_first: bool
-    ) -> RegionModel:
+    def with_floor(self, rng: np.random.Generator, *, is_first: bool) -> RegionModel:
         """The same, with a model that distinguishes low outcomes that high ones hide (`Nearby.resolved`).
 
         It replaces the model of all points, unless there is also a model of the lowest points.
         """
-        (rng,) = rng.spawn(1)
-        near = self.near.resolved(
-            self.space.encode(history.v[self.rows]),
-            history.y[self.rows],
-            history.noise[self.rows],
-            share=current().nearby.shares[0],
-            turn=is_first,
-            rng=rng,
-        )
+        near = self.near.resolved(turn=is_first, rng=rng.spawn(1)[0])
         if near is self.near:
             return self
         found = replace(self, near=near, lowest=None)
         return found if self.lowest is None else replace(self, floor=found)
 
     def steps(
-        self, y: Array, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
+        self, size: int, rng: np.random.Generator, spacing: Spacing, penalty: Penalty
     ) -> list[Array]:
         """Steps around the best point, at most `size` of them. There are none if the models are of use."""
-        seen = neighbours(self.u, y[self.rows])
+        seen = neighbours(self.u, self.near.y)
         centre = self.space.place(self.centre, apart=0.0)
         if seen == "unlike" or not self.near.is_blind(self.u, centre, alike=seen == "alike"):
             return []
@@ -241,14 +219,15 @@ class RegionModel:
             spacing.add(lowest[[row]])
         return picked
 
-    def depth(self, y: Array) -> float:
+    @property
+    def depth(self) -> float:
         """How far the best outcome lies below most others: the unit of promised gains.
 
         Where outcomes span many orders of magnitude, the spread of a whole study hides later gains.
         Other regions are judged by that spread: they get picks of a batch where they promise much.
         """
         # Each value once: if a quarter of the points share the best value, every gain would be enough.
-        known = np.unique(y[np.delete(self.rows, self.near.outliers)])
+        known = np.unique(np.delete(self.near.y, self.near.outliers))
         return float(np.quantile(known, current().selection.low) - known.min())
 
     def search(
@@ -286,42 +265,37 @@ class RegionModel:
         space, search = self.space, current().search
         rules = current().descent
         box = Box.around(space, self.centre, half)
-        number = rules.shared // 2
-        wide = space.from_unit(rng.uniform(box.low, box.high, (number, space.k)))
-        near = around(space, self.centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
-        shared = np.concatenate([wide, box.clip(near), self.v])
+        shared = box.shared(self.centre, half, self.v, rng)
         t = self.near.inputs(space.encode(shared))
         extra = penalty(shared, self.centre) + self._unknown(t)
         points, gains = [], []
         boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
-        for i, model in enumerate(self.near.models):
-            mine = boldness[i :: len(self.near.models)]
-            for at in range(0, len(mine), rules.at_once):
-                draws = draw([model], mine[at : at + rules.at_once], rng)
-                values = draws(t) + extra  # (functions, shared)
-                found, value = minima(
-                    shared,
-                    values,
-                    self._own(draws, penalty),
-                    rng,
-                    box=box,
-                    largest=rules.step * half,
-                    slopes=self._slopes(draws, penalty),
-                )
-                points.append(found)
-                # The gain on the best known point, both by the drawn function, as an observed value
-                # may be lower by luck alone. Below the model's resolution the gain is 0.
-                known = values[:, -len(self.v) :].min(axis=1)[:, None]
-                told = known - value > min(float(np.sqrt(model.noise[0])), search.coarsest)
-                gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
-                gains.append(np.where(told, gain, 0.0))
+        for at in range(0, count, AT_ONCE):
+            draws = draw([self.near.model], boldness[at : at + AT_ONCE], rng)
+            values = draws(t) + extra  # (functions, shared)
+            found, value = minima(
+                shared,
+                values,
+                self._own(draws, penalty),
+                rng,
+                box=box,
+                largest=rules.step * half,
+                slopes=self._slopes(draws, penalty),
+            )
+            points.append(found)
+            # The gain on the best known point, both by the drawn function, as an observed value
+            # may be lower by luck alone. Below the model's resolution the gain is 0.
+            known = values[:, -len(self.v) :].min(axis=1)[:, None]
+            resolution = min(float(np.sqrt(self.near.model.noise[0])), search.coarsest)
+            gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
+            gains.append(np.where(known - value > resolution, gain, 0.0))
         return np.concatenate(points), np.concatenate(gains)
 
     def _unknown(self, t: Array) -> Array:
         """A wall around the lowest points: their model knows nothing beyond. t (n, d) -> (n,)."""
         if not self.is_lowest:
             return np.zeros(len(t))
-        known = np.square(self.near.models[0].x).sum(axis=1).max()
+        known = np.square(self.near.model.x).sum(axis=1).max()
         return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
 
     def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:

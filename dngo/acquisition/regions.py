@@ -14,9 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dngo.acquisition.history import batches
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
 from dngo.types import Array, Rows
+
+# Good points among which the centres of regions are found: each costs distances.
+LOOKED_AMONG = 1000
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,12 @@ def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, N
     rules = current().regions
     inside = np.zeros(len(u), dtype=bool)
     half, centre, last, tried = rules.largest, -1, -1, 0
-    ends = [*(np.flatnonzero(np.diff(batch)) + 1).tolist(), len(u)]
-    for start, end in zip([0, *ends], ends, strict=False):
-        rows = np.arange(start, end)
+    for rows in batches(batch):
         if centre >= 0:
             inside[rows] = np.max(np.abs(u[rows] - u[centre]), axis=1) <= half
             tried += int(inside[rows].sum())
         if np.isfinite(targets[rows]).any():
-            best = start + int(np.nanargmin(targets[rows]))
+            best = rows.start + int(np.nanargmin(targets[rows]))
             if centre < 0 or targets[best] < targets[centre]:
                 centre = best
         last = centre if last < 0 else last
@@ -65,9 +67,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     A point on the side of a funnel has a better one near it that leads into the same funnel.
     """
     rules = current().regions
-    order = np.argsort(targets, kind="stable")[
-        : min(int(np.isfinite(targets).sum()), current().candidates.looked_among)
-    ]
+    order = np.argsort(targets, kind="stable")[: min(int(np.isfinite(targets).sum()), LOOKED_AMONG)]
     gaps = np.full(len(order), np.inf)
     for i in range(1, len(order)):
         gaps[i] = distances(u[order[[i]]], u[order[:i]]).min()

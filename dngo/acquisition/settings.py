@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dngo.acquisition.measures import Measure
     from dngo.acquisition.state import SharedSettings, Stage
 
-RENAMED = {"local_share": "trust_region_share", "min_distance": "spacing"}
 NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the default
 
 
@@ -257,40 +256,6 @@ class Mcei(Improving):
         return self.vanishing * deviation
 
 
-class Pi(Improving, json_schema_extra=NAMED):
-    """Probability of improvement (Snoek et al. 2012, section 2.2) over the same fantasies."""
-
-    kind: Literal["pi"] = "pi"
-    vanishing: float = Field(
-        default=1e-3,
-        ge=0,
-        description="Where no candidate's probability of improvement reaches this, it has "
-        "vanished, and when_vanished says what follows.",
-    )
-
-    def measure(self) -> Measure:
-        from dngo.acquisition.measures import probability_of_improvement
-
-        return probability_of_improvement
-
-    def vanished_below(self, deviation: float) -> float:
-        return self.vanishing
-
-
-class Lcb(Greedy, json_schema_extra=NAMED):
-    """Lower confidence bound (Snoek et al. 2012, section 2.2) over the same fantasies."""
-
-    kind: Literal["lcb"] = "lcb"
-    kappa: float = Field(
-        default=2.0, ge=0, description="The deviations that the bound lies below the mean."
-    )
-
-    def measure(self) -> Measure:
-        from dngo.acquisition.measures import lower_bound_improvement
-
-        return lower_bound_improvement(self.kappa)
-
-
 class Thompson(Modelled, json_schema_extra=NAMED):
     """Thompson sampling: each pick minimises a function drawn from the posterior."""
 
@@ -298,57 +263,5 @@ class Thompson(Modelled, json_schema_extra=NAMED):
     kind: Literal["thompson"] = "thompson"
 
 
-def uniform_points() -> Stage:
-    """The stage of a random baseline, or of one that has nothing better left."""
-    from dngo.acquisition.stages.baselines import Random
-
-    return Random()
-
-
-class Random(Acquisition, json_schema_extra=NAMED):
-    """A baseline: uniform points, without a surrogate."""
-
-    is_baseline, takes_several = True, True
-    kind: Literal["random"] = "random"
-
-    def stages(self) -> Sequence[Stage]:
-        return [uniform_points()]
-
-
-class Sobol(Acquisition, json_schema_extra=NAMED):
-    """A baseline: one scrambled sequence, that of the design, continued."""
-
-    is_baseline, takes_several = True, True
-    kind: Literal["sobol"] = "sobol"
-
-    def stages(self) -> Sequence[Stage]:
-        from dngo.acquisition.stages.baselines import Sobol
-
-        return [Sobol()]
-
-
-class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
-    """A baseline for studies with `fidelity`: uniform points, the best of each level promoted (asynchronous
-    successive halving, Li et al. 2020)."""
-
-    is_baseline, needs_fidelity = True, True
-    kind: Literal["successive_halving"] = "successive_halving"
-
-    def stages(self) -> Sequence[Stage]:
-        return [uniform_points()]
-
-
 # How a kind of acquisition is built: `AcquisitionSettings(kind="lcb", kappa=1.0)`.
 AcquisitionSettings = Kinds(group="dngo.acquisition", default="mcei")
-
-
-def upgrade(document: dict[str, Any]) -> dict[str, Any]:
-    """Today's form of a section from an archive in which every kind had every key.
-
-    Keys without an effect under their kind are dropped, and some keys get other names. A section in today's
-    form does not change.
-    """
-    chosen = AcquisitionSettings.find(document.get("kind", AcquisitionSettings.default))
-    named = {RENAMED.get(key, key): value for key, value in document.items()}
-    known = {key for each in AcquisitionSettings.classes.values() for key in each.model_fields}
-    return {k: v for k, v in named.items() if k in chosen.model_fields or k not in known}

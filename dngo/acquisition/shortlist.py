@@ -2,8 +2,7 @@
 
 After each pick only candidates that could still be the best are evaluated again. An old value serves as an
 upper bound. This holds nearly always: an expected improvement over a *fantasised* incumbent is not
-monotone. So a few candidates are evaluated again at every pick, in turn, and no value is older than (length
-of the shortlist) / `refresh` picks.
+monotone.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ class Shortlist:
         self.feasibility, self.rate = candidates.feasibility[rows], candidates.rate[rows]
         self.scores = scores.copy()
         self.at = np.full(len(scores), fantasies.pending)
-        self.next, self.refreshed = 0, fantasies.pending
 
     def highest(self, allowed: NDArray[np.bool_]) -> float:
         """The value of the best allowed candidate, up to date at any cost."""
@@ -61,30 +59,15 @@ class Shortlist:
         return Pick(self.candidates.v[row], float(scores[best]), source, float(others.max()))
 
     def _top(self, allowed: NDArray[np.bool_]) -> int:
-        """The best allowed candidate, up to date. Those whose turn it is are evaluated as well."""
-        fresh, turn = self.fantasies.pending, self._turn()
+        """The best allowed candidate, up to date."""
         while True:
             masked = np.where(allowed, self.scores, -np.inf)
             best = int(np.argmax(masked))
-            if self.at[best] == fresh and len(turn) == 0:
+            if self.at[best] == self.fantasies.pending:
                 return best
             # Among equal scores the block may lack the first, so that one is added.
-            rows = np.unique(
-                np.concatenate([best_of(masked, current().shortlist.block), [best], turn])
-            )
-            self._update(rows[self.at[rows] < fresh])
-            turn = turn[:0]
-
-    def _turn(self) -> Rows:
-        """Candidates whose value is old, each at most once for the same pending points."""
-        if self.refreshed == self.fantasies.pending:
-            return np.empty(0, dtype=np.intp)
-        self.refreshed = self.fantasies.pending
-        turn = (self.next + np.arange(min(current().shortlist.refresh, len(self.at)))) % len(
-            self.at
-        )
-        self.next = int(turn[-1] + 1) % len(self.at)
-        return turn[self.open.free[turn]]
+            rows = np.union1d(best_of(masked, current().shortlist.block), [best])
+            self._update(rows[self.at[rows] < self.fantasies.pending])
 
     def _update(self, rows: NDArray[np.intp]) -> None:
         if len(rows):

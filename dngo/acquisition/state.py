@@ -147,7 +147,7 @@ class BatchState:
         """New points over the whole space and near the best ones, for the remaining picks."""
         space, shared, rng = self.space, self.shared, self.streams["candidates"]
         found = Candidates(space, self.spacing.taken, self.model, self.rate)
-        centres = incumbents(space, self.history.v, self.history.y, shared.incumbents)
+        centres = incumbents(self.history.v, self.history.y, shared.incumbents)
         many = max(shared.uniform_candidates, 2 * self.left)
         again = np.flatnonzero(self.repeatable)
         best = again[np.argsort(self.history.y[again], kind="stable")]

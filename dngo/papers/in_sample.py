@@ -20,7 +20,6 @@ from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.regression import Ensemble, fit_regression, log_prior, sample_chain
 from dngo.surrogates.sections import TRAININGS
-from dngo.surrogates.slice_sampling import chain_diagnostics
 from dngo.types import Array, Progress
 
 if TYPE_CHECKING:
@@ -100,8 +99,4 @@ def _in_sample(
         chains.append(chain)
     log_alpha, log_beta = np.mean(np.concatenate(chains), axis=0)[:2]
     found = {"log_alpha": float(log_alpha), "log_beta": float(log_beta)}
-    mixing = [chain_diagnostics(chain) for chain in chains]
-    if mixing[0]:
-        found["lag1"] = max(m["lag1"] for m in mixing)
-        found["effective_samples"] = min(m["effective_samples"] for m in mixing)
     return Fit(tuple(components), found)

@@ -8,11 +8,51 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from dngo.acquisition.settings import NAMED, Acquisition, uniform_points
+from dngo.acquisition.settings import NAMED, Acquisition
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
     from dngo.acquisition.state import Stage
+
+
+def uniform_points() -> Stage:
+    """The stage of a random baseline, or of one that has nothing better left."""
+    from dngo.rivals.baselines import Random
+
+    return Random()
+
+
+class Random(Acquisition, json_schema_extra=NAMED):
+    """A baseline: uniform points, without a surrogate."""
+
+    is_baseline, takes_several = True, True
+    kind: Literal["random"] = "random"
+
+    def stages(self) -> Sequence[Stage]:
+        return [uniform_points()]
+
+
+class Sobol(Acquisition, json_schema_extra=NAMED):
+    """A baseline: one scrambled sequence, that of the design, continued."""
+
+    is_baseline, takes_several = True, True
+    kind: Literal["sobol"] = "sobol"
+
+    def stages(self) -> Sequence[Stage]:
+        from dngo.rivals.baselines import Sobol
+
+        return [Sobol()]
+
+
+class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
+    """A baseline for studies with `fidelity`: uniform points, the best of each level promoted (asynchronous
+    successive halving, Li et al. 2020)."""
+
+    is_baseline, needs_fidelity = True, True
+    kind: Literal["successive_halving"] = "successive_halving"
+
+    def stages(self) -> Sequence[Stage]:
+        return [uniform_points()]
 
 
 class Optuna(Acquisition, json_schema_extra=NAMED):

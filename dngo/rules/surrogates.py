@@ -15,23 +15,12 @@ class ApartRules:
     # deepest funnel of Hartmann6, 0.47 and 0.42 of the test points (two seeds) were in their 95 % interval
     # with all points, and 0.75 and 0.63 with those that stand apart.
     least: float = 0.1
-    considered: int = 5  # times as many rows as needed: these cost time. Not measured.
-    # A scale of the objective, and the deviation of its targets, come from so many points.
-    scaled: int = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRules:
     """How the posterior of a classifier's weights is approximated. Only the last two were measured."""
 
-    # Share of the labels that the step function gets wrong, as the basis cannot draw every boundary.
-    flipped: float = 5e-3
-    # Of expectation propagation: the most sweeps, the share of a step that is taken, and the change of a
-    # site's precision, in units of its margin's, at which it has settled. Whole steps may swing, as all
-    # sites move at once.
-    most_sweeps: int = 100
-    damping: float = 0.5
-    settled: float = 1e-4
     # Prior precisions of the weights. The one that predicts left-out labels best is taken.
     precisions: tuple[float, ...] = tuple(np.geomspace(0.01, 10.0, 7).tolist())
     # For the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely.
@@ -44,10 +33,9 @@ class ClassifierRules:
 
 @dataclass(frozen=True, kw_only=True)
 class CostRules:
-    """Limits on the time of a cost's fit: a second or two. No number was measured by itself."""
+    """A limit on the time of a cost's fit: a second or two."""
 
     most_exact: int = 150  # observations of the cost: with more its process is sparse
-    most: int = 10_000  # observations in the fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +92,7 @@ class LocalRules:
 class MixtureRules:
     """When surrogates stand side by side. No number was measured by itself."""
 
-    most_for_process: int = 20_000  # observations: with more the bases resolve more, and cost less
     bootstraps: int = 200  # of the trial's rows: a share is known to some hundredths
-    negligible: float = 0.02  # a smaller share is dropped: it costs time and changes little
     # Where the process stood alone, networks are judged again once the observations have grown by this
     # share. Otherwise a study that asks for points one by one would train networks for each and drop them.
     judged_again: float = 0.1
@@ -114,32 +100,23 @@ class MixtureRules:
 
 @dataclass(frozen=True, kw_only=True)
 class NearbyRules:
-    """Which points decide a study's best one.
+    """What the process of points that lie together heeds.
 
-    points: so many of the nearest to the best. On thirty noisy functions of the tuning families 100, 200
-    and 400 do about as well; on bbob-noisy 400 is better than both. most: points that the processes of a
-    region or a front are conditioned on, at a cubic cost. least: ok outcomes; with fewer the model says
-    nothing. Not measured. shares: of the additive part at the start of the fits; regions and fronts start
-    from the first. It hardly matters which: most fits end in the same mode. noisy: share of the noise in
-    the targets' variance. From it on logarithms are tried, and axes are not. Not measured. multiplies:
-    share of the noise in the logarithms' variance. From it on logarithms are kept: steep functions without
-    noise are also likely by logarithms, and ended twice as high by them (benchmarks/rules.md).
+    least: ok outcomes; with fewer the model says nothing. Not measured. noisy: share of the noise in the
+    targets' variance. From it on logarithms are tried, and axes are not. Not measured. multiplies: share of
+    the noise in the logarithms' variance. From it on logarithms are kept: steep functions without noise are
+    also likely by logarithms, and ended twice as high by them (benchmarks/rules.md).
     flat: outcomes lie on a floor if they differ by such a share of the mean height above the lowest.
     outlying: an outlier is so many deviations off what all others predict. rounds: in which outliers are
-    looked for, each at the cost of a Cholesky factor. refined_every: after so many rounds the
-    hyperparameters are fitted anew.
+    looked for, each at the cost of a Cholesky factor.
     """
 
-    points: int = 400
-    most: int = 800
     least: int = 6
-    shares: tuple[float, ...] = (0.5, 0.95)
     noisy: float = 0.01
     multiplies: float = 0.2
     flat: float = 0.1
     outlying: float = 3.0
     rounds: int = 12
-    refined_every: int = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,18 +162,13 @@ class ProcessRules:
     signal_deviation: float = 2.0
     # The constant mean is integrated out: its variance, as a share of the signal's. Not measured.
     constant: float = 1.0
-    # Steps of L-BFGS-B to the mode. With more than 1.5 times `sketch` observations the search first finds
-    # the mode of `sketch` of them. A few of the costly, cubic steps are then enough.
-    steps: int = 60
+    # With more than 1.5 times `sketch` observations the mode of `sketch` of them is found first.
+    # A few of the costly, cubic steps are then enough.
     sketch: int = 120
     steps_after_sketch: int = 12
-    # A second search starts off the prior's medians: at a rough function with less noise.
-    rougher_lengthscale: float = 1.5
-    rougher_noise: float = 3.0
-    # Up to so many lengthscales, each is sampled by itself. More are sampled together, in so many
-    # directions with so many samples: a hundred observations say little of each of a thousand parameters.
+    # With more lengthscales these stay at the mode, and there are so many samples of the rest. A hundred
+    # observations say little of each of a thousand parameters (benchmarks/rules.md, hundreds of inputs).
     most_alone: int = 64
-    directions: int = 16
     samples_of_many: int = 4
     burn_in: int = 5  # sweeps: few, as the chain starts at the mode
     # Sweeps between kept samples. Five help measurably up to so many observations, where they cost little;
@@ -212,9 +184,6 @@ class RegressionRules:
     # Deviation of log alpha, log beta and log inflation about 0. It is wide, but keeps a constant
     # objective from driving a variance to zero.
     prior_deviation: float = 4.0
-    # The out-of-fold likelihood is a sum over at most so many random observations. These determine three
-    # numbers, and the sampler's cost does not grow with the data.
-    most_left_out: int = 1000
     folds_alone: int = 5  # one network by itself leaves out the first of these
     # The networks' agreement is judged at so many points half-way between neighbours. It multiplies their
     # variances by at least so much.
@@ -297,7 +266,6 @@ class TrainingRules:
     newest: float = 0.1
     averaged_every: int = 2
     turned_every: int = 20
-    at_once: int = 200  # steps whose minibatches go to the device together: it has latency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +282,6 @@ class WarpingRules:
     prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
     fewest: int = 8  # observations: with fewer only the power 1 is tried
     most: int = 120  # observations that judge the powers: each power costs a mode
-    steps: int = 15  # of L-BFGS-B from a neighbour's mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,9 +291,6 @@ class NumberRules:
 
     samples: int = 3  # of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # observations: with more only the mode is used
-    sketch: int = 64  # observations used on the way to the mode
-    steps: int = 25
-    steps_after_sketch: int = 5
     # Their scales have no floor. These numbers are like `WarpingRules`.
     powers: tuple[float, ...] = (0.0, 0.5, 1.0)
     most_judged: int = 48

@@ -7,6 +7,10 @@ import numpy as np
 from dngo.rules import current
 from dngo.types import Array, Rows
 
+CONSIDERED = 5  # times as many rows as are needed: they cost distances
+# A scale of the objective, and the deviation of its targets, come from so many points.
+SCALED = 1000
+
 
 def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = None) -> Rows:
     """Rows of x (n, d), unit cube, no two of which are close together: at most `most`, sorted.
@@ -25,7 +29,7 @@ def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = N
     least = (current().apart.least * n ** (-1.0 / max(d, 1))) ** 2 * d
     chosen = np.empty((min(n, most), x.shape[1]))
     rows: list[int] = []
-    for i in rng.permutation(n)[: current().apart.considered * most]:
+    for i in rng.permutation(n)[: CONSIDERED * most]:
         if len(rows) == most:
             break
         if not rows or np.min(np.sum((chosen[: len(rows)] - x[i]) ** 2, axis=1)) >= least:

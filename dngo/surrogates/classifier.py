@@ -2,9 +2,7 @@
 
 Section 3.2, equation (10): the posterior of the weights is approximated by a Gaussian, and the probability
 that a constraint holds is integrated over it. With the logistic likelihood, for noisy constraints, this is
-Laplace's approximation. The paper names the step function for noiseless constraints. It has no curvature
-anywhere, so Laplace's approximation is not defined. Expectation propagation takes its place: it matches the
-moments of each truncated Gaussian exactly.
+Laplace's approximation. The step function, for noiseless constraints, is in `dngo.papers.step`.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
-from dngo.rules import current
 from dngo.surrogates.network import Network
 from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array
@@ -47,19 +44,24 @@ class Gaussian:
     def load(cls, group: h5py.Group) -> Self:
         return cls(group["mean"][()], group["covariance"][()])
 
+    @classmethod
+    def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Self:
+        """phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. start: (D,)
+        where a search may begin."""
+        raise NotImplementedError
+
+    def probability(self, phi: Array) -> Array:
+        """Equation (10): phi (n, D) -> (n,)."""
+        raise NotImplementedError
+
 
 @stored_as("logistic")
 class Laplace(Gaussian):
     """For logistic regression: the mode, and the inverse Hessian there."""
 
     @classmethod
-    def fit(
-        cls, phi: Array, labels: Array, precision: Array, start: Array | None = None
-    ) -> Laplace:
-        """Newton's method with step halving, on a strictly convex function.
-
-        phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior.
-        """
+    def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Self:
+        """Newton's method with step halving, on a strictly convex function."""
         w = np.zeros(phi.shape[1]) if start is None else start.copy()
         value = _negative_log_posterior(w, phi, labels, precision)
         for _ in range(MOST_NEWTON_STEPS):
@@ -89,65 +91,6 @@ class Laplace(Gaussian):
         return expit(phi @ self.mean / np.sqrt(1.0 + np.pi / 8.0 * variance))
 
 
-@stored_as("step")
-class Step(Gaussian):
-    """For the step function: only the sign of the margin counts."""
-
-    @classmethod
-    def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Step:
-        """Expectation propagation (Minka 2001), all sites at once, damped.
-
-        phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. The likelihood of
-        a label is `flipped` (ClassifierRules) on the wrong side of zero, and the rest on its own side. A
-        sweep costs n D^2. start is not used: the sites' fixed point does not depend on it.
-        """
-        signed = phi * (2.0 * labels - 1.0)[:, None]
-        tau, nu = np.zeros(len(phi)), np.zeros(len(phi))  # natural parameters of the sites
-        for _ in range(current().classifier.most_sweeps):
-            mean, covariance = _gaussian(signed, tau, nu, precision)
-            variance = np.einsum("nd,nd->n", signed @ covariance, signed)
-            # Each margin without its own site, and its moments after multiplication by the likelihood.
-            cavity = 1.0 / np.maximum(1.0 / variance - tau, 1e-12)
-            middle = cavity * (signed @ mean / variance - nu)
-            z = middle / np.sqrt(cavity)
-            mass = current().classifier.flipped + (1.0 - 2.0 * current().classifier.flipped) * ndtr(
-                z
-            )
-            density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-            slope = (1.0 - 2.0 * current().classifier.flipped) * density / (mass * np.sqrt(cavity))
-            # The site of a label that is taken for flipped would have a negative precision.
-            curve = np.clip(slope * (slope + z / np.sqrt(cavity)), 0.0, 0.999 / cavity)
-            new = curve / (1.0 - curve * cavity)
-            moved = float(np.max(np.abs(new - tau) * variance))
-            tau += current().classifier.damping * (new - tau)
-            nu += current().classifier.damping * (
-                (slope + middle * curve) / (1.0 - curve * cavity) - nu
-            )
-            if moved < current().classifier.settled:
-                break
-        return cls(*_gaussian(signed, tau, nu, precision))
-
-    def probability(self, phi: Array) -> Array:
-        """Equation (10), exact for the Gaussian: phi (n, D) -> (n,)."""
-        variance = np.einsum("nd,nd->n", phi @ self.covariance, phi)
-        on_its_side: Array = ndtr(phi @ self.mean / np.sqrt(variance))
-        return (
-            current().classifier.flipped + (1.0 - 2.0 * current().classifier.flipped) * on_its_side
-        )
-
-
-def _gaussian(a: Array, tau: Array, nu: Array, precision: Array) -> tuple[Array, Array]:
-    """Mean and covariance of weights with sites on their margins a (n, D)."""
-    factor = cho_factor((a * tau[:, None]).T @ a + np.diag(precision))
-    covariance = cho_solve(factor, np.eye(len(precision)))
-    covariance = 0.5 * (covariance + covariance.T)
-    return covariance @ (a.T @ nu), covariance
-
-
-Head = Laplace | Step
-HEADS: dict[str, type[Laplace] | type[Step]] = {"logistic": Laplace, "step": Step}
-
-
 @dataclass(frozen=True)
 class Classifier:
     """P(constraint holds | x): the average over an ensemble, or a constant.
@@ -157,7 +100,7 @@ class Classifier:
     log_density: mean out-of-fold log probability of the labels, NaN without any.
     """
 
-    members: tuple[tuple[Network, Head], ...]
+    members: tuple[tuple[Network, Gaussian], ...]
     constant: float
     log_density: float = float("nan")
 

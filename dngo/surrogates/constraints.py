@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.rules import current
-from dngo.surrogates.classifier import HEADS, Classifier, Laplace, Step
-from dngo.surrogates.network import ByParameter
+from dngo.surrogates.classifier import Classifier, Gaussian
 from dngo.surrogates.regression import number_of_folds
 from dngo.surrogates.sections import TRAININGS
 from dngo.surrogates.settings import ClassifierSettings
+from dngo.surrogates.storage import COMPONENTS
 from dngo.types import Array, Progress, Rows
 
 
@@ -20,9 +20,8 @@ def fit_classifier(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
-    groups: Rows | None = None,
 ) -> Classifier:
-    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown; groups as of `Problem`.
+    """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown.
 
     As in the regression, network k leaves out a fold. The prior precision of the weights is the one that
     predicts left-out labels best: a network separates the classes perfectly on its training points, and
@@ -34,14 +33,13 @@ def fit_classifier(
     if len(np.unique(labels)) < 2:
         return Classifier((), float(constant))
     folding, training_rng, choosing = rng.spawn(3)
-    view = ByParameter.of(groups, x)
     fold = _stratified_folds(labels, number_of_folds(settings.networks.ensemble), folding)
     if settings.calibration == "out_of_fold":
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
         training = [np.arange(len(x))] * settings.networks.ensemble
     networks = TRAININGS.find("map")(  # which imports torch
-        view.seen(x),
+        x,
         labels,
         training,
         settings.networks,
@@ -49,8 +47,7 @@ def fit_classifier(
         rng=training_rng,
         progress=progress,
     )
-    networks = [view.undone(network) for network in networks]
-    heads, score, rules = HEADS[settings.likelihood], float("nan"), current().classifier
+    heads, score, rules = COMPONENTS.find(settings.likelihood), float("nan"), current().classifier
     x, labels, fold = _some(choosing, rules.most, x, labels, fold)
     features = [network.features(x) for network in networks]
     precision = 1.0
@@ -75,9 +72,7 @@ def _some(rng: np.random.Generator, most: int, *arrays: np.ndarray) -> tuple[np.
     return tuple(array[rows] for array in arrays)
 
 
-def _left_out(
-    features: list[Array], labels: Array, fold: Rows, heads: type[Laplace] | type[Step]
-) -> Array:
+def _left_out(features: list[Array], labels: Array, fold: Rows, heads: type[Gaussian]) -> Array:
     """Sum of the log probabilities of left-out labels (n,), for each precision."""
     precisions = current().classifier.precisions
     scores = np.zeros(len(precisions))

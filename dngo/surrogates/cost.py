@@ -15,6 +15,7 @@ from dngo.surrogates.problem import Problem
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Rows
 
+MOST = 10_000  # observations in the fit: a second or two
 PROCESS = Covariance(), 10  # samples of the hyperparameters
 
 
@@ -26,8 +27,8 @@ def fit_cost(
     groups: (d,) as of `Problem`.
     """
     streams = rng.spawn(2)
-    if len(x) > current().cost.most:
-        rows = np.sort(streams[0].permutation(len(x))[: current().cost.most])
+    if len(x) > MOST:
+        rows = np.sort(streams[0].permutation(len(x))[:MOST])
         x, log_cost = x[rows], log_cost[rows]
     scale = TargetScale.fit(log_cost)
     scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
@@ -36,8 +37,5 @@ def fit_cost(
     if len(x) <= current().cost.most_exact:
         fit = fit_process(problem, *PROCESS, rng=streams[1])
     else:
-        fold, none = np.zeros(len(x), dtype=np.intp), np.empty(0, dtype=np.intp)
-        fit = fit_sparse_process(
-            problem, *PROCESS, current().sparse.inducing, fold, none, rng=streams[1]
-        )
+        fit = fit_sparse_process(problem, *PROCESS, current().sparse.inducing, rng=streams[1])
     return Cost(Model(fit.components, scale, {}, {"observations": len(x), **fit.diagnostics}))

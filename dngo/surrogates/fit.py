@@ -61,7 +61,6 @@ def fit_model(
                 classifier,
                 rng=of_names[i],
                 progress=told,
-                groups=data.groups,
             )
             classifiers[name] = fitted
             if not fitted.is_constant:

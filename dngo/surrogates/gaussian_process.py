@@ -25,7 +25,7 @@ from dngo.surrogates.evidence import Evidence
 from dngo.surrogates.kernels import Covariance, correlation, squared_distances, with_slope
 from dngo.surrogates.numerics import with_task
 from dngo.surrogates.problem import Fit, Problem
-from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+from dngo.surrogates.slice_sampling import slice_sample
 from dngo.surrogates.storage import stored_as
 from dngo.types import Array, Progress, Rows
 
@@ -36,6 +36,7 @@ Single = NDArray[np.float32]
 
 DEGREES = {"matern52": 5, "matern32": 3}  # of freedom of the Student t that is the spectral density
 GIVEN = ("x", "targets", "log_lengthscales", "signal", "noise")  # of a process, in files
+STEPS = 60  # of L-BFGS-B to a mode, at most
 REPORTED = "relative_noise"  # only where noise was reported
 FACTORS = ("reduction", "readout")  # of a sparse one
 
@@ -304,56 +305,28 @@ def fit_process(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
-    """One component: a process with so many samples of its hyperparameters."""
+    """One component: a process with so many samples of its hyperparameters, or with 0 at their mode."""
     x = problem.x
     rows = apart(x, len(x), rng, problem.groups)
+    rules, near, steps = current().process, None, STEPS
     evidence = Evidence(problem.at(rows), covariance)
-    if len(rows) > 1.5 * current().process.sketch:
-        some = np.sort(rng.permutation(rows)[: current().process.sketch])
-        near, _ = Evidence(problem.at(some), covariance).mode()
-        start, highest = evidence.mode(near, current().process.steps_after_sketch)
-    else:
-        start, highest = evidence.mode()
+    if len(rows) > 1.5 * rules.sketch:
+        some = np.sort(rng.permutation(rows)[: rules.sketch])
+        near, _ = Evidence(problem.at(some), covariance).mode(None, STEPS)
+        steps = rules.steps_after_sketch
+    start, highest = evidence.mode(near, steps)
     if progress is not None:
         progress(0.3, "sampling the hyperparameters of a Gaussian process")
     if not np.isfinite(evidence(start)):
         start = evidence.prior_mean
-    few = _Directions.of(evidence, start, rng)
-    chain = slice_sample(
-        few.density,
-        few.start,
-        width=1.0,
-        samples=few.samples(samples),
-        burn_in=current().process.burn_in,
-        thin=int(
-            np.clip(
-                current().process.thin * current().process.thin_up_to // len(rows),
-                1,
-                current().process.thin,
-            )
-        ),
-        rng=rng,
-    )
-    chain = few.logarithms(chain)
+    chain = _sampled(evidence, start, samples, len(rows), rng) if samples else start[None]
     if len(rows) < len(x):
         everything = Evidence(problem, covariance)
         for log in chain:
             _resample_noise(everything, log, rng)
-    process = of_logarithms(problem, chain, evidence)
-    found = {
-        "gp_log_evidence": highest,
-        "gp_log_noise": float(np.mean(np.log(process.noise))),
-        "gp_log_signal": float(np.mean(chain[:, -1])),
-        **{f"gp_{key}": value for key, value in chain_diagnostics(chain).items()},
-    }
-    return Fit((process,), found)
-
-
-def of_logarithms(problem: Problem, chain: Array, evidence: Evidence) -> GaussianProcess:
-    """The process with hyperparameters whose logarithms (H, p) are ordered as in `Evidence`."""
     signal = np.exp(chain[:, -1])
-    return GaussianProcess(
-        problem.x,
+    process = GaussianProcess(
+        x,
         problem.targets,
         np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as it is read again
         signal,
@@ -361,42 +334,41 @@ def of_logarithms(problem: Problem, chain: Array, evidence: Evidence) -> Gaussia
         evidence.kernel,
         relative_noise=np.empty(0) if problem.noise is None else problem.relative_noise,
     )
+    found = {
+        "gp_log_evidence": highest,
+        "gp_log_noise": float(np.mean(np.log(process.noise))),
+        "gp_log_signal": float(np.mean(chain[:, -1])),
+    }
+    return Fit((process,), found)
 
 
-@dataclass(frozen=True)
-class _Directions:
-    """Directions in which the hyperparameters are sampled: each by itself, or, with very many lengthscales,
-    a few directions of all together, through the mode. axes: (p, c), None: each by itself."""
+def _sampled(
+    evidence: Evidence, mode: Array, samples: int, n: int, rng: np.random.Generator
+) -> Array:
+    """Samples (H, p) of the logarithms of the hyperparameters, by a chain from the mode.
 
-    evidence: Evidence
-    mode: Array
-    axes: Array | None
+    Very many lengthscales stay at the mode. n: observations.
+    """
+    rules, moving = current().process, np.arange(len(mode))
+    if len(mode) - 2 > rules.most_alone:
+        samples, moving = min(samples, rules.samples_of_many), moving[-2:]
 
-    @classmethod
-    def of(cls, evidence: Evidence, mode: Array, rng: np.random.Generator) -> _Directions:
-        rules, lengths = current().process, len(mode) - 2
-        if lengths <= rules.most_alone:
-            return cls(evidence, mode, None)
-        axes = np.zeros((len(mode), rules.directions + 2))
-        axes[:lengths, : rules.directions] = rng.standard_normal((lengths, rules.directions))
-        # A step moves all of them together as far as it would move a single one.
-        axes[:lengths, : rules.directions] /= np.sqrt(rules.directions)
-        axes[lengths:, rules.directions :] = np.eye(2)
-        return cls(evidence, mode, axes)
+    def density(some: Array) -> float:
+        log = mode.copy()
+        log[moving] = some
+        return evidence(log)
 
-    @property
-    def start(self) -> Array:
-        return self.mode if self.axes is None else np.zeros(self.axes.shape[1])
-
-    def samples(self, number: int) -> int:
-        return number if self.axes is None else min(number, current().process.samples_of_many)
-
-    def density(self, at: Array) -> float:
-        return self.evidence(at if self.axes is None else self.mode + self.axes @ at)
-
-    def logarithms(self, chain: Array) -> Array:
-        """The logarithms of the hyperparameters of samples: (H, p)."""
-        return chain if self.axes is None else self.mode + chain @ self.axes.T
+    found = np.tile(mode, (samples, 1))
+    found[:, moving] = slice_sample(
+        density,
+        mode[moving],
+        width=1.0,
+        samples=samples,
+        burn_in=rules.burn_in,
+        thin=int(np.clip(rules.thin * rules.thin_up_to // n, 1, rules.thin)),
+        rng=rng,
+    )
+    return found
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:

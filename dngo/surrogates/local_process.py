@@ -50,21 +50,18 @@ class LocalProcess(GaussianProcess):
         targets: Array,
         *,
         rng: np.random.Generator,
-        share: float = 0.5,
         relative_noise: Array | None = None,
     ) -> LocalProcess:
         """The first stage of a fit, on few points: a fifth of the cost. `refined` does the others.
 
         t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
         relative_noise: (n,) factor on each row's noise; None: all are alike.
-        share: of the variance that the additive part starts with. The posterior of the hyperparameters has
-        several modes. Fits from different starts to different rows, side by side, replace an average over
-        it.
         """
         d = t.shape[1]
         relative = np.ones(len(t)) if relative_noise is None else relative_noise
         log_length = 0.5 * np.log(d) + np.log(current().local.length)
-        start = np.log([1.0 - share, share, *current().local.medians[2:]])
+        # Half of the variance is the additive part's. It hardly matters which share: most fits end alike.
+        start = np.log([0.5, 0.5, *current().local.medians[2:]])
         theta = np.concatenate([np.full(d, log_length), start])
         theta = _stage(t, targets, relative, theta, *current().local.stages[0], rng)
         return cls.of(t, targets, relative, theta)
@@ -146,17 +143,6 @@ class LocalProcess(GaussianProcess):
         (reduction,), (readout,) = self.reduction, self.readout
         variance = 1.0 / np.einsum("ij,ij->j", reduction, reduction)
         return variance * (reduction.T @ readout), variance
-
-    def axes(self) -> Array | None:
-        """Axes along which the mean's quadratic part is a sum: columns of a rotation (d, d).
-
-        None without such a part, or with one input.
-        """
-        d = self.x.shape[1]
-        if d == 1 or not self.quadratic:
-            return None
-        correction = self.reduction[0].T @ self.readout[0]
-        return np.linalg.eigh(forms((products(self.x).T @ correction)[None], d)[0, 1:, 1:])[1]
 
     def prior_variance(self, x: Array) -> Array:
         return self.signal[:, None] + np.square(self.basis(x)).sum(axis=1)

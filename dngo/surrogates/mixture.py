@@ -11,10 +11,14 @@ from dngo.rules import current
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.linear import FiniteBasis
-from dngo.surrogates.problem import Fit, Problem, Trial
+from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.regression import Ensemble, fit_regression, folds, number_of_folds
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
+
+# Observations of a sparse process: with more the bases resolve more, and cost less.
+MOST_FOR_PROCESS = 20_000
+NEGLIGIBLE = 0.02  # a smaller share is dropped: it costs time and changes little
 
 
 def fit_mixture(
@@ -34,8 +38,7 @@ def fit_mixture(
     observations it is sparse, on `inducing` inputs. The bases stand alone with too many observations even
     for that, with too few folds, or without such inputs.
 
-    A process that stood alone in the previous fit does so again if there is little new. If the iterations
-    are known, the diagnostics say how well each surrogate predicts the newest batch, where the search is.
+    A process that stood alone in the previous fit does so again if there is little new.
     """
     streams = rng.spawn(4)
     n, networks = len(problem.x), ensemble.networks.ensemble
@@ -55,47 +58,40 @@ def fit_mixture(
     fold = folds(n, networks, streams[2])
     bases = fit_regression(problem, ensemble, rng=streams[0], progress=progress, fold=fold)
     trial = bases.trial
-    if not few and (not judged or n > current().mixture.most_for_process or inducing == 0):
+    if not few and (not judged or n > MOST_FOR_PROCESS or inducing == 0):
         return Fit(bases.components, bases.diagnostics, trial)
     if few:
         density = left_out_density(process.components[0], fold)[trial.rows]
     else:
+        trial_of = fold, trial.rows
         process = fit_sparse_process(
-            problem, covariance, ensemble.samples, inducing, fold, trial.rows, rng=streams[1]
+            problem, covariance, ensemble.samples, inducing, trial_of, rng=streams[1]
         )
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
     found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
-    found |= _judged(density, trial, problem.batch) | {"networks_judged_at": n}
-    if share[1] < current().mixture.negligible:
+    found |= {
+        "gp_out_of_fold_log_density": float(np.mean(density)),
+        "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
+        "networks_judged_at": n,
+    }
+    if share[1] < NEGLIGIBLE:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
         replace(basis, weight=float(share[1]) / len(bases.components)) for basis in bases.components
     ]
-    if share[0] >= current().mixture.negligible:
+    if share[0] >= NEGLIGIBLE:
         weighted.append(replace(process.components[0], weight=float(share[0])))
     return Fit(tuple(weighted), found, trial)
 
 
 def _still_alone(problem: Problem) -> dict[str, float]:
     """Diagnostics of an earlier verdict for the process alone, if it still holds; else empty."""
-    rules, summary = current().mixture, problem.past.summary if problem.past else {}
+    summary = problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
-    if share <= 1.0 - rules.negligible or len(problem.x) >= (1.0 + rules.judged_again) * at:
+    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().mixture.judged_again) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
-
-
-def _judged(density: Array, trial: Trial, batch: Array | None) -> dict[str, float]:
-    """How well the process, `density` (m,), and the bases predict outcomes that they had not seen."""
-    found = {
-        "gp_out_of_fold_log_density": float(np.mean(density)),
-        "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
-    }
-    if batch is not None and np.any(newest := batch[trial.rows] == np.max(batch)):
-        found["gp_newest_log_density"] = float(np.mean(density[newest]))
-        found["basis_newest_log_density"] = float(np.mean(trial.log_density[newest]))
-    return found
 
 
 def left_out_density(process: GaussianProcess, fold: Rows) -> Array:

@@ -17,7 +17,7 @@ noise. Seen directly, values that are low by luck look certain, and high ones sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -33,6 +33,13 @@ from dngo.types import Array, Rows
 
 NORMAL = 2.198  # variance of a normal, by the square of its median deviation
 EDGE = 1.5  # bound of a process's inputs: beyond it nothing changes
+MOST = 800  # points that the process of a region or a front is conditioned on, at a cubic cost
+# So many of the nearest to the best point decide which one that is. On thirty noisy functions of the tuning
+# families 100, 200 and 400 do about as well; on bbob-noisy 400 is better than both.
+DECIDING = 400
+REFINED_EVERY = (
+    3  # rounds in which outliers are looked for: the hyperparameters are then fitted anew
+)
 
 
 @dataclass(frozen=True)
@@ -71,19 +78,22 @@ class Frame:
 
 @dataclass(frozen=True)
 class Nearby:
-    """Processes fitted to points that lie together.
+    """A process fitted to points that lie together.
 
-    middle, reach: (d,) of the encoded inputs, which they map to [-1, 1]. frame: from these to the inputs of
-    the processes. scale: of the objective. models: one for each start of the fit. outliers: rows whose
-    outcomes are not believed.
+    x, y, noise: as in `fit`. middle, reach: (d,) of the encoded inputs, which they map to [-1, 1]. frame:
+    from these to the inputs of the process. scale: of the objective. outliers: rows whose outcomes are not
+    believed.
     """
 
+    x: Array
+    y: Array
+    noise: Array
     middle: Array
     reach: Array
     frame: Frame
     scale: TargetScale
-    models: tuple[LocalProcess, ...]
-    outliers: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    model: LocalProcess
+    outliers: Rows
 
     @classmethod
     def fit(
@@ -92,69 +102,55 @@ class Nearby:
         y: Array,
         noise: Array,
         *,
-        shares: tuple[float, ...],
         turn: bool = True,
         floor: float | None = None,
         rng: np.random.Generator,
     ) -> Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
-        shares: of the additive part at the start of the fits, one for each model. turn: whether axes are
-        looked for, which costs one more fit and two sketches. floor: share of the outcomes within the depth
-        of the scale (`TargetScale.fit`); the apparent noise is then taken for real.
+        turn: whether axes are looked for, which costs one more fit. floor: share of the
+        outcomes within the depth of the scale (`TargetScale.fit`); the apparent noise is then taken for
+        real.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
         points = _Points((x - middle) / reach, y, noise, np.ones(len(y)))
-        (share, start), *others = zip(shares, rng.spawn(len(shares)), strict=True)
+        (rng,) = rng.spawn(1)
         scale, frame = TargetScale.fit(y, floor=floor), Frame()
-        first = points.fit(scale, share, start)
+        first = points.fit(scale, rng)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
         is_even = first.noise_of_rows(0).mean() <= current().nearby.noisy or is_plain
         if floor is None and not is_even:
-            points, scale, first = points.as_noise_is(scale, first, share, start)
+            points, scale, first = points.as_noise_is(scale, first, rng)
         # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
-            frame, first = points.along_axes(scale, first, quadratic, share, start)
-        seen = points.through(frame)
-        models = (first, *(seen.fit(scale, *other) for other in others))
-        return cls(middle, reach, frame, scale, models, points.outliers)
+            frame, first = points.along_axes(scale, first, quadratic, rng)
+        return cls(x, y, noise, middle, reach, frame, scale, first, points.outliers)
 
-    def resolved(
-        self,
-        x: Array,
-        y: Array,
-        noise: Array,
-        *,
-        share: float,
-        turn: bool,
-        rng: np.random.Generator,
-    ) -> Nearby:
+    def resolved(self, *, turn: bool, rng: np.random.Generator) -> Nearby:
         """The same on a scale on which the lowest outcomes differ, if that predicts them better.
 
         If walls are a thousand times as high as the differences on the floor between them, drawn functions
-        dive hundreds below the floor. x, y, noise, share, turn: as in `fit`.
+        dive hundreds below the floor. turn: as in `fit`.
         """
-        least, low = np.quantile(y, [0.0, current().selection.low])
+        y, share = self.y, current().selection.low
+        least, low = np.quantile(y, [0.0, share])
         if self.by_logarithms or len(self.outliers):
             return self
         if not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self
-        found = Nearby.fit(
-            x, y, noise, shares=(share,), turn=turn, floor=current().selection.low, rng=rng
-        )
-        level = float(np.quantile(y, current().selection.low))
-        better = predicts_better(found.log_scores(y, level), self.log_scores(y, level), len(y))
+        found = Nearby.fit(self.x, y, self.noise, turn=turn, floor=share, rng=rng)
+        better = predicts_better(found.log_scores(low), self.log_scores(low), len(y))
         return found if better else self
 
-    def log_scores(self, y: Array, level: float) -> Array:
-        """Log scores (n,) of the outcomes y (n,) that the processes were fitted to, each given the others.
+    def log_scores(self, level: float) -> Array:
+        """Log scores (n,) of the outcomes that the process was fitted to, each given the others.
 
         An outcome up to `level` has its density, in units of the objective. A higher one has the
         probability of being higher (Diks, Panchenko and van Dijk 2011, the censored likelihood).
         """
-        model = self.models[0]
+        model, y = self.model, self.y
         missed, variance = model.left_out_errors()
         z = (self.scale.to_model(np.array(level)) - (model.targets - missed)) / np.sqrt(variance)
         density = model.left_out_density() - 0.5 * np.log(2 * np.pi) + self.scale.log_slope(y)
@@ -168,7 +164,7 @@ class Nearby:
     @property
     def is_noisy(self) -> bool:
         """Whether the share of noise in the targets' variance has to be heeded."""
-        return bool(self.models[0].noise[0] > current().nearby.noisy)
+        return bool(self.model.noise[0] > current().nearby.noisy)
 
     def inputs(self, x: Array) -> Array:
         """The inputs of the processes for encoded points x (n, d)."""
@@ -189,17 +185,14 @@ class Nearby:
         return found / np.trace(found)
 
     def targets(self, x: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the function at x (n, d), on the processes' scale: two (n,)."""
-        t = self.inputs(x)
-        means, variances = zip(
-            *(model.latent(model.features(t)) for model in self.models), strict=True
-        )
-        return _mixed(np.concatenate(means), np.concatenate(variances))
+        """Mean and deviation of the function at x (n, d), on the process's scale: two (n,)."""
+        (mean,), (variance,) = self.model.latent(self.model.features(self.inputs(x)))
+        return mean, np.sqrt(variance)
 
     def at_rows(self) -> tuple[Array, Array]:
-        """Like `targets`, at the points that the processes were fitted to, at less cost."""
-        means, variances = zip(*(model.at_rows() for model in self.models), strict=True)
-        return _mixed(np.array(means), np.array(variances))
+        """Like `targets`, at the points that the process was fitted to, at less cost."""
+        mean, variance = self.model.at_rows()
+        return mean, np.sqrt(variance)
 
     def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
         """Whether as many points as a quadratic has weights have taught nothing, and not because of noise.
@@ -209,8 +202,8 @@ class Nearby:
         d = len(self.middle)
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
             return False
-        first, distance = self.models[0], cdist(centre, u)[0]
-        return is_of_no_use(first.left_out_mean(), first.targets, distance, alike=alike)
+        model, distance = self.model, cdist(centre, u)[0]
+        return is_of_no_use(model.left_out_mean(), model.targets, distance, alike=alike)
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, in objective units: two (n,)."""
@@ -239,28 +232,27 @@ class _Points:
     def through(self, frame: Frame) -> _Points:
         return replace(self, t=frame.of(self.t))
 
-    def fit(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
-        return self.sketch(scale, share, rng).refined(rng)
+    def fit(self, scale: TargetScale, rng: np.random.Generator) -> LocalProcess:
+        return self.sketch(scale, rng).refined(rng)
 
-    def sketch(self, scale: TargetScale, share: float, rng: np.random.Generator) -> LocalProcess:
+    def sketch(self, scale: TargetScale, rng: np.random.Generator) -> LocalProcess:
         reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
         return LocalProcess.sketch(
             self.t,
             scale.to_model(self.y),
             rng=rng,
-            share=share,
             relative_noise=self.own_noise * (1.0 if reported is None else reported.relative),
         )
 
     def as_noise_is(
-        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
+        self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[_Points, TargetScale, LocalProcess]:
         """The points, their scale and their process, changed if noise has heavy tails or multiplies."""
         points, found = self, first
         if first.noise[0] > current().nearby.noisy:
             points, found = self.with_outliers(first, *rng.spawn(1))
         # Where noise multiplies outcomes, an outlier may be none by their logarithms.
-        other_scale, other = self.by_logarithms(scale, found, share, rng)
+        other_scale, other = self.by_logarithms(scale, found, rng)
         return (points, scale, found) if other is found else (self, other_scale, other)
 
     def with_outliers(
@@ -281,7 +273,7 @@ class _Points:
             points = replace(self, own_noise=np.maximum(own, points.own_noise))
             usual = float(np.median(np.abs(missed[points.own_noise == 1.0])))
             found = found.with_noise(NORMAL * usual**2, first.reported * points.own_noise)
-            if round_ % current().nearby.refined_every == 0:
+            if round_ % REFINED_EVERY == 0:
                 found = found.refined(rng)
         if not len(points.outliers):
             return self, first
@@ -293,13 +285,13 @@ class _Points:
         return (points, found) if kept else (self, first)
 
     def by_logarithms(
-        self, scale: TargetScale, first: LocalProcess, share: float, rng: np.random.Generator
+        self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[TargetScale, LocalProcess]:
         """The scale and the process of the outcomes' logarithms or the given ones: the likelier."""
         log_scale, (rng,) = LogScale.of(self.y), rng.spawn(1)
         slopes = np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         least = first.evidence_by_mean() - slopes
-        other = self.sketch(log_scale, share, rng)
+        other = self.sketch(log_scale, rng)
         # Where noise multiplies, a sketch gains thousands of nats; elsewhere it loses some.
         if other.evidence_by_mean() < least:
             return scale, first
@@ -313,30 +305,15 @@ class _Points:
         scale: TargetScale,
         first: LocalProcess,
         quadratic: Quadratic,
-        share: float,
         rng: np.random.Generator,
     ) -> tuple[Frame, LocalProcess]:
-        """The process along a quadratic's axes, or the inputs and the given process.
-
-        The axes are the quadratic's or those of the process's own quadratic part, which accounts for the
-        other parts: a sketch decides which are likelier.
-        """
+        """The process along a quadratic's axes if it is likelier, or the inputs and the given process."""
         d = self.t.shape[1]
-        frames = [
-            Frame.along(axes, self.t) for axes in (quadratic.axes, first.axes()) if axes is not None
-        ]
-        sketches = [self.through(frame).sketch(scale, share, rng) for frame in frames]
-        best = int(np.argmax([sketch.log_evidence for sketch in sketches]))
-        other = sketches[best].refined(rng)
+        frame = Frame.along(quadratic.axes, self.t)
+        other = self.through(frame).fit(scale, rng)
         evidence = other.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=d * (d - 1) / 2, n=len(self.t))
-        return (frames[best], other) if kept else (Frame(), first)
-
-
-def _mixed(means: Array, variances: Array) -> tuple[Array, Array]:
-    """Mean and deviation of a mixture of the models with equal shares: (m, n) -> two (n,)."""
-    mean = means.mean(axis=0)
-    return mean, np.sqrt((variances + (means - mean) ** 2).mean(axis=0))
+        return (frame, other) if kept else (Frame(), first)
 
 
 def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:
@@ -346,15 +323,14 @@ def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, A
     noise: (n,). First come the points near the lowest value, then, of these, the ones near the lowest mean.
     No rows if there are too few. The same points always give the same bits.
     """
-    rules = current().nearby
-    if len(y) < rules.least or u.shape[1] == 0:
+    if len(y) < current().nearby.least or u.shape[1] == 0:
         return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
     y, centre, before = bounded(y), int(np.argmin(y)), -1
     with one_thread():
         while True:
-            rows = np.argsort(cdist(u[[centre]], u)[0], kind="stable")[: rules.points]
+            rows = np.argsort(cdist(u[[centre]], u)[0], kind="stable")[:DECIDING]
             rng = np.random.default_rng(0)
-            near = Nearby.fit(x[rows], y[rows], noise[rows], shares=rules.shares, rng=rng)
+            near = Nearby.fit(x[rows], y[rows], noise[rows], rng=rng)
             mean, deviation = near.function(x[rows])
             best = int(rows[np.argmin(mean + deviation)])
             if before >= 0 or best == centre:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array, Rows
+from dngo.types import Array
 
 if TYPE_CHECKING:
     import h5py
@@ -73,53 +72,6 @@ class Network:
 def inputs_of(x: Array) -> Array:
     """From the unit cube to [-1, 1]^d."""
     return 2.0 * x - 1.0
-
-
-@dataclass(frozen=True)
-class ByParameter:
-    """Inputs for training networks: a parameter counts the same with one column as with many.
-
-    Two levels of a category are as far apart as the ends of a range, and the first layer's weights start as
-    if each parameter had one input. Unseen levels are left out. Without categories nothing changes.
-    factor, shift: (d,); known: (d,) bool, inputs that are not left out.
-    """
-
-    factor: Array
-    shift: Array
-    known: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, groups: Rows | None, x: Array) -> ByParameter:
-        """groups: (d,) as in `Problem`; x: (n, d) training inputs of the network."""
-        widths = np.ones(x.shape[1]) if groups is None else np.bincount(groups)[groups]
-        levels = widths > 1
-        known = ~levels | x.any(axis=0)
-        root = np.sqrt(known.sum() / np.sum(1.0 / widths)) if len(widths) else 1.0
-        factor = root * np.where(levels, 0.5**0.5, 1.0)
-        return cls(factor, np.where(levels, factor, 0.0), known)
-
-    @property
-    def changes(self) -> bool:
-        return bool(np.any(self.factor != 1.0))
-
-    def seen(self, x: Array) -> Array:
-        """x (n, d) in the unit cube, shifted: `inputs_of` turns it into the network's inputs."""
-        if not self.changes:
-            return x
-        seen: Array = 0.5 * (1.0 + self.factor * inputs_of(x) + self.shift)[:, self.known]
-        return seen
-
-    def undone(self, network: Network) -> Network:
-        """A network trained on such inputs, changed to take points in the unit cube."""
-        if not self.changes:
-            return network
-        bias, first = network.biases[0], np.zeros((len(self.known), network.weights[0].shape[1]))
-        first[self.known] = network.weights[0]
-        return replace(
-            network,
-            weights=(first * self.factor[:, None], *network.weights[1:]),
-            biases=(bias + self.shift @ first, *network.biases[1:]),
-        )
 
 
 def is_relu(activation: str, layer: int, depth: int) -> bool:

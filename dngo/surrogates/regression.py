@@ -17,12 +17,16 @@ from scipy.special import logsumexp
 
 from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import ByParameter, Network
+from dngo.surrogates.network import Network
 from dngo.surrogates.numerics import LOG_LIMIT
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.sections import TRAININGS, EnsembleSettings
-from dngo.surrogates.slice_sampling import chain_diagnostics, slice_sample
+from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Progress, Rows
+
+# The out-of-fold likelihood is a sum over at most so many random observations. These determine three
+# numbers, and the sampler's cost does not grow with the data.
+MOST_LEFT_OUT = 1000
 
 
 def number_of_folds(networks: int) -> int:
@@ -63,14 +67,13 @@ def fit_regression(
     fold = folds(len(x), ensemble, folding) if fold is None else fold
     rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
     kept = np.zeros(len(x), dtype=bool)
-    kept[choosing.permutation(len(x))[: current().regression.most_left_out]] = True
-    view = ByParameter.of(problem.groups, x)
+    kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
     fits = []
     for trained, own_rng in zip(
         _trainings(settings.networks, len(x)), (training_rng, longer), strict=False
     ):
         networks = TRAININGS.find(settings.training)(
-            view.seen(x),
+            x,
             problem.targets,
             rows,
             trained,
@@ -78,7 +81,6 @@ def fit_regression(
             rng=own_rng,
             progress=progress,
         )
-        networks = [view.undone(network) for network in networks]
         left_out = _LeftOut.fit(problem, networks, fold, kept)
         fits.append(_out_of_fold(problem, left_out, networks, settings.samples, sampling))
     return max(fits, key=lambda fit: float(np.sum(fit.trial.log_density)))
@@ -127,7 +129,6 @@ def _out_of_fold(
         "agreement": agreement,
         "log_inflation": float(np.mean(log_inflation)),
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
-        **chain_diagnostics(chain),
     }
     # One network left out each row, but the average of all is used. Its errors have (1 + agreement) / 2 of
     # one network's variance, so its log density is higher by this much.
@@ -159,7 +160,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     if k < 2 or len(x) < 2 * k:
         return 1.0
     some = x[rng.permutation(len(x))[: current().regression.midpoints]]
-    others = x[rng.permutation(len(x))[: current().regression.most_left_out]]
+    others = x[rng.permutation(len(x))[:MOST_LEFT_OUT]]
     squares = np.sum((some[:, None] - others) ** 2, axis=2)
     squares[squares < 1e-12] = np.inf  # the row itself, and its duplicates
     new = 0.5 * (some + others[np.argmin(squares, axis=1)])

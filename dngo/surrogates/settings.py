@@ -7,7 +7,6 @@ named like the kind and refers to a subclass of `SurrogateKind`. No fit imports 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -180,17 +179,29 @@ class ExactProcess(_Process, json_schema_extra=NAMED):
 
 
 class Numbers(ExactProcess):
-    """The settings by which `auto` fits numbers; no configuration names them."""
+    """The settings by which `auto` fits numbers; no configuration names them.
+
+    A study may have a dozen thresholds, each at a tenth of the cost of an objective. A bound needs less
+    than an optimum: the side on which a point lies, and how sure that is. So a process has few samples
+    for few observations. Then it is at the mode of its hyperparameters, and Student's odds (`Bounded`)
+    cover their uncertainty.
+    """
 
     gp_limit: int = 300
 
     def fit(
         self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
     ) -> Fit:
-        from dngo.surrogates.numbers import fit_number
+        from dngo.rules import current
+        from dngo.surrogates.gaussian_process import fit_process
+        from dngo.surrogates.sparse_process import fit_sparse_process
 
-        samples = self.hyperparameter_samples
-        return fit_number(problem, self.covariance, samples, self.gp_limit, rng=rng)
+        rules, samples, n = current().numbers, self.hyperparameter_samples, len(problem.x)
+        if n > max(self.gp_limit, rules.sampled_up_to):
+            inducing = current().sparse.inducing
+            return fit_sparse_process(problem, self.covariance, samples, inducing, rng=rng)
+        samples = min(samples, rules.samples) if n <= rules.sampled_up_to else 0
+        return fit_process(problem, self.covariance, samples, rng=rng)
 
 
 class ClassifierSettings(Section):
@@ -211,30 +222,3 @@ class ClassifierSettings(Section):
 
 # How a kind is built: `SurrogateSettings(kind="gp", ard=False)`.
 SurrogateSettings = Kinds(group="dngo.surrogates", default="auto")
-
-
-# ---- what archives of earlier versions hold -----------------------------------------------------
-
-
-def upgrade(flat: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The sections `surrogate` and `classifier` that mean the same as an old flat `surrogate` section.
-
-    Keys without an effect are dropped. `auto` with `calibration: in_sample` was a process for a few
-    observations and then bases; it becomes the bases.
-    """
-    old = {**flat, "ensemble": flat["networks"]}
-    if old["optimizer"] != "sgd":
-        del old["momentum"]
-    if not old["warp"]:
-        del old["highest_power"]
-    if old["kind"] == "auto" and old["calibration"] == "in_sample":
-        old["kind"] = "adaptive_basis"
-
-    def section(model: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-        fields = model.model_fields
-        keys = {name: found[name] for name in fields if name in found and name != "networks"}
-        inner = fields.get("networks")
-        return keys if inner is None else {**keys, "networks": section(inner.annotation, old)}
-
-    classifier = section(ClassifierSettings, {**old, "likelihood": old["constraint_likelihood"]})
-    return section(SurrogateSettings.classes[old["kind"]], old), classifier

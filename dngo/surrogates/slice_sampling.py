@@ -74,26 +74,3 @@ def _update(
             right = moved[i]
         if right - left <= 1e-12 * max(1.0, abs(x[i])):
             return x, current  # the slice is thinner than floating point resolves
-
-
-def chain_diagnostics(chain: Array) -> dict[str, float]:
-    """How well a chain (samples, p) has mixed: the worst coordinate's figures.
-
-    lag1: autocorrelation of successive samples; effective_samples: samples over the integrated
-    autocorrelation time, by Geyer's initial positive sequence. Empty for fewer than four samples.
-    """
-    n = len(chain)
-    if n < 4:
-        return {}
-    lag1, effective = -1.0, float(n)
-    for column in chain.T:
-        centred = column - column.mean()
-        power = float(centred @ centred)
-        if power <= 0:
-            continue
-        rho = np.correlate(centred, centred, "full")[n - 1 :] / power
-        pairs = rho[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
-        positive = int(np.argmax(pairs < 0)) if np.any(pairs < 0) else len(pairs)
-        time = max(2.0 * float(pairs[:positive].sum()) - 1.0, 1.0)
-        lag1, effective = max(lag1, float(rho[1])), min(effective, n / time)
-    return {"lag1": lag1, "effective_samples": effective}

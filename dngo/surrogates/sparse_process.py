@@ -29,15 +29,14 @@ def fit_sparse_process(
     covariance: Covariance,
     samples: int,
     size: int,
-    fold: Rows,
-    rows: Rows,
+    trial: tuple[Rows, Rows] | None = None,
     *,
     rng: np.random.Generator,
 ) -> Fit[GaussianProcess]:
     """One component, a process on `size` inducing inputs.
 
-    fold: (n,) labels; rows: (m,) those of the trial, predicted from the other folds. The prior variance at
-    a point is exact, so that the process is uncertain far from the inducing inputs (Titsias 2009).
+    trial: labels (n,) of folds, and rows (m,) that are predicted from the other folds. The prior variance
+    at a point is exact, so that the process is uncertain far from the inducing inputs (Titsias 2009).
     """
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
@@ -47,7 +46,6 @@ def fit_sparse_process(
     (exact,), found = lengths.components, lengths.diagnostics
     inducing = _inducing(x, targets, some, size, streams[0])
     fits = [_Head.fit(problem, exact, h, inducing, rng=streams[2]) for h in range(samples)]
-    densities = [_left_out(fit, problem, fold, rows) for fit in fits]
     signal, noise = (np.array([getattr(fit, name) for fit in fits]) for name in ("signal", "noise"))
     process = GaussianProcess(
         inducing,
@@ -63,8 +61,11 @@ def fit_sparse_process(
         "gp_log_noise": float(np.mean(np.log(noise))),
         "gp_log_signal": float(np.mean(np.log(signal))),
     }
+    if trial is None:
+        return Fit((process,), found)
+    densities = [_left_out(fit, problem, *trial) for fit in fits]
     density = np.logaddexp.reduce(densities, axis=0) - np.log(len(densities))
-    return Fit((process,), found, Trial(rows, density))
+    return Fit((process,), found, Trial(trial[1], density))
 
 
 def _inducing(x: Array, targets: Array, some: Rows, size: int, rng: np.random.Generator) -> Array:

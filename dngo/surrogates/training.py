@@ -24,6 +24,7 @@ from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
 Tensors = Sequence[torch.Tensor]
+AT_ONCE = 200  # steps whose minibatches go to the device together: it has latency
 
 
 @contextmanager
@@ -143,8 +144,8 @@ def _descend(
             if rotated
             else Optimizer(flat, decayed, settings)
         )
-        for first in range(0, steps, current().training.at_once):
-            some = min(current().training.at_once, steps - first)
+        for first in range(0, steps, AT_ONCE):
+            some = min(AT_ONCE, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from dngo.rules import current
-from dngo.surrogates.apart import apart
+from dngo.surrogates.apart import SCALED, apart
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.evidence import Evidence
+from dngo.surrogates.gaussian_process import STEPS
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import Numbers, SurrogateKind
 from dngo.types import Array, Rows
+
+NEXT_STEPS = 15  # of L-BFGS-B from a neighbour's mode, at most
 
 
 def choose_scale(
@@ -31,13 +34,13 @@ def choose_scale(
     the slope of the map. At most `WarpingRules.most` random observations count, so that the cost does not
     grow with n.
     """
-    rules, own = current().warping, current().numbers
+    rules, own, steps = current().warping, current().numbers, NEXT_STEPS
     if isinstance(settings, Numbers):
         steps, most = own.warping_steps, own.most_judged
-        rules = replace(rules, powers=own.powers, floors=(), most=most, steps=steps)
+        rules = replace(rules, powers=own.powers, floors=(), most=most)
     if not settings.warp:
         return TargetScale.fit(y, tails=False), {}
-    spread = np.union1d(apart(x, current().apart.scaled, rng, groups), [np.argmin(y), np.argmax(y)])
+    spread = np.union1d(apart(x, SCALED, rng, groups), [np.argmin(y), np.argmax(y)])
     plain = TargetScale.fit(y[spread])
     if len(spread) < rules.fewest:
         return plain, {}
@@ -48,7 +51,7 @@ def choose_scale(
     def evidence(scale: TargetScale, start: Array | None) -> tuple[Array, float]:
         problem = Problem(x[rows], scale.to_model(y[rows]), groups=groups)
         found = Evidence(problem, settings.covariance)
-        mode, value = found.mode(start, current().process.steps if start is None else rules.steps)
+        mode, value = found.mode(start, STEPS if start is None else steps)
         return mode, value + float(np.sum(scale.log_slope(y[rows])))
 
     # The plain scale first: each search starts from the mode of its neighbour.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dngo.acquisition.candidates import is_listed
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
-from dngo.acquisition.minima import Box, descent_of, minima
+from dngo.acquisition.leftovers import lowest_left, shared_rows
+from dngo.acquisition.minima import AT_ONCE_WIDE, Box, descent_of, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
@@ -26,14 +26,12 @@ class ThompsonDraws:
         if not state.has_outcome:
             return
         pool, rng, search = state.candidates, state.streams["draws"], current().descent
-        rows = np.flatnonzero(state.spacing.free(pool.v)) if len(pool) else np.empty(0, int)
-        if not is_listed(state.space):
-            rows = np.sort(rng.permutation(rows)[: max(search.shared_wide, 2 * number)])
+        rows = shared_rows(state, number, rng)
         if not len(rows):
             return
         boldness = search.boldest * (rng.permutation(number) + rng.random()) / number
-        for start in range(0, number, search.at_once_wide):
-            functions = _Functions(state, boldness[start : start + search.at_once_wide], rng)
+        for start in range(0, number, AT_ONCE_WIDE):
+            functions = _Functions(state, boldness[start : start + AT_ONCE_WIDE], rng)
             values = functions.among(pool.x[rows], pool.feasibility[rows], pool.rate[rows])
             points, found = minima(
                 pool.v[rows],
@@ -51,24 +49,9 @@ class ThompsonDraws:
                     unserved.append(i)
                 else:
                     yield Pick(lowest[j], max(-float(value[j]), 0.0), "thompson")
-            yield from _candidates(state, pool.v[rows], values[unserved])
-
-
-def _candidates(state: BatchState, v: Array, values: Array) -> Iterator[Pick]:
-    """For functions with nothing left near their minima: the best of the candidates v (n, k).
-
-    values: (count, n). If all of these are too close to others, the distance is ignored.
-    """
-    if not len(values):
-        return
-    open_ = state.spacing.among(v)
-    for value in values:
-        allowed = open_.allowed if open_.allowed.any() else open_.free
-        if not allowed.any():
-            return
-        i = int(np.argmin(np.where(allowed, value, np.inf)))
-        open_.take(i)
-        yield Pick(v[i], max(-float(value[i]), 0.0), "thompson")
+            left = values[unserved]
+            for i, own in zip(lowest_left(state, pool.v[rows], left), left, strict=False):
+                yield Pick(pool.v[rows[i]], max(-float(own[i]), 0.0), "thompson")
 
 
 class _Functions:

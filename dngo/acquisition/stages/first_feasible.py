@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dngo.acquisition.candidates import Candidates, around, uniform
+from dngo.acquisition.candidates import Candidates, around
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.shortlist import best_of
 from dngo.acquisition.spacing import distances, gaps
@@ -48,16 +48,10 @@ class FirstFeasible:
 
 
 def _candidates(state: BatchState) -> Candidates:
-    space, streams = state.space, state.streams
-    pool = Candidates(space, state.spacing.taken, state.model, state.rate)
-    many = uniform(space, state.shared.uniform_candidates, streams["candidates"])
-    pool.add(many, "uniform")
-    pool.judge()
+    pool, space = state.candidates, state.space
     if state.model.heeds_constraints and len(pool):
         parents = pool.v[best_of(state.model.log_progress(pool.x), current().improvement.parents)]
-        pool.add(
-            around(space, parents, current().improvement.children, streams["refinements"]),
-            "local",
-        )
+        number, rng = current().improvement.children, state.streams["refinements"]
+        pool.add(around(space, parents, number, rng), "local")
         pool.judge()
     return pool

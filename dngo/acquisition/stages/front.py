@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 
 import numpy as np
 
 from dngo.acquisition.aims import Corner, highs, rays
+from dngo.acquisition.allocation import least_block
 from dngo.acquisition.along import course
 from dngo.acquisition.front import Boxes, Searched, everywhere
+from dngo.acquisition.leftovers import lowest_left
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.fronts import hypervolume, on_front
@@ -48,29 +51,27 @@ class AlongFront:
         boldness = rules.boldest * (rng.permutation(number) + rng.random()) / number
         turns = state.turn + np.arange(number)
         which = _which(turns, values.shape[1])
-        block = max(rules.block, rules.block_for_each * state.space.k)
+        block = max(rules.block, least_block(state.space))
         part = rules.share if len(known) >= current().nearby.least and state.space.k else 0.0
-        past = course(
+        half, share = course(
             state.space.unit(state.history.v),
             values,
             state.history.iteration,
             block,
             part,
         )
-        local = np.floor((turns + 1) * past.share) > np.floor(turns * past.share)
+        local = np.floor((turns + 1) * share) > np.floor(turns * share)
         left, hoped = set(range(number)), Hoped(state, corners[0], number)
 
         def picked(rows: Rows, c: int, search: Search, where: str) -> Iterator[Pick]:
-            asked = Asked(rows, ray[rows], boldness[rows])
-            if c or hoped.each == 1 or not len(rows):
-                found = search(corners[c], asked.ray, asked.boldness)
-                return _served(state, asked, found, where, left)
-            asked = asked.with_others(hoped.each, *rng.spawn(1))
+            asked, chosen = Asked(rows, ray[rows], boldness[rows]), not c and hoped.each > 1
+            if chosen and len(rows):
+                asked = asked.with_others(hoped.each, *rng.spawn(1))
             found = search(corners[c], asked.ray, asked.boldness)
-            return _chosen(state, asked, found, where, left, hoped)
+            return _followed(state, asked, found, where, left, hoped if chosen else None)
 
         if local.any():
-            boxes = Boxes(state, past.half, rng)
+            boxes = Boxes(state, half, rng)
             for c in range(len(corners)):
                 rows = np.flatnonzero(local & (which == c))
                 if len(rows):
@@ -144,47 +145,34 @@ class Asked:
         return Asked(self.rows, np.concatenate([self.ray, more]), np.tile(self.boldness, each))
 
 
-def _served(
+def _followed(
     state: BatchState,
     asked: Asked,
     found: Iterator[Searched],
     where: str,
     left: set[int],
+    hoped: Hoped | None,
 ) -> Iterator[Pick]:
-    """The best free point of each function, for its own pick. Picks that get one leave `left`."""
-    for some in found:
-        for i, points, values in zip(some.rows, some.points, some.values, strict=True):
-            j = state.spacing.first(points)
-            if j is not None:
-                left.remove(int(asked.rows[i]))
-                yield _pick(points[j], values[j], where, asked.ray[i])
-
-
-def _chosen(
-    state: BatchState,
-    asked: Asked,
-    found: Iterator[Searched],
-    where: str,
-    left: set[int],
-    hoped: Hoped,
-) -> Iterator[Pick]:
-    """For each pick the best free point of the function that adds most to the hoped-for front."""
+    """For each pick the best free point of the function that adds most to the hoped-for front; without one,
+    of its own function. Picks that get one leave `left`."""
     parts = [(some, f) for some in found for f in range(len(some.rows))]
-    gains = np.array([hoped.gain(some.outcomes[f]) for some, f in parts])
+    gains = np.array([hoped.gain(some.outcomes[f]) if hoped else 0.0 for some, f in parts])
     for row in asked.rows.tolist():
         while np.isfinite(gains).any():
             best = int(np.argmax(gains))
             some, f = parts[best]
-            # Gains only fall as more is picked: the earlier count is an upper bound.
-            gains[best] = hoped.gain(some.outcomes[f])
-            if gains[best] < gains.max():
-                continue
+            if hoped:  # gains only fall as more is picked: the earlier count is an upper bound
+                gains[best] = hoped.gain(some.outcomes[f])
+                if gains[best] < gains.max():
+                    continue
             gains[best] = -np.inf
-            j = state.spacing.first(some.points[f])
+            j, i = state.spacing.first(some.points[f]), some.rows[f]
             if j is not None:
-                hoped.add(some.outcomes[f])
-                left.remove(row)
-                yield _pick(some.points[f, j], some.values[f, j], where, asked.ray[some.rows[f]])
+                if hoped:
+                    hoped.add(some.outcomes[f])
+                left.remove(row if hoped else int(asked.rows[i]))
+                yield _pick(some.points[f, j], some.values[f, j], where, asked.ray[i])
+            if j is not None or not hoped:
                 break
 
 
@@ -197,16 +185,10 @@ def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
 
     If all of these are too close to others, the distance is ignored.
     """
-    if not len(ray) or not len(state.candidates):
+    if not len(ray):
         return
     pool = state.candidates
-    open_ = state.spacing.among(pool.v)
-    for one in ray:
-        allowed = open_.allowed if open_.allowed.any() else open_.free
-        if not allowed.any():
-            return
-        i = int(np.argmax(np.where(allowed, pool.feasibility, -1.0)))
-        open_.take(i)
+    for one, i in zip(ray, lowest_left(state, pool.v, repeat(-pool.feasibility)), strict=False):
         yield Pick(pool.v[i], np.nan, "front:candidate", aim=one / one.sum())
 
 

@@ -23,7 +23,7 @@ from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.standing import LOCAL
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
-from dngo.surrogates.apart import apart
+from dngo.surrogates.apart import SCALED, apart
 from dngo.surrogates.data import TargetScale
 from dngo.types import Array
 
@@ -71,7 +71,7 @@ class TrustRegions:
         if len(ok) < current().nearby.least or space.k == 0:
             return np.empty((0, space.k)), []
         u = space.place(history.v, apart=0.0)
-        scale = TargetScale.fit(y[ok[apart(u[ok], current().apart.scaled, rng)]])
+        scale = TargetScale.fit(y[ok[apart(u[ok], SCALED, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block)
         for region in islice(found, search.regions):
             if len(picked) == size:
@@ -82,14 +82,14 @@ class TrustRegions:
             if is_first:
                 local = local.where_believed(history, block)
                 if not picked:
-                    picked += local.steps(y, size, rng, spacing, penalty)
+                    picked += local.steps(size, rng, spacing, penalty)
                     sources += ["step"] * len(picked)
                 if penalty.wall is None:  # with constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
-            local = local.with_floor(history, rng, is_first=is_first)
+            local = local.with_floor(rng, is_first=is_first)
             # Other regions have to be worth it compared with the whole space.
             spread = scale.spread * scale.scale
-            depth = min(local.depth(y), spread) if is_first else spread
+            depth = min(local.depth, spread) if is_first else spread
             least = max(current().regions.improved * depth, search.finest * spread)
             least = max(least, 0.5 * history.least_gain)  # half a step rounds to one
             followed = local.followed(size - len(picked), least, rng, spacing, penalty, turn=len(y))

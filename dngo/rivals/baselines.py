@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.stats import qmc
 
-from dngo.acquisition.candidates import Candidates, everything
+from dngo.acquisition.candidates import Candidates, everything, is_listed
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
-from dngo.rules import current
 from dngo.types import Array
 
 ROUNDS = 7  # of draws, each of twice as many, until enough points are new
@@ -54,7 +53,7 @@ def drawn(
             break
         pool.add(draw(count), source)
         count *= 2
-    if len(pool) < number and state.space.size <= current().candidates.enumerate:
+    if len(pool) < number and is_listed(state.space):
         pool.add(state.rng.permutation(everything(state.space)), source)
     for v in pool.v[:number]:
         yield Pick(v, np.nan, source)

@@ -63,18 +63,12 @@ def fit_mixture(
     if few:
         density = left_out_density(process.components[0], fold)[trial.rows]
     else:
-        trial_of = fold, trial.rows
-        process = fit_sparse_process(
-            problem, covariance, ensemble.samples, inducing, trial_of, rng=streams[1]
-        )
+        limits = ensemble.samples, inducing, (fold, trial.rows)
+        process = fit_sparse_process(problem, covariance, *limits, rng=streams[1])
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
     found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
-    found |= {
-        "gp_out_of_fold_log_density": float(np.mean(density)),
-        "basis_out_of_fold_log_density": float(np.mean(trial.log_density)),
-        "networks_judged_at": n,
-    }
+    found |= _scores(density, trial.log_density) | {"networks_judged_at": n}
     if share[1] < NEGLIGIBLE:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
@@ -92,6 +86,14 @@ def _still_alone(problem: Problem) -> dict[str, float]:
     if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().mixture.judged_again) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
+
+
+def _scores(process: Array, bases: Array) -> dict[str, float]:
+    """How well both predict outcomes that they had not seen, by their log densities (m,)."""
+    return {
+        "gp_out_of_fold_log_density": float(np.mean(process)),
+        "basis_out_of_fold_log_density": float(np.mean(bases)),
+    }
 
 
 def left_out_density(process: GaussianProcess, fold: Rows) -> Array:

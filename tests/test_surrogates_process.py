@@ -187,7 +187,7 @@ def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
     )  # none too close to another
     fold, rows = np.arange(n) % 4, np.arange(n)
     noise = ReportedNoise.of(np.geomspace(0.05, 0.5, n)) if reported else None
-    fit = fit_sparse_process(Problem(x, y, noise=noise), Covariance(), 3, n, fold, rows, rng=rng)
+    fit = fit_sparse_process(Problem(x, y, noise=noise), Covariance(), 3, n, (fold, rows), rng=rng)
     (sparse,), density = fit.components, fit.trial.log_density
     exact = GaussianProcess(
         x,

@@ -57,13 +57,11 @@ _OUTCOME_NUMBERS = ("objective", "noise", "duration")
 class Table:
     """The rows of an archive up to some iteration, as arrays of equal length n.
 
-    v: (n, k), x: (n, d);
-    status: (n,) names;
+    v: (n, k), x: (n, d); status: (n,) names;
     objective, noise, duration: (n,), NaN if unknown;
     constraints: name to (n,) of 1, 0 or NaN;
     iteration, slot: (n,) integers.
-    numbers: name to (n,) of the numbers reported for constraints with a threshold, NaN if not
-    reported.
+    numbers: name to (n,) of the reported numbers of constraints with a threshold, or NaN.
     told: (n,) bool, whether an outcome comes from elsewhere.
     objectives, noises: for each of several objectives, name to (n,) of its values and its noise, in
     its own units; `objective` is then NaN.
@@ -367,9 +365,7 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
 
 
 def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
-    """Outcomes from elsewhere that the fit of an iteration knew in addition to its training
-    iterations.
-    """
+    """Outcomes from elsewhere that the fit of an iteration knew beside its training iterations."""
     with reading(path) as file:
         recorded = file.get(f"iterations/{iteration}/surrogate/told")
         return [] if recorded is None else Context.parse_told(recorded.asstr()[()])

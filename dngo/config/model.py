@@ -76,9 +76,7 @@ class Design(Section):
 
 
 class Archive(Section):
-    """What the archive holds in addition to proposals, outcomes and their origin, which it always
-    holds.
-    """
+    """What the archive holds beside proposals, outcomes and their origin. It always holds these."""
 
     surrogates: Literal["last", "all"] = Field(
         "last",
@@ -283,9 +281,7 @@ class Config(Section):
         return self
 
     def _check_known(self, *, is_new: bool) -> None:
-        """Check that the known constraints can be read, and that the first point of the design
-        keeps them.
-        """
+        """Check that known constraints can be read, and that the design's first point keeps them."""
         columns = Space(dict(self.space))
         for i, text in enumerate(self.space_constraints):
             where = ("space_constraints", str(i))

@@ -29,8 +29,7 @@ from dngo.units import Units
 if TYPE_CHECKING:
     from dngo.surrogates import Model
 
-# The number of last iterations whose points are compared with all earlier ones. Each needs one
-# tree.
+# The number of last iterations whose points are compared with all earlier ones, by a tree for each.
 RECENT = 20
 MOST_EXPECTED = 10_000  # rows for which the model predicts the objective without noise
 MOST_PAIRS = 2000  # points of a batch to compare with each other
@@ -291,9 +290,7 @@ class View:
         return np.flatnonzero(self.table.iteration == self.table.iteration[-1])
 
     def label(self, name: str) -> str:
-        """The text at the axis of a parameter, a constraint or the objective: its label, or else
-        its name.
-        """
+        """The text at the axis of a parameter, a constraint or the objective: a label, or a name."""
         if name == "objective":
             name = self.objective
         return str(self.config.get("labels", {}).get(name, name))
@@ -445,8 +442,7 @@ class View:
             found = sobol_indices(
                 func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
             )
-        # SciPy drops the axis if k is 1.
-        total = np.clip(found.total_order, 0.0, None).reshape(2, k)
+        total = np.clip(found.total_order, 0.0, None).reshape(2, k)  # SciPy drops a k of 1
         varies = np.where(total.max(axis=1, keepdims=True) > 0, 1.0, np.nan)
         return {
             "first": np.clip(found.first_order, 0.0, 1.0).reshape(2, k) * varies,
@@ -467,9 +463,7 @@ class View:
 
     @cached_property
     def cost(self) -> tuple[str, np.ndarray]:
-        """The cost of each evaluation, (n,), in the measure that the acquisition uses, and the
-        measure's name.
-        """
+        """The cost of each evaluation, (n,), as the acquisition measures it; the measure's name."""
         per = self.config.get("acquisition", {}).get("per")
         if per in (None, "duration"):
             return "seconds of evaluation", np.nan_to_num(self.table.duration)

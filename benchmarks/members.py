@@ -26,8 +26,7 @@ from objectives import FUNCTIONS
 from scipy.stats import qmc
 from searching import add_settings, settings_of
 
-from dngo.rules import Rules, using
-from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates import TrainingData, fit_model, mixture
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.types import Array
@@ -56,9 +55,7 @@ def measured(name: str, n: int, seed: int, settings: Any) -> dict[str, Any]:
     y, truth = (function(u) + noise * rng.standard_normal(len(u)) for u in (x, fresh))
     data = TrainingData(x=x, y=y, constraints={"completed": np.ones(n)})
     start = time.process_time()
-    # Both members are kept, however little one weighs.
-    with using(Rules().but(mixture={"negligible": 0.0})):
-        model = fit_model(data, settings, rng=rng)
+    model = fit_model(data, settings, rng=rng)
     seconds = time.process_time() - start
     slope = model.scale.log_slope(truth)
 
@@ -94,6 +91,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     add_settings(parser, "--set", "surrogate")
     chosen = parser.parse_args()
+    mixture.NEGLIGIBLE = 0.0  # both members are kept, however little one weighs
     settings = settings_of(parser, SurrogateSettings, chosen.set)
     for name in chosen.functions:
         for n in chosen.sizes:

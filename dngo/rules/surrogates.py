@@ -192,10 +192,9 @@ class RegressionRules:
     # Sweeps before the first kept sample, and between two. Each costs microseconds.
     burn_in: int = 30
     thin: int = 3
-    # With so many rows the networks are also trained for so many times as many steps, and those that
-    # predict better are kept (benchmarks/results/members.csv).
-    longer_from: int = 1500
-    longer: float = 4.0
+    # With so many rows the networks are also trained by `soap`, and those that predict better are kept
+    # (benchmarks/results/members.csv).
+    rotated_from: int = 500
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,10 +91,11 @@ class Rotated(Optimizer):
 
     @staticmethod
     def pays(settings: TrainedNetworkSettings, rows: int) -> bool:
-        """Whether networks that learn from so many rows are trained so."""
+        """Whether networks that learn from so many rows are trained so: by `soap`, or if they are many."""
         rules = current().training
+        has_many = settings.optimizer == "adam" and rows > rules.most_straight
         is_narrow = settings.width <= rules.widest_turned
-        return settings.optimizer == "adam" and is_narrow and rows > rules.most_straight
+        return is_narrow and (has_many or settings.optimizer == "soap")
 
     @torch.no_grad()
     def step(self, gradient: torch.Tensor, done: float) -> None:

@@ -59,18 +59,18 @@ def fit_regression(
 ) -> Fit[FiniteBasis]:
     """A component for each network. fold: (n,) the network that leaves out each row; drawn if None.
 
-    With many rows the networks are trained for longer as well, and those that predict the left-out rows
-    better are kept: a longer training lets a smooth objective be followed more closely, and noise too.
+    With many rows the networks are trained by `soap` as well, and those that predict the left-out rows
+    better are kept: `soap` follows a smooth objective more closely, and noise too.
     """
     x, ensemble = problem.x, settings.networks.ensemble
-    folding, training_rng, sampling, choosing, longer = rng.spawn(5)
+    folding, training_rng, sampling, choosing, rotated = rng.spawn(5)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
     rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
     kept = np.zeros(len(x), dtype=bool)
     kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
     fits = []
     for trained, own_rng in zip(
-        _trainings(settings.networks, len(x)), (training_rng, longer), strict=False
+        _trainings(settings.networks, len(x)), (training_rng, rotated), strict=False
     ):
         networks = TRAININGS.find(settings.training)(
             x,
@@ -87,13 +87,13 @@ def fit_regression(
 
 
 def _trainings(networks: EnsembleSettings, n: int) -> list[EnsembleSettings]:
-    """How the networks of n rows are trained: as the settings say; with many rows for longer as well."""
-    rules = current().regression
-    longer = networks.model_copy(update={"steps": round(rules.longer * networks.steps)})
-    decided = networks.epochs * -(-n // networks.minibatch)  # by the passes
-    if n < rules.longer_from or longer.steps <= max(networks.steps, decided):
+    """How the networks of n rows are trained: as the settings say; with many rows by `soap` as well."""
+    rules = current()
+    if networks.optimizer != "adam" or not (
+        rules.regression.rotated_from <= n <= rules.training.most_straight
+    ):
         return [networks]
-    return [networks, longer]
+    return [networks, networks.model_copy(update={"optimizer": "soap"})]
 
 
 def _out_of_fold(

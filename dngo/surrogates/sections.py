@@ -63,8 +63,11 @@ class TrainedNetworkSettings(NetworkSettings):
         description="tanh in every hidden layer, or relu with a tanh in the last one only "
         "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
     )
-    optimizer: Literal["adam", "sgd"] = Field(
-        default="adam", description="How the networks are trained; the paper has sgd with momentum."
+    optimizer: Literal["adam", "soap", "sgd"] = Field(
+        default="adam",
+        description="How the networks are trained. soap is adam in rotated coordinates: it follows a "
+        "smooth objective more closely, at half as much cost again, up to a width of 128. The paper "
+        "has sgd with momentum.",
     )
     momentum: float | None = Field(
         default=None, ge=0, lt=1, description="Of sgd alone, and there 0.9 if left out."
@@ -77,7 +80,7 @@ class TrainedNetworkSettings(NetworkSettings):
     weight_decay: float = Field(
         default=0.03,
         ge=0,
-        description="Decay of the networks' weights: decoupled with adam, an l2 penalty with sgd.",
+        description="Decay of the networks' weights: an l2 penalty with sgd, otherwise decoupled.",
     )
     steps: int = Field(default=1000, ge=0, description="Training steps, at least.")
     epochs: int = Field(

@@ -126,7 +126,8 @@ def _descend(
     passed, rules = max(lengths), current().training
     rotated = Rotated.pays(settings, passed)
     if rotated:
-        passed = rules.most_passed if loss == "squared" else rules.most_classified
+        most = rules.most_passed if loss == "squared" else rules.most_classified
+        passed = min(passed, most)
     elif loss == "logistic":
         passed = min(passed, rules.most_straight)
     steps = max(settings.steps, settings.epochs * -(-passed // batch))

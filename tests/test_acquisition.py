@@ -202,7 +202,7 @@ def test_one_at_a_time_the_boundary_takes_its_turn():
     for n in range(55, 60):
         # Of one design, none of whose points was to gain anything: no pick goes beyond the edge.
         design = History(v[:n], y[:n], iteration=np.zeros(n, dtype=int))
-        model, rng = model_of(space, v[:n], y[:n]), np.random.default_rng(1)
+        model, rng = model_of(space, v[:n], y[:n]), np.random.default_rng(2)
         picks = propose_batch(model, space, design, size=1, settings=only_local, rng=rng)
         sources += picks.source
     assert [source.startswith("local") for source in sources] == [True] * 4 + [False]

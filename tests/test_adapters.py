@@ -108,7 +108,7 @@ def test_several_objectives_are_refused() -> None:
             values=[0, 1],
         )
     )
-    with pytest.raises(UserError, match="has only one objective"):
+    with pytest.raises(UserError, match="works with one objective"):
         study.ask().suggest_float("x", 0, 1)
 
 

@@ -269,7 +269,7 @@ def test_the_commands(toy, capsys, monkeypatch) -> None:
     assert main(["add", "--set", "z=0.6"]) == 1
     assert "--set z=0.6: must be NAME=VALUE, with a name of x, y" in capsys.readouterr().err
     assert main(["status"]) == 0
-    assert "Waiting      2 points to evaluate, 1 told" in capsys.readouterr().out
+    assert "Waiting        2 points to evaluate, 1 told" in capsys.readouterr().out
     made.snakemake("--cores", "2")
     assert sources(study, 0)[:2] == ["user"] * 2 and sources(study, 0)[-1] == "imported"
     rows = archive.read_batch(study.archive, 0, study.space).proposals

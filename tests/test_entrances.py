@@ -511,13 +511,13 @@ def test_a_mistake_ends_no_point_in_flight(
 def test_the_command_knows_ids_too(tmp_path: Path, flying: dngo.Session, capsys) -> None:
     config = str(tmp_path / "config.yaml")
     words = ["tell", "--config", config, "--set", "id=0-2", "small=true", "heat=1", "objective=3"]
-    assert main(words) == 0 and "0-2: has its outcome" in capsys.readouterr().out
+    assert main(words) == 0 and "0-2: already has its outcome" in capsys.readouterr().out
     assert main(words) == 1 and "0-2: has its outcome: ok" in capsys.readouterr().err
     assert main([*words[:-1], "objective=3", "objective=4"]) == 1
     assert "objective is given twice" in capsys.readouterr().err
     (tmp_path / "m.csv").write_text("id,objective,small,heat\n0-1,0.5,true,2\n0-3,0.25,1,400\n")
     assert main(["tell", "--config", config, str(tmp_path / "m.csv")]) == 0
-    assert capsys.readouterr().out.splitlines() == [f"{n}: has its outcome" for n in ("0-1", "0-3")]
+    assert capsys.readouterr().out.splitlines() == [f"{n}: already has its outcome" for n in ("0-1", "0-3")]
     assert [p.id for p in flying.pending()] == ["0-0"]
 
 

@@ -109,7 +109,7 @@ def test_a_section_that_cannot_be_is_refused_in_one_line(
         ),
         ({"objectives": {"a": {}, "b": {}}}, "so far works only with one objective"),
         ({"transfer": ["other.h5"]}, "so far works only without `fidelity`"),
-        ({"space_constraints": ["x <= epochs"]}, "names epochs, the fidelity"),
+        ({"space_constraints": ["x <= epochs"]}, "names the fidelity epochs"),
         (
             {"space": {**SPACE, "epochs": {**SPACE["epochs"], "prior": {"value": 9}}}},
             "no best value to expect",
@@ -270,7 +270,7 @@ def test_what_is_at_each_level_is_said_and_what_is_expected_of_others(
     text = summary(session.study)
     assert f"evaluations at epochs 3: {counts[0]}, 9: {counts[1]}, 27: {counts[2]}" in text
     assert "at epochs 27 (proposal" in text
-    assert ("expected at epochs 27, the best of" in text) == session.has_model
+    assert ("predicted at epochs 27, the best of" in text) == session.has_model
 
 
 def test_a_best_below_the_highest_is_said_to_be_one(ladder: Ladder) -> None:

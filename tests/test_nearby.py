@@ -170,9 +170,7 @@ def test_a_score_of_low_outcomes_heeds_no_unit():
 def test_the_frame_of_the_inputs_themselves_needs_no_matrix_and_gives_the_same_bits():
     rng = np.random.default_rng(5)
     x = rng.random((40, 4))
-    near = Nearby.fit(
-        x, x[:, 0] ** 2 + x[:, 1], np.full(40, np.nan), shares=(0.5,), turn=False, rng=rng
-    )
+    near = Nearby.fit(x, x[:, 0] ** 2 + x[:, 1], np.full(40, np.nan), turn=False, rng=rng)
     assert near.frame.axes is None
     dense = replace(near, frame=Frame(np.eye(4), np.zeros(4)))
     slopes = rng.standard_normal((40, 4))

@@ -262,7 +262,7 @@ def test_known_constraints_are_drawn_where_they_rule_points_out(constrained: Vie
     hatched = [t for t in lines if t.fill == "toself" and t.fillpattern.shape]
     left = [min(t.x) for t in hatched if t.xaxis == "x"]
     assert left == pytest.approx([0.9 - best[1]], abs=1 / 32)
-    assert "Hatched" in figures["slices"].caption and "blank" in figures["surfaces"].caption
+    assert "Hatched" in figures["slices"].caption and "Blank" in figures["surfaces"].caption
 
 
 def _axes(figure: Any, trace: Any) -> str:
@@ -315,7 +315,7 @@ def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> No
     assert status_of(0)["seconds_to_go"] == 0.0 and "To go" not in format_status(status_of(0))
     found = status_of(36)  # of 100 s each, as all before
     assert found["seconds_to_go"] == pytest.approx(3600.0)
-    assert "To go        1 h at the pace" in format_status(found) and "1 h to go" in one_line(found)
+    assert "To go          1 h at the pace" in format_status(found) and "1 h to go" in one_line(found)
     console = Console(record=True, width=120)
     console.print(screen(small, found))
     assert "1 h to go" in console.export_text()

@@ -157,7 +157,7 @@ def test_no_mistake_costs_more_than_one_evaluation_a_slot_and_the_study_goes_on(
     assert len(runs) == len(set(runs)) == 14 - spent, "nothing ran twice"
     # What the mistakes have cost is evaluated once more, though all iterations are used up.
     assert mine.dngo("retry", "--failed") == 0
-    assert f"{spent} points to be evaluated" in capsys.readouterr().out
+    assert f"{spent} points will be evaluated" in capsys.readouterr().out
     status, output = mine.snakemake()
     assert status == 0, output
     after = read_table(mine.study.archive)

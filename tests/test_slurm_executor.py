@@ -114,7 +114,7 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
     )
     assert result.returncode == 1
     assert "snakemake-executor-plugin-slurm 3.1.0 is installed" in result.stderr
-    assert "fits >=2.8,<2.9" in result.stderr
+    assert "needs >=2.8,<2.9" in result.stderr
     assert "Traceback" not in result.stderr
     assert not toy.runs.exists()
 

@@ -310,7 +310,7 @@ def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> N
     best = status["best"]["parameters"]
     assert 0.9 < sum(best.values()) <= 1.0
     page = _printed(capsys, ["audit", str(study.archive), "--proposal", "2-0"])
-    assert "to be <= 400: " in page and "; expected 3" in page and "with probability" in page
+    assert "must be <= 400: " in page and "; expected 3" in page and "with probability" in page
     # A number becoming a flag is another study.
     study.configure(iterations=2, batch_size=3, extra="[small, heat]")
     with pytest.raises(UserError, match="whether a constraint is a number"):

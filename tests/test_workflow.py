@@ -173,7 +173,7 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
     # What was evaluated counts, though nothing is merged yet.
     count = int(re.search(r"Evaluations    (\d), \1 of them not merged yet", text)[1])
     assert count >= 2
-    assert re.search(r"Best         \S+, proposal 0-\d", text), text
+    assert re.search(r"Best           \S+, proposal 0-\d", text), text
     process.communicate()
     main(["status", *options, "--json"])
     data = json.loads(capsys.readouterr().out)

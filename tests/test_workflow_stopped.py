@@ -245,7 +245,7 @@ def test_a_results_folder_that_cannot_be_written_is_one_line(toy) -> None:
         output = study.snakemake("--config", "results=disk", check=False)
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
-    assert "disk/toy: cannot be written to (Read-only file system); mend that" in output
+    assert "disk/toy: cannot be written to (Read-only file system); correct that" in output
     assert "Traceback" not in output
     (study.folder / "file").touch()
     output = study.snakemake("--config", "results=file", check=False)

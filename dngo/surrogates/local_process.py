@@ -144,6 +144,17 @@ class LocalProcess(GaussianProcess):
         variance = 1.0 / np.einsum("ij,ij->j", reduction, reduction)
         return variance * (reduction.T @ readout), variance
 
+    def axes(self) -> Array | None:
+        """Axes along which the mean's quadratic part is a sum: columns of a rotation (d, d).
+
+        None without such a part, or with one input.
+        """
+        d = self.x.shape[1]
+        if d == 1 or not self.quadratic:
+            return None
+        correction = self.reduction[0].T @ self.readout[0]
+        return np.linalg.eigh(forms((products(self.x).T @ correction)[None], d)[0, 1:, 1:])[1]
+
     def prior_variance(self, x: Array) -> Array:
         return self.signal[:, None] + np.square(self.basis(x)).sum(axis=1)
 

@@ -307,13 +307,20 @@ class _Points:
         quadratic: Quadratic,
         rng: np.random.Generator,
     ) -> tuple[Frame, LocalProcess]:
-        """The process along a quadratic's axes if it is likelier, or the inputs and the given process."""
+        """The process along a quadratic's axes, or the inputs and the given process.
+
+        The axes are the quadratic's or those of the process's own quadratic part, which accounts for the
+        other parts: a sketch decides which are likelier.
+        """
         d = self.t.shape[1]
-        frame = Frame.along(quadratic.axes, self.t)
-        other = self.through(frame).fit(scale, rng)
+        found = [axes for axes in (quadratic.axes, first.axes()) if axes is not None]
+        frames = [Frame.along(axes, self.t) for axes in found]
+        sketches = [self.through(frame).sketch(scale, rng) for frame in frames]
+        best = int(np.argmax([sketch.log_evidence for sketch in sketches]))
+        other = sketches[best].refined(rng)
         evidence = other.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=d * (d - 1) / 2, n=len(self.t))
-        return (frame, other) if kept else (Frame(), first)
+        return (frames[best], other) if kept else (Frame(), first)
 
 
 def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:

@@ -517,7 +517,9 @@ def test_the_command_knows_ids_too(tmp_path: Path, flying: dngo.Session, capsys)
     assert "objective is given twice" in capsys.readouterr().err
     (tmp_path / "m.csv").write_text("id,objective,small,heat\n0-1,0.5,true,2\n0-3,0.25,1,400\n")
     assert main(["tell", "--config", config, str(tmp_path / "m.csv")]) == 0
-    assert capsys.readouterr().out.splitlines() == [f"{n}: already has its outcome" for n in ("0-1", "0-3")]
+    assert capsys.readouterr().out.splitlines() == [
+        f"{n}: already has its outcome" for n in ("0-1", "0-3")
+    ]
     assert [p.id for p in flying.pending()] == ["0-0"]
 
 

@@ -315,7 +315,9 @@ def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> No
     assert status_of(0)["seconds_to_go"] == 0.0 and "To go" not in format_status(status_of(0))
     found = status_of(36)  # of 100 s each, as all before
     assert found["seconds_to_go"] == pytest.approx(3600.0)
-    assert "To go          1 h at the pace" in format_status(found) and "1 h to go" in one_line(found)
+    assert "To go          1 h at the pace" in format_status(found) and "1 h to go" in one_line(
+        found
+    )
     console = Console(record=True, width=120)
     console.print(screen(small, found))
     assert "1 h to go" in console.export_text()

@@ -58,7 +58,7 @@ class Checkpoints:
         """Hold the folder for an evaluation. Wait while another evaluation of the point holds it.
         Raises Interrupted.
 
-        If the disk is full, the evaluation has no folder.
+        If the folder cannot be made, the evaluation has none.
         """
         path = self.of(proposal)
         claim = Claim(_beside(path, "claim"))

@@ -71,7 +71,7 @@ def summary(study: Study) -> str:
     left_out = study.journal.left_out
     lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
-    lines += [f"Expected gain: {line}" for line in _expected_gain(outlook(study))]
+    lines += _labelled("Expected gain: ", _expected_gain(outlook(study)))
     found = {} if several else regret(study, table)
     if found:
         lines += [
@@ -124,6 +124,11 @@ def _expected(view: View, best: int) -> list[str]:
     return lines
 
 
+def _labelled(label: str, lines: list[str]) -> list[str]:
+    """Lines with a label before the first, and as much room before the others."""
+    return [(" " * len(label) if i else label) + line for i, line in enumerate(lines)]
+
+
 def _expected_gain(found: dict[str, Any]) -> list[str]:
     """The expected gain as lines of text."""
     lines = [f"ended: {found['ended']}"] if "ended" in found else []
@@ -135,13 +140,13 @@ def _expected_gain(found: dict[str, Any]) -> list[str]:
         )
     if "further" not in found:
         return lines
-    near = ", ".join(f"{d:.3g} with probability {p}" for p, d in found["distance"].items())
     by = "a factor of " if found.get("scale") == "log" else ""
+    near = ", ".join(f"{by}{d:.3g} with probability {p}" for p, d in found["distance"].items())
     lines.append(
         f"a batch gains {by}{found['batch']:.3g} and five gain {by}{found['further']:.3g}, "
         f"by the surrogate of iteration {found['iteration']}"
     )
-    lines.append(f"distance of the best value from the best imaginable: {by}{near}")
+    lines.append(f"distance of the best value from the best imaginable: at most {near}")
     if "within" in found:
         lines.append(
             f"this distance is within stop.distance with probability {found['within']:.3g}"
@@ -302,7 +307,7 @@ def format_status(data: dict[str, Any]) -> str:
     if data.get("regret"):
         shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
         lines.append(f"Regret         {shown}")
-    lines += [f"Expected gain  {line}" for line in _expected_gain(data.get("outlook", {}))]
+    lines += _labelled("Expected gain  ", _expected_gain(data.get("outlook", {})))
     if data.get("models"):
         lines.append(f"Models         {said_of_models(data['models'])} of the last batch")
     if data.get("feasible_share") is not None:

@@ -1,4 +1,4 @@
-"""What turns gradients into steps: Adam, SGD, and Adam in rotated coordinates for many observations."""
+"""What turns gradients into steps: Adam, SGD, and Adam in rotated coordinates (`soap`)."""
 
 from __future__ import annotations
 

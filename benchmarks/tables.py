@@ -10,9 +10,9 @@ says what was measured: "# measured at d8120f8 (0.1.0): dngo/acquisition, dngo/s
 page has the same line below it: "Measured at `d8120f8` (0.1.0): `dngo/acquisition`, `dngo/surrogates`."
 
 A table is older than the code where a later commit changed what it measures. It is older than the last
-release where that release already holds such a commit. A reader says whether the change matters. Those
-that are known to be older than the release, and not measured again yet, are lines of
-benchmarks/results/older.txt. Needs the repository's history.
+release where that release already holds such a commit. The release is the commit that dated it in
+CHANGELOG.md. A reader says whether the change matters. Those that are known to be older than the release,
+and not measured again yet, are lines of benchmarks/results/older.txt. Needs the repository's history.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ OLDER = RESULTS / "older.txt"
 GIT = ("git", "-C", str(ROOT))
 ON_PAGE = re.compile(r"Measured at `([0-9a-f]{7,40})` \(([^)]+)\): (`[^`]+`(?:, `[^`]+`)*)\.")
 IN_FILE = re.compile(r"# measured at ([0-9a-f]{7,40}) \(([^)]+)\): (.+)")
+DATED = r"^## [0-9]+\.[0-9.]+ \([0-9]{4}-"
 NUMBER = re.compile(r"-?\d[\d.]*(?:e-?\d+)?")
 # Columns of a comparison that are no method's value.
 OTHER = re.compile(r"instance|rival|0\.2\.0|.* (?:sd|se|CPU s|found|one batch)")
@@ -125,9 +126,14 @@ def known_as_older() -> set[str]:
     return {line for line in lines if line and not line.startswith("#")}
 
 
+def last_release() -> str:
+    """The commit that dated the last release in the changelog: a clone may lack tags."""
+    return git("log", "-1", "--format=%h", "-G", DATED, "--", "CHANGELOG.md")
+
+
 def check_release() -> int:
     """Compare all tables with the last release; 1 if one is older than that and not listed."""
-    release = git("describe", "--tags", "--abbrev=0", "--match", "v*")
+    release = last_release()
     older = {table.name for table in tables() if table.changes(release) != 0}
     known = known_as_older()
     for name in sorted(older - known):

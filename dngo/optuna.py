@@ -118,7 +118,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
 
     def _ask(self, known: int) -> list[Proposal]:
         assert self._session is not None
-        study = self._session.study
+        study = self._session._engine
         merged = study.merged()
         if not merged and (flying := study.in_flight(0)):
             # Nothing is learnt before the design is complete; trials at the same time are drawn at

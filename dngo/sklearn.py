@@ -51,7 +51,7 @@ class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.study_ = study
         metric = self.refit if isinstance(self.refit, str) else "score"
         at_once = max(1, effective_n_jobs(self.n_jobs) // self.n_splits_)
-        first = max(at_once, min(2 * (study.study.space.k + 1), math.ceil(self.n_iter / 2)))
+        first = max(at_once, min(2 * (study._engine.space.k + 1), math.ceil(self.n_iter / 2)))
         done = 0
         while done < self.n_iter:
             points = study.ask(min(at_once if done else first, self.n_iter - done))

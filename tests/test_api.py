@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def test_a_study_changes_hands(both: tuple[Toy, Toy], tmp_path: Path) -> None:
     assert len(asked) == 3 and len(session.pending()) == 3
     with pytest.raises(UserError, match="iteration 3 waits for outcomes"):
         session.ask()
-    study = session.study
+    study = session._engine
     for chunk in range(study.num_chunks(3)):  # now the workflow evaluates what was asked for
         study.evaluate(3, chunk, study.iteration(3) / "outcomes" / f"{chunk}.json")
     study.merge(3, study.iteration(3) / "receipt.json")
@@ -190,7 +191,7 @@ def test_who_may_not_write_or_looks_beside_another_reads_what_is_there(
     session.tell(session.ask(1), [1.0])
     assert len(session.table()) == 1
     session.tell(session.ask(1), [2.0])
-    with session.study.run_claim.held(wait=1.0, what="the study"):
+    with session._engine.run_claim.held(wait=1.0, what="the study"):
         assert main(["verify", "my.yaml"]) == 0 and len(session.table()) == 1
     with monkeypatch.context() as context:
         context.setattr("dngo.study.settling.os.access", lambda path, mode: False)
@@ -214,6 +215,19 @@ def test_the_page_is_what_happens(tmp_path: Path, monkeypatch) -> None:
     page = str(ROOT / "docs" / "api.md")
     failed, tried = doctest.testfile(page, module_relative=False, optionflags=doctest.ELLIPSIS)
     assert tried > 15 and failed == 0
+
+
+def test_a_study_shows_only_what_the_page_tells() -> None:
+    """Nothing of the engine is a public name: `study.study` was one, with other methods."""
+    session = dngo.create(None, {"x": (0, 1)})
+    public = {name for name in dir(session) if not name.startswith("_")}
+    page = (ROOT / "docs" / "api.md").read_text()
+    untold = {name for name in public if not re.search(rf"\b{name}\b", page)}
+    assert untold <= {"config", "has_model", "path"}
+    assert not hasattr(session, "study")
+    assert {name for name in dir(dngo.api.Fitted) if not name.startswith("_")} == {
+        *("iteration", "predict", "feasibility")
+    }
 
 
 def test_importing_is_light_and_says_what_there_is() -> None:

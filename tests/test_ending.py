@@ -122,12 +122,12 @@ def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_fi
     for _ in range(5):
         (point,) = session.ask(1)
         t = point.iteration
-        looked.append(bool(session.study.batch(t).outlook))
+        looked.append(bool(session._engine.batch(t).outlook))
         session.tell(point, point.parameters["x"])
     # The first batch after the design, and then each second point of twenty and some.
     assert looked == [True, True, False, True, False]
-    assert outlook(session.study)["batch"] >= 0 and "a batch gains" in format_status(
-        status(session.study)
+    assert outlook(session._engine)["batch"] >= 0 and "a batch gains" in format_status(
+        status(session._engine)
     )
     stopping = dngo.create("one", {"x": (0, 1)}, surrogate="gp", stop={"distance": 1e-9})
     (point,) = stopping.ask(1)

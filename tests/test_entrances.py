@@ -644,7 +644,7 @@ def test_what_is_no_point_is_not_added(tmp_path: Path, points: Any, words: str) 
     session = dngo.open(config_in(tmp_path))
     with pytest.raises(UserError, match=words) as error:
         session.add(points)
-    assert len(str(error.value).splitlines()) == 1 and session.study.entries() == []
+    assert len(str(error.value).splitlines()) == 1 and session._engine.entries() == []
 
 
 @pytest.mark.parametrize("kind", [Decimal, Fraction, np.float64])
@@ -657,7 +657,7 @@ def test_numbers_of_other_types_are_choices_too(tmp_path: Path, kind: Any) -> No
     }
     session = dngo.open(config_in(tmp_path, space=space))
     session.add({"c": kind("2.5"), "o": kind("4"), "n": kind(str(2**48 - 1)), "f": kind("0.5")})
-    (entry,) = session.study.entries()
+    (entry,) = session._engine.entries()
     assert entry.parameters == {"c": 2.5, "o": 4, "n": 2**48 - 1, "f": 0.5}
     for value in (kind("2.25"), Decimal("1e999999"), Decimal("inf"), Decimal("sNaN")):
         with pytest.raises(UserError, match=r"c: .* is not one of|c has no value"):

@@ -207,7 +207,7 @@ def session(
 def table_of(session: dngo.Session) -> tuple[archive.Table, Ladder]:
     ladder = session.config.ladder
     assert ladder is not None
-    return session.study.table(), ladder
+    return session._engine.table(), ladder
 
 
 def test_a_design_is_at_the_lowest_level_and_no_point_is_twice_at_the_same(
@@ -255,7 +255,7 @@ def test_before_anything_is_at_the_highest_the_best_is_of_the_highest_that_there
 
 
 def test_replay_gives_the_same_bits(session: dngo.Session) -> None:
-    for t in range(session.study.merged()):
+    for t in range(session._engine.merged()):
         assert replay(session.path, t).verdict == "identical"
 
 
@@ -263,11 +263,11 @@ def test_what_is_at_each_level_is_said_and_what_is_expected_of_others(
     session: dngo.Session,
 ) -> None:
     table, ladder = table_of(session)
-    found = status(session.study)
+    found = status(session._engine)
     counts = [int((ladder.level(table.v) == level).sum()) for level in range(3)]
     assert [one["evaluations"] for one in found["fidelity"]["levels"]] == counts
     assert found["best"]["parameters"]["epochs"] == 27
-    text = summary(session.study)
+    text = summary(session._engine)
     assert f"evaluations at epochs 3: {counts[0]}, 9: {counts[1]}, 27: {counts[2]}" in text
     assert "at epochs 27 (proposal" in text
     assert ("predicted at epochs 27, the best of" in text) == session.has_model
@@ -304,7 +304,7 @@ def test_a_target_is_reached_at_the_highest_fidelity_alone(session: dngo.Session
     table, ladder = table_of(session)
     ok, top = table.status == "ok", ladder.is_top(table.v)
     best = float(table.objective[ok & top].min())
-    records = session.study.records
+    records = session._engine.records
 
     def said(target: float, *, high: int = 27) -> str:
         section = records.config.fidelity.model_copy(update={"high": high})  # type: ignore[union-attr]

@@ -426,9 +426,9 @@ def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> No
 def test_each_batch_of_a_function_learns_from_all_before_it() -> None:
     study = dngo.create("f", SPACE, batches_in_flight=2, batch_size=2, **CHEAP)
     study.optimize(lambda x, y: x, 8, progress=False)
-    merged = study.study.merged()
+    merged = study._engine.merged()
     assert merged > 2
-    assert [study.study.batch(t).training_iterations for t in range(merged)] == [*range(merged)]
+    assert [study._engine.batch(t).training_iterations for t in range(merged)] == [*range(merged)]
 
 
 def test_ctrl_c_between_evaluations_says_that_the_same_call_goes_on(monkeypatch) -> None:

@@ -138,7 +138,7 @@ def test_the_report_and_the_audit_show_what_evaluations_left(
         "1.svg",
         "2.svg",
     ]
-    page = study_page(study.study)
+    page = study_page(study._engine)
     points = json.loads(_block(page, "points"))
     column = dict(zip(points["names"], points["rows"], strict=True))
     assert column["tags"] == ["fine, <i>"] * 3 and column["note"][0].startswith("<b>at</b>")
@@ -155,7 +155,7 @@ def test_the_report_and_the_audit_show_what_evaluations_left(
     picture = study.path.parent / "images" / "0" / "1.svg"
     picture.unlink()
     picture.symlink_to(Path(__file__))
-    page = study_page(study.study)
+    page = study_page(study._engine)
     assert "block-image-1" not in page and "2 of 3 pictures are shown" in page
 
 

@@ -66,7 +66,7 @@ def test_what_is_expected_is_above_zero_and_gains_are_factors(study: dngo.Sessio
     table = study.table()
     known = table[table["mean"].notna()]
     assert len(known) == 5 and (known["mean"] > 0).all() and (known["std"] > 0).all()
-    said = outlook(study.study)
+    said = outlook(study._engine)
     assert said["scale"] == "log" and said["batch"] >= 1 and said["distance"]["0.9"] >= 1
     assert "a factor of" in study.report() and study.best().interval[0] > 0
     assert main(["best", "dngo-studies/decades"]) == 0 and "(95 %)" in capsys.readouterr().out
@@ -143,4 +143,4 @@ def test_it_may_be_chosen_once_the_study_is_there() -> None:
     later.tell(point, 1.0)
     assert later.predict({"x": 0.5, "y": 0.5})["low"][0] > 0
     assert [replay(later.path, t).verdict for t in (1, 2)] == ["identical"] * 2
-    assert "scale" not in json.dumps(session.study.batch(1).config["objective"])
+    assert "scale" not in json.dumps(session._engine.batch(1).config["objective"])

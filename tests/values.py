@@ -440,7 +440,7 @@ def told_back(case: Case) -> Path:
     case.points = [p.parameters for p in session.ask(len(case.points))]
     run("tell", str(case.table(case.folder / "back.csv")), "--config", str(config))
     assert session.pending() == []
-    session.study.settle()
+    session._engine.settle()
     return config
 
 

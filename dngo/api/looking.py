@@ -55,12 +55,12 @@ class Result:
 class Fitted:
     """The surrogate that proposed an iteration."""
 
-    view: View
+    _view: View
 
     @property
     def iteration(self) -> int:
         """The number of the iteration that it proposed."""
-        return self.view.model_iteration
+        return self._view.model_iteration
 
     def predict(self, points: Points) -> pd.DataFrame:
         """Predict evaluations at some points: mean, std, low and high (95 %), feasibility.
@@ -71,8 +71,8 @@ class Fitted:
         natural units. A row for each.
         Raises UserError for a point outside the space.
         """
-        known = self.view.config["constraints"]
-        x = self.view.box.encode(natural_points(self.view.space, points, known))
+        known = self._view.config["constraints"]
+        x = self._view.box.encode(natural_points(self._view.space, points, known))
         return self._frame(x)
 
     def feasibility(self, points: Points) -> np.ndarray:
@@ -81,8 +81,8 @@ class Fitted:
 
     def _frame(self, x: np.ndarray) -> pd.DataFrame:
         columns: dict[str, np.ndarray] = {}
-        for name in self.view.directions or [""]:
-            view = self.view.of_objective(name) if name else self.view
+        for name in self._view.directions or [""]:
+            view = self._view.of_objective(name) if name else self._view
             mean, std, feasibility = view.predict(x)
             low, high = view.units.interval(mean, std, INTERVAL)
             found = {"mean": mean, "std": std, "low": low, "high": high}
@@ -90,8 +90,8 @@ class Fitted:
         return _pandas().DataFrame({**columns, "feasibility": feasibility})
 
     def __repr__(self) -> str:
-        assert self.view.model is not None
-        known = self.view.model.summary().get("observations")
+        assert self._view.model is not None
+        known = self._view.model.summary().get("observations")
         return f"<surrogate of iteration {self.iteration}, of {known} evaluations>"
 
 
@@ -102,7 +102,7 @@ class Looking:
         self.path, self._study = path, study
 
     @property
-    def study(self) -> Study:
+    def _engine(self) -> Study:
         """The study, as the workflow uses it; raises UserError for an archive outside its study's
         folder.
         """
@@ -223,7 +223,7 @@ class Looking:
         Columns: id, each objective in its own units, parameter_NAME, and whether it is the knee.
         Raises UserError if there is only one objective, or if no evaluation is ok yet.
         """
-        view = self.view_of_front()
+        view = self._view_of_front()
         front = view.front
         points = view.space.to_parameters(view.table.v[front.rows])
         return _pandas().DataFrame(
@@ -238,7 +238,7 @@ class Looking:
             ]
         )
 
-    def view_of_front(self) -> View:
+    def _view_of_front(self) -> View:
         """The view of a study that has several objectives and a front; raises UserError."""
         view = self._view
         if not view.has_several:
@@ -283,8 +283,8 @@ class Looking:
         """
         from dngo.report.figures.model import slices
 
-        fitted = Fitted(of_objective(self.model().view, objective))
-        view = fitted.view
+        fitted = Fitted(of_objective(self.model()._view, objective))
+        view = fitted._view
         columns = {c.name: j for j, c in view.columns}
         if name not in columns:
             raise UserError(f"{name!r} is no parameter that varies; they are {', '.join(columns)}")
@@ -307,7 +307,7 @@ class Looking:
         """
         from dngo.report.figures.model import importance
 
-        view = of_objective(self.model().view, objective)
+        view = of_objective(self.model()._view, objective)
         figure = importance(view)
         if figure is None:
             raise UserError(f"{self.path}: the model is constant, so no parameter matters yet")
@@ -343,7 +343,7 @@ class Looking:
         from dngo.report.page import study_page
 
         self._settle()
-        study, title = self.study, f"Study {self.config.study}"
+        study, title = self._engine, f"Study {self.config.study}"
         if study.header() is None:
             raise UserError(f"{study.archive}: there is no archive yet; nothing has been merged")
         with archive.reading(study.archive), contextlib.ExitStack() as stack:

@@ -86,7 +86,7 @@ class Session(Looking):
         Raises UserError if too many batches already wait for outcomes (`batches_in_flight`).
         `pending` lists their points.
         """
-        with claimed(self.study) as study:
+        with claimed(self._engine) as study:
             study.merge_complete()
             merged = study.merged()
             flying = study.in_flight(merged)
@@ -103,7 +103,7 @@ class Session(Looking):
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, also those from before a restart."""
         self._settle()
-        study = self.study
+        study = self._engine
         return [
             p
             for batch in study.in_flight(study.merged())
@@ -130,7 +130,7 @@ class Session(Looking):
         archive.
         Raises UserError for what cannot be entered; then nothing is entered.
         """
-        study = self.study
+        study = self._engine
         rows = with_outcomes(records(points, named=True), objective, outcome)
         if self._settling is None:
             self._settling = settle_at_the_end(self, study)
@@ -138,11 +138,11 @@ class Session(Looking):
 
     def add(self, points: Points) -> None:
         """Put points first in the next batch; raises UserError as `dngo add` does."""
-        add(self.study, Source.of_values(records(points), "user", "add"))
+        add(self._engine, Source.of_values(records(points), "user", "add"))
 
     def skip(self, point: Proposal | str, reason: str) -> None:
         """Withdraw a point that waits; raises UserError as `dngo skip` does."""
-        skip(self.study, point.id if isinstance(point, Proposal) else point, reason)
+        skip(self._engine, point.id if isinstance(point, Proposal) else point, reason)
 
     # ---- a function, from its first point to its last -------------------------------------------
 
@@ -170,7 +170,7 @@ class Session(Looking):
         if failures look like a mistake in the function (`stop.failures`).
         """
         self._study = optimize(
-            self.study,
+            self._engine,
             function,
             evaluations,
             workers=workers,
@@ -187,4 +187,4 @@ class Session(Looking):
         evaluated function, such as one in a notebook.
         Raises UserError if it is needed and missing, or if another file is in the way.
         """
-        return write_config(self.study, path, objective)
+        return write_config(self._engine, path, objective)

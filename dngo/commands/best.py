@@ -96,7 +96,7 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
         raise UserError("--top: no point of a front is better than another; --prefer chooses one")
     if arguments.by == "model":
         raise UserError("--by: the front consists of outcomes only; leave --by out")
-    view = session.view_of_front()
+    view = session._view_of_front()
     front, rows = view.front, list(range(len(view.front.rows)))
     if arguments.prefer is not None:
         rows = [front.preferred(weights_of(arguments.prefer, view.directions))]

@@ -42,7 +42,7 @@ def study_of(arguments: argparse.Namespace) -> Study:
     if "config" not in arguments:
         from dngo.api import open_study
 
-        return open_study(arguments.study, results=arguments.results).study
+        return open_study(arguments.study, results=arguments.results)._engine
     from dngo.locate import find_study
 
     overrides = {"results": arguments.results} if arguments.results else {}

@@ -40,7 +40,7 @@ _KEYS = ("iteration", "slot", "parameters_digest")  # fields of an outcome
 
 
 def audit(path: Path, proposal: str) -> dict[str, Any]:
-    """Everything that the archive knows about one proposal ("7-123"), as plain data.
+    """Everything that the archive knows about one proposal, such as "7-123", as plain data.
 
     Raises UserError if there is no such proposal.
     """
@@ -94,9 +94,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
 
 
 def _residual(units: Units, outcome: Outcome, chosen: Proposal) -> float:
-    """By how many deviations the outcome is above its prediction, in the model's units; NaN if
-    unknown.
-    """
+    """How far the outcome lies above its prediction, in deviations of the model; NaN if unknown."""
     if not chosen.std > 0:
         return math.nan
     mean, std = units.moments(np.array(chosen.mean), np.array(chosen.std))
@@ -234,7 +232,7 @@ def _why(data: dict[str, Any]) -> list[str]:
 
 
 def _entered(why: dict[str, Any]) -> list[str]:
-    """Who entered a point into the study, and the surrogate's prediction there."""
+    """Who entered a point, and what the surrogate predicted there."""
     origin, told = why["origin"], why["source"] in TOLD
     verb = "measured its outcome elsewhere" if told else "asked for it"
     place = ", ".join(str(origin[key]) for key in ("file", "row") if key in origin)
@@ -454,9 +452,9 @@ def _constraints(
 ) -> dict[str, dict[str, Any]]:
     """The prediction and the outcome of each constraint at a point, by name.
 
-    foreseen: the predictions at this point. The values: threshold, at that time; held, 1, 0 or None
-    if unknown; probability that it holds; number, as reported; mean and std of the number. Entries
-    without a value are left out: a design has no predictions.
+    foreseen: the predictions at this point. A constraint's entries: its threshold at that time;
+    held: 1, 0, or None if unknown; the probability that it holds; the reported number, and its
+    predicted mean and std. Entries without a value are left out: a design has no predictions.
     """
     told: dict[str, dict[str, Any]] = {
         "threshold": {n: str(threshold) for n, threshold in thresholds_of(batch.config).items()},

@@ -54,8 +54,8 @@ class Proposal:
     feasibility: probability that every constraint holds.
     num_pending: points pending at the pick.
     stage: the stage of `dngo.acquisition` that picked it; empty in old archives.
-    deviation_scale: a factor on the surrogate's deviations for the pick, in old archives; now
-    always 1.
+    deviation_scale: in old archives a factor on the surrogate's deviations for the pick; now always
+    1.
     origin: for a point that people entered: who, when, from which file; otherwise empty.
     means, stds: the same for each of several objectives, by name;
     aims: their weights in the pick. Numbers that do not apply are NaN.

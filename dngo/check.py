@@ -32,7 +32,8 @@ from dngo.study import Study
 
 PATIENCE = 60.0  # seconds for an import
 SHOWN = 10  # lines of a stream
-# These run in the interpreter that the command names. It may belong to another environment.
+# These run in the interpreter that the command names. That interpreter may belong to another
+# environment.
 _PARSE = (
     "import sys; sys.path[:] = sys.path[1:]\n"  # a file beside the script must not stand for Python's own
     "try: compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')\n"

@@ -165,7 +165,7 @@ def design(config: Config, context: Context = Context()) -> list[Proposal]:
     rng = np.random.default_rng(seed_sequence(config, 0, DESIGN))
     size = max(config.design_size - len(given) - len(first), 0)
     known = np.concatenate([first, known])
-    # Make the stream by its key. Spawning it from `rng` would change the sequence, since SciPy
+    # Derive the stream from its key. Spawning it from `rng` would change the sequence, since SciPy
     # spawns from it too.
     own = np.random.default_rng(seed_sequence(config, 0, DESIGN, 1))
     more = believed_design(space, size // 2, rng=own, exclude=known)
@@ -229,7 +229,8 @@ def fit(
 
 
 def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
-    """The predicted ends of evaluations that were stopped early; None if none was stopped."""
+    """The predicted final values of evaluations that were stopped early; None if no evaluation was
+    stopped."""
     stopped = table.status == STOPPED
     if not stopped.any() or config.has_several:
         return None
@@ -238,7 +239,7 @@ def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> 
     y = np.where(ran(table), sign(config) * table.objective, np.nan)
     if config.ladder is None:
         return predicted(curves, y, stopped, sign(config))
-    # Compare ends only of evaluations that go equally far.
+    # Final values can be compared only between evaluations that run to the same level.
     level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
     for one in np.unique(level[stopped]):
         own = level == one

@@ -1,8 +1,9 @@
 """What people enter into a study: points to evaluate, outcomes from elsewhere, points to withdraw.
 
 Points to evaluate wait for the next batch (`dngo.waiting`), and so do outcomes of points that
-nobody proposed. An outcome or a withdrawal of a point in flight becomes its only outcome, unless
-the point has one or is being evaluated. Either everything is written or nothing.
+nobody proposed. An outcome or a withdrawal of a point in flight becomes its only outcome. If the
+point already has one, or is being evaluated, it is refused. Either everything is written or
+nothing.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def sign_of(direction: str) -> float:
 
 
 def on_front(values: Array) -> NDArray[np.bool_]:
-    """Whether no other row of values (n, m) dominates a row: (n,). Equal rows all count."""
+    """Which rows of values (n, m) no other row dominates: (n,). Of equal rows each counts."""
     if not len(values):
         return np.zeros(0, dtype=bool)
     from moocore import is_nondominated
@@ -94,8 +94,9 @@ def knee(values: Array) -> int:
 
 
 def preferred(values: Array, weights: Array) -> int:
-    """The row of a front (n, m), n >= 1, that is best by these weights (m,): the lowest sum of objectives,
-    each scaled to the front's extent, where the sum of weights times heights, and the largest one, decide.
+    """The row of a front (n, m), n >= 1, that is best by these weights (m,). Heights are objectives
+    scaled to the front's extent. The largest weight times height decides, and a little also their
+    sum.
     """
     lowest, width = extent(values)
     heights = (values - lowest) / width * weights

@@ -121,8 +121,8 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         study = self._session._engine
         merged = study.merged()
         if not merged and (flying := study.in_flight(0)):
-            # Nothing is learnt before the design is complete; trials at the same time are drawn at
-            # random.
+            # Nothing is learnt before the design is complete. If its points are all under way, a
+            # trial is drawn at random.
             self._blind += 1
             if self._blind >= MOST_WAITING:
                 with claimed(study):
@@ -133,7 +133,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         return ask_ahead(study, max(1, startup - known), MOST_WAITING)
 
     def _tell(self, study: Any) -> None:
-        """Report the trials that have ended since, each once."""
+        """Report the trials that have ended since the last call, each once."""
         states = optuna.trial.TrialState
         ended = (states.COMPLETE, states.PRUNED, states.FAIL)
         for trial in study.get_trials(deepcopy=False, states=ended):

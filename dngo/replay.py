@@ -2,16 +2,18 @@
 
 The verdict of an iteration is one of
 
-``identical``         every number of the surrogate and of the proposals has the same bits; of a
-                      surrogate that a later one has replaced in the archive its digest says so;
-``within tolerance``  the same points, numbers equal to a relative 1e-6 (another library, say);
-``within tolerance; another processor`` other bits, since numerical libraries choose other kernels on this
-                      processor than where the batch was made: at least `SAME` of the points
-                      lie within `NEAR` of where they lay, with figures;
-``different; another processor``  fewer of them do: this processor cannot tell why;
-``different``         neither, with the first number that differs;
-``another version``   not derived again: this release fits or proposes in another way than the one
-                      that made the batch, which is named;
+``identical``         every number of the surrogate and of the proposals has the same bits. If a
+                      later surrogate has replaced this one in the archive, its digest is compared;
+``within tolerance``  the same points, and numbers that differ by at most a relative 1e-6 (with
+                      another library, for example);
+``within tolerance; another processor`` other bits, because numerical libraries choose other
+                      kernels on this processor. At least `SAME` of the points lie within `NEAR` of
+                      their recorded places; figures say how close;
+``different; another processor``  fewer points lie so close. On this processor, nothing can be said
+                      about the cause;
+``different``         none of the above; the first number that differs is named;
+``another version``   not derived again, because this release fits or proposes in another way. The
+                      release that made the batch is named;
 ``imported``          the points came from a file.
 """
 
@@ -42,9 +44,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-6
 ELSEWHERE = "; another processor"
-# How other kernels change a batch. Measured on 324 points, with OpenBLAS's of Prescott and Haswell for
-# those of SkylakeX, and PyTorch's without AVX512: 2 lay elsewhere, the others within 8e-4, and what was
-# expected of these within 0.0034 deviations.
+# How much other kernels may change a batch. 324 points were derived with OpenBLAS's kernels for
+# Prescott and Haswell instead of SkylakeX, and with PyTorch's without AVX512. 2 points lay
+# elsewhere, the others within 8e-4, and their predictions within 0.0034 deviations.
 SAME, NEAR, SHIFT = 0.75, 0.01, 0.1
 # The last release with each earlier version of what makes a batch (`dngo.derive.versions`).
 RELEASES = {
@@ -122,7 +124,7 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
 def _heed_processor(
     verdict: Comparison, path: Path, batch: Batch, replayed: list[Proposal], space: Space
 ) -> Comparison:
-    """The verdict, where another processor may be what changed the bits."""
+    """The verdict, if another processor may have changed the bits."""
     if verdict.verdict == "identical":
         return verdict
     fitted = json.loads(_fit_attributes(path, batch.iteration).get("environment", "{}"))
@@ -133,7 +135,9 @@ def _heed_processor(
         name = ("within tolerance" if same else "different") + ELSEWHERE
         return replace(verdict, verdict=name, difference=f"{figures}; {processor}")
     if verdict.verdict == "different" and None in found:
-        unknown = f"it is not known on which processor it was made, and another gives other bits: {figures}"
+        unknown = (
+            f"the processor that made it is not known, and another one gives other bits: {figures}"
+        )
         return replace(verdict, difference=f"{verdict.difference}; {unknown}")
     return verdict
 
@@ -154,7 +158,7 @@ def _apart(recorded: list[Proposal], replayed: list[Proposal], space: Space) -> 
     pairs = [(a, b) for a, b, n in zip(recorded, replayed, near, strict=True) if n]
     shifts = [abs(a.mean - b.mean) / a.std for a, b in pairs if a.std > 0 and np.isfinite(b.mean)]
     if shifts:
-        said += f"; what is expected of them differs by at most {max(shifts):.2g} deviations"
+        said += f"; their predictions differ by at most {max(shifts):.2g} deviations"
     return said, bool(near.mean() >= SAME) and max(shifts, default=0.0) <= SHIFT
 
 
@@ -169,12 +173,12 @@ def _fit_again(path: Path, batch: Batch, progress: Callable[[float, str], None] 
 def surrogate(
     path: Path, t: int, *, progress: Callable[[float, str], None] | None = None
 ) -> Model | None:
-    """The surrogate that iteration t of an archive was proposed with; None if it has none.
+    """The surrogate that proposed iteration t of an archive; None if it has none.
 
-    The archive's own; or, where a later one has replaced that (`archive.surrogates: last`), the
-    file of the stage if it is still beside the archive, or a new fit, which takes as long as the first.
-    Warns where that has other bits, as it may on another machine. Raises UserError where another
-    release fitted it.
+    It is read from the archive. If a later one has replaced it there (`archive.surrogates: last`),
+    it is read from the stage's file. If that is gone, it is fitted again, which takes as long as
+    the first fit. Warns if the new fit has other bits, as it may on another machine. Raises
+    UserError if another release made the fit.
     """
     with archive.reading(path):
         model, _ = archive.read_surrogate(path, t)
@@ -202,7 +206,7 @@ def surrogate(
 
 
 def _of_the_stage(path: Path, wanted: str) -> Model | None:
-    """The model in a file that a stage has left, if it has the digest that is wanted."""
+    """The model in a stage's file, if it has the wanted digest."""
     from dngo.surrogates import Model
 
     with contextlib.suppress(UserError, FileNotFoundError), hdf5.our_own(path) as file:
@@ -213,21 +217,21 @@ def _of_the_stage(path: Path, wanted: str) -> Model | None:
 
 @contextlib.contextmanager
 def _stored(model: Model) -> Iterator[h5py.Group]:
-    """A model as it is stored, in memory."""
+    """A model in its stored form, in memory."""
     with h5py.File("replay", "w", driver="core", backing_store=False) as memory:
         model.save(memory.create_group("model"))
         yield memory["model"]
 
 
 def _made_elsewhere(path: Path, batch: Batch) -> str:
-    """The release that derives a batch again, if this one derives it in another way; else empty."""
+    """Names the release that can derive a batch again; empty if this release can."""
     fitted = json.loads(_fit_attributes(path, batch.iteration).get("versions", "{}"))
     for name, made in (("fit", fitted), ("proposal", batch.versions)):
         version, mine = made.get(name, 1), derive.versions()[name]
         if version != mine:
             release = RELEASES.get((name, version), batch.environment.get("dngo", "unknown"))
             return (
-                f"made by version {version} of the {name}, and this is version {mine}; "
+                f"made by version {version} of the {name}, but this is version {mine}; "
                 f"dngo {release} derives it again (it was made by commit {_commit(batch.environment)})"
             )
     return ""
@@ -236,8 +240,9 @@ def _made_elsewhere(path: Path, batch: Batch) -> str:
 def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
     """The configuration that derived iteration t, with the surrogate's settings of its fit.
 
-    stage: whether the acquisition's settings are the batch's or, for "fit", the ones that the fit knew:
-    they say whether costs are modelled, and could be changed before the batch was proposed.
+    stage: "propose": with the batch's settings of the acquisition; "fit": with the settings that
+    the fit knew. Both say whether costs are modelled, and they differ if the user edited them
+    between the two stages.
     Raises UserError that names the release which reads it, if this one does not.
     """
     source = f"{path}: iteration {t}"
@@ -246,7 +251,7 @@ def configuration(path: Path, t: int, *, stage: str = "propose") -> Config:
     try:
         document = _upgraded(json.loads(attributes["config"]), attributes, source)
         if fitted:
-            # A threshold may have been changed before the batch was proposed.
+            # The user may have changed a threshold before the batch was proposed.
             known = {"settings": "surrogate", "classifier": "classifier"}
             if stage == "fit":
                 known["constraints"] = "constraints"
@@ -281,9 +286,9 @@ def _commit(environment: dict[str, Any]) -> str:
 def _surrogates(
     path: Path, t: int, model: Model
 ) -> tuple[list[tuple[str, np.ndarray, np.ndarray]], str]:
-    """Pairs of arrays, recorded and replayed, of the surrogate; and what else is not the same of it.
+    """Pairs of the surrogate's arrays, recorded and replayed; and what else of it differs.
 
-    For a surrogate that the archive has left out: its digest, and, if that differs, its summary's
+    If the archive no longer holds the surrogate: its digest, and, if that differs, its summary's
     numbers.
     """
     with archive.reading(path) as file, _stored(model) as group:

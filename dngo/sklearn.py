@@ -21,9 +21,9 @@ class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     estimator, scoring, cv, n_jobs, refit: as in scikit-learn's own searches. space: the estimator's
     parameters by name, as in `dngo.create`; choices may be any objects. n_iter: candidates in all.
-    The search chooses as many at a time as `n_jobs` evaluates side by side. random_state: of the
-    search. After `fit`, `study_` is the study, with its model, figures and audit. It lies in a
-    temporary folder.
+    It chooses as many candidates at a time as `n_jobs` evaluates side by side. random_state: the
+    search's seed. After `fit`, `study_` is the study, with its model, figures and audit. It lies in
+    a temporary folder.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ import numpy as np
 
 from dngo.types import Array
 
-LARGEST = 600.0  # of a logarithm's mean and variance; with larger ones, numbers overflow
+LARGEST = 600.0  # largest mean and variance of a logarithm; larger ones would overflow
 LINEAR, LOG = "linear", "log"
 
 

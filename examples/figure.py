@@ -8,9 +8,10 @@
     python examples/figure.py examples/digits/front.csv docs/images/digits-front.png \\
         --front multiply_adds error --log
 
-A dot is an ok evaluation, a cross at the foot one without an objective, the line the best so far. A dashed
-line parts two batches. With `--front` and the names of two objectives a dot is an evaluation by both, and
-the lines are the front of the design and that of all.
+A dot is an ok evaluation. A cross at the foot is an evaluation without an objective. The line is
+the best value so far. Dashed lines separate batches. With `--front` and the names of two
+objectives, a dot has both as coordinates. The lines are the front of the design and the front of
+all points.
 """
 
 import argparse

@@ -1,12 +1,13 @@
-"""Shorten the export of a study to the table that an example keeps, and print how it went.
+"""Shorten the export of a study to the table that an example keeps, and print a summary.
 
     dngo export examples/captions/results/captions/archive.h5 --format csv --output captions.csv
     python examples/table.py captions.csv examples/captions/results.csv
     python examples/table.py cnn.csv examples/cnn/results.csv --minimize
 
-Printed for each iteration are the points, the share of them that is infeasible, why, and the best objective
-so far; then how long the study would take with every batch side by side, each as long as its longest
-evaluation. The table has what `dngo import` reads: another study can begin with these evaluations.
+For each iteration it prints the number of points, the share of infeasible ones, the causes, and the
+best objective so far. Then it prints the duration of the study with a core for each point, when a
+batch takes as long as its longest evaluation. The table has what `dngo import` reads: another study
+can begin with these evaluations.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-CAUSES = {  # by words of the status or the message
+CAUSES = {  # causes, by words of the status or the message
     "diverged": "diverged",
     "took more than": "over the time",
     "out_of_memory": "out of memory",
@@ -26,14 +27,14 @@ KEPT = ("id", "iteration", "status", "objective", "message")
 
 
 def shortened(row: dict[str, str]) -> dict[str, str]:
-    """Where a point stood, what came of it, and the CPU seconds that it reported, if it did."""
+    """A point's place, its outcome, and the CPU seconds that it reported, if any."""
     kept = {name: row[name] for name in row if name in KEPT or name.startswith(OF_EACH)}
     seconds = json.loads(row["metadata"] or "{}").get("cpu_seconds", "")
     return {**kept, "cpu_seconds": str(seconds)}
 
 
 def cause(row: dict[str, str]) -> str:
-    """Which of the causes an evaluation has failed by; "" if it has not."""
+    """The cause of an evaluation's failure; "" if it has not failed."""
     words = f"{row['status']} {row['message']}"
     return next((c for c in CAUSES if c in words), "") if row["status"] != "ok" else ""
 

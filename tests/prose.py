@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "docs/*.md", "examples/*/*.md", "slurm/*.md", "benchmarks/*.md")
-CODE = ("dngo/**/*.py", "scripts/*.py")
+CODE = ("dngo/**/*.py", "scripts/*.py", "examples/**/*.py")
 COMMENTED = (
     "Makefile",
     "Snakefile",

@@ -31,7 +31,7 @@ class Corner:
 
     @classmethod
     def of(cls, values: Array, high: Array, reference: Sequence[float | None] = ()) -> Corner:
-        """The corner that belongs to the front.
+        """The corner behind the front.
 
         values: (n, m) of all ok outcomes, n >= 1. high: (m,) from `highs`. reference: the worst values of
         interest, None where unknown.
@@ -41,7 +41,7 @@ class Corner:
         inside = front[np.all(front <= known, axis=1)]
         front = inside if len(inside) else front
         lowest, width = front.min(axis=0), np.ptp(front, axis=0)
-        # The front may have no extent, as with copies of one objective.
+        # The front may be one point, for example if two objectives are copies of each other.
         usual = high - lowest
         width = np.where(width > 0, width, np.where(usual > 0, usual, extent(values)[1]))
         worst = np.minimum(lowest + (1.0 + current().front.beyond) * width, known)
@@ -51,7 +51,8 @@ class Corner:
     def at_end(
         cls, values: Array, high: Array, reference: Sequence[float | None], j: int
     ) -> Corner:
-        """A corner from which every ray leads to better values of objective j than are known."""
+        """A corner before one end of the front: every ray from it leads to better values of
+        objective j than any known one."""
         lowest = values.min(axis=0)
         high = np.maximum(high, values[on_front(values)].max(axis=0))
         worst = np.minimum(high, _known(reference, len(high)))
@@ -67,9 +68,9 @@ class Corner:
 
 
 def highs(values: Array, batch: Rows) -> Array:
-    """A bad value of each objective: a quantile of the first batch with an ok outcome, (m,).
+    """A bad value of each objective, (m,): a quantile of the first batch that has an ok outcome.
 
-    values: (n, m), NaN unless ok, some are; batch: (n,).
+    values: (n, m), NaN unless ok; at least one row is ok. batch: (n,).
     """
     ok = np.isfinite(values).all(axis=1)
     first = values[ok & (batch == batch[ok].min())]
@@ -77,7 +78,7 @@ def highs(values: Array, batch: Rows) -> Array:
 
 
 def _known(reference: Sequence[float | None], objectives: int) -> Array:
-    """References that people gave: (m,), infinite where they gave none."""
+    """The references of the configuration: (m,), infinite where it has none."""
     given = reference or [None] * objectives
     return np.array([np.inf if r is None else r for r in given])
 

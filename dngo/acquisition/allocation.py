@@ -5,7 +5,7 @@ lose picks to the others. Within the regions their models share the picks, and s
 whole space. One pick in so many looks on the boundary of what is feasible. Once little is gained inside,
 half of the picks look beyond it.
 
-All counts are of picks numbered over the whole study, so that each kind has its turn even where batches are
+Picks are numbered through the whole study, so that each kind has its turn even if batches are
 single points.
 """
 
@@ -43,18 +43,19 @@ def one_in(before: int, number: int, every: int) -> int:
 def of_regions(state: BatchState, number: int, usual: float, stage: str) -> int:
     """How many of the next picks the trust regions get. usual: their share; stage: their stage's name.
 
-    0 where no parameter is ordered: the model of the whole space then knows what is near a point.
+    0 if no parameter is ordered: then the model of the whole space already knows what is near a
+    point.
     """
     if not state.space.is_ordered.any():
         return 0
     history = state.history
-    if len(np.unique(history.iteration)) < 2:  # later the share depends on what has paid
+    if len(np.unique(history.iteration)) < 2:  # later the share depends on what has gained
         usual = first_share(usual, state.size)
     block = max(state.size, least_block(state.space))
     share = share_of(history, state.space.place(history.v, apart=0.0), block, usual, stage)
     count = of_share(state.turn, number, share)
     if state.model.heeds_constraints:
-        # Without this a pick on the boundary never has its turn if picks come one at a time.
+        # If picks come one at a time, a pick on the boundary would otherwise never have its turn.
         count = min(count, number - on_boundary(state, number))
     return count
 
@@ -77,9 +78,10 @@ def first_share(usual: float, size: int) -> float:
 def share_of(history: History, u: Array, block: int, usual: float, stage: str) -> float:
     """The share of picks for a stage by the study's course, `usual` where that says nothing.
 
-    u: (n, k) coordinates of the finished points. block: points after which what paid counts half.
-    The share follows how often the picks of the stage, and all others, have paid lately, wherever they lay.
-    A point of an unknown stage counts as the regions' if it lies in the region of the best.
+    u: (n, k) coordinates of the finished points. block: the number of points after which a gain
+    counts half. The share depends on how often the stage's picks, and all other picks, have gained
+    lately, wherever they lay. A point of unknown stage counts as a pick of the regions if it lies
+    in the best point's region.
     """
     y, batch = history.y, history.iteration
     if not np.isfinite(y).any() or not 0 < usual < 1:
@@ -93,9 +95,10 @@ def share_of(history: History, u: Array, block: int, usual: float, stage: str) -
 
 
 def following(own: Mask, paid: Mask, batch: Rows, block: int, usual: float) -> float:
-    """A share that follows how often a part of the points, and all others, have paid lately.
+    """A share of the picks, by how often some of the points, and all others, have gained lately.
 
-    own: (n,) whether a point is of this part, paid: (n,). The first batch does not count. block, usual: as
+    own: (n,) which points these are; paid: (n,) which points gained. The first batch does not
+    count. block, usual: as
     in `share_of`.
     """
     weight = 0.5 ** ((len(batch) - 1 - np.arange(len(batch))) / block) * (batch > batch[0])
@@ -107,10 +110,11 @@ def following(own: Mask, paid: Mask, batch: Rows, block: int, usual: float) -> f
 
 
 def gains(y: Array, batch: Rows) -> Mask:
-    """Which outcomes gained on all before their batch: (n,).
+    """Which outcomes are better than all outcomes of earlier batches: (n,).
 
-    A gain counts from a thousandth (`RegionRules.improved`) of the depth on: the distance of the best
-    outcome below the low quarter. In a search that has reached the last digits these count as well.
+    A gain counts from a thousandth (`RegionRules.improved`) of the depth on. The depth is how far
+    the best outcome lies below the lowest quarter of the outcomes. So in a search for the last
+    digits, the last digits count.
     """
     rules, paid = current().regions, np.zeros(len(y), dtype=bool)
     for rows in batches(batch):
@@ -153,11 +157,11 @@ class Functions:
 
 
 def followed_anyway(before: int, count: int) -> int:
-    """How many of the functions that promise no gain are followed even so."""
+    """How many of the functions without a promised gain are followed nevertheless."""
     return one_in(before, count, current().search.kept_every)
 
 
 def probes(size: int) -> int:
-    """How many of `size` steps find out whether points next to each other are alike."""
+    """How many of `size` steps test whether neighbouring points have similar outcomes."""
     rules = current().steps
     return min(size, max(size // rules.probes, rules.least_probes))

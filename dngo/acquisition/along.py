@@ -21,7 +21,7 @@ def course(u: Array, values: Array, batch: Rows, block: int, usual: float) -> tu
 
     u: (n, k) the points in the unit cube, values: (n, m) their objectives, minimised, NaN unless ok;
     batch: (n,) rising numbers. block: evaluations in boxes after which their size is reconsidered. usual:
-    the share if the course says nothing.
+    the share as long as the study's course says nothing.
     """
     rules, largest = current().front, current().regions.largest
     ok: Mask = np.asarray(np.isfinite(values).all(axis=1))

@@ -1,4 +1,4 @@
-"""The last digits of the acquisition: its gradient is followed to the top of each hill."""
+"""Climbs the acquisition by its gradient, to the top of each hill."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from dngo.types import Array
 def climb(
     space: Space, v: Array, scores: Array, count: int, value: Callable[[Array], Array]
 ) -> Array:
-    """Where the gradient leads from the `count` best candidates that lie apart: (m, k), m <= count.
+    """Where the gradient leads, starting from the `count` best candidates that lie apart: (m, k), m
+    <= count.
 
     v: (n, k) candidates, scores: (n,) the acquisition there. value: points (., k) -> acquisition (.,).
-    Its logarithm is climbed as drawn functions are descended. Listed and inactive parameters do not change.
+    The search that minimises drawn functions is used on minus the acquisition's logarithm. Listed
+    and inactive parameters do not change.
     """
     tops: list[int] = []
     u, left = space.unit(v), scores > 0  # a logarithm's domain

@@ -1,11 +1,12 @@
 """Steps around the best point: picks of a trust region whose model is of no use.
 
 At every scale a function may have more structure than so few points can show (BBOB's function of Katsuura).
-No model predicts it, and uniform points in a box are as good as any. Yet points next to a good one are good
-as well, and steps of every size go down from scale to scale, as in an evolution strategy.
+Then no model predicts it, and a model's picks are no better than uniform points in a box. But
+neighbours of a good point are good as well. So steps of every size improve it, scale by scale, as
+in an evolution strategy.
 
-Where noise hides the function, no model predicts the outcomes either, and steps lead nowhere. A few short
-steps distinguish the two: only in the first case outcomes of close points are alike.
+Where noise hides the function, no model predicts the outcomes either, and steps lead nowhere. A few
+short steps tell the two cases apart: only in the first case do close points have similar outcomes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dngo.types import Array
 
 
 def neighbours(u: Array, y: Array) -> Literal["alike", "unlike", "unknown"]:
-    """Whether outcomes y (n,) of points u (n, k) are alike where the points are next to each other."""
+    """Whether neighbours among the points u (n, k) have similar outcomes y (n,)."""
     rules = current().steps
     farthest = min(rules.farther, len(u) - 1)
     gap, nearest = cKDTree(u).query(u, k=farthest + 1)

@@ -14,13 +14,14 @@ from dngo.space import Column, Space, priors
 from dngo.surrogates.model import Model
 from dngo.types import Array
 
-# Limits of cost. Points of a space that is listed in full, in a fraction of a second.
+# Limits of cost. Largest space of which all points are listed: it takes a fraction of a second.
 LISTED = 20_000
-# Points of a design in the feasible part that is spread: the cost is the product with those drawn.
+# Largest design that is spread over the feasible part: the cost is its size times the number of
+# drawn points.
 MOST_SPREAD = 1000
-# Encoded numbers for the candidates of one kind, but at least so many candidates.
+# Limit of the encoded numbers of all candidates of one kind, and the fewest candidates.
 MOST_NUMBERS, FEWEST = 2_000_000, 1024
-MOST_NEIGHBOURS = 256  # by one category: all, except in absurdly long lists
+MOST_NEIGHBOURS = 256  # neighbours by one category: all, unless a list is extremely long
 
 
 class Candidates:
@@ -73,8 +74,8 @@ class Candidates:
 def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
     """A space-filling first batch: scrambled Sobol points, distinct after rounding.
 
-    exclude: (m, k) points not to repeat. Returns (q, k) with q <= size. It is smaller only if the space
-    has no more points, or if 64 times as many further Sobol points hit none.
+    exclude: (m, k) points not to repeat. Returns (q, k) with q <= size. q is smaller only if the
+    space has no more points, or if 64 times as many further Sobol points find none.
     """
     pool = Candidates(space, set(space.keys(exclude)) if len(exclude) else ())
     if space.k == 0:
@@ -98,7 +99,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
 
 
 def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array) -> Array:
-    """The part of a first batch that people's priors determine: (q, k), q <= size.
+    """The points of a first batch that follow people's priors: (q, k), q <= size.
 
     First the point with the highest prior, then scrambled Sobol points distributed like the priors,
     distinct after rounding and not in `exclude` (m, k). Empty without priors.
@@ -241,7 +242,7 @@ def _shift(column: Column, value: Array, by: Array) -> Array:
     """
     values, last = column.values, (column.levels or 1) - 1
     low, step = (0.0, 1.0) if column.choices is not None else (column.low, column.step or 1.0)
-    if values is None:  # it may have too many levels for a list
+    if values is None:  # a grid may have too many levels to list them
         index = np.rint((np.nan_to_num(value, nan=low) - low) / step)
     else:
         index = np.searchsorted(values, np.where(np.isnan(value), values[0], value))

@@ -17,23 +17,25 @@ from dngo.rules import current
 from dngo.surrogates.component import Component, Conditioned
 from dngo.types import Array
 
-# Points evaluated at once: a block stays within a processor's cache. With points pending, each point has
-# the means of all fantasies.
+# Points evaluated at once: a block must fit a processor's cache. While points are pending, each
+# point of a block has a mean for each fantasy.
 BLOCK, BLOCK_PENDING = 2048, 256
 
 
 class Fantasies:
     """The posterior given everything pending, over fantasies of the outcomes.
 
-    components: of any mixture, by their weights; those of one stack are conditioned together.
+    components: of a mixture, with their weights; the components of one stack are conditioned
+    together.
     best: lowest observed target, the incumbent that fantasies start from.
-    count: S, fantasies for each hyperparameter sample of each component; more if all samples of one kind
-    would have too few.
+    count: S, fantasies for each hyperparameter sample of each component; more if otherwise all
+    samples of one kind together had too few.
     measure: of improvement; by default its expectation.
     noisy: whether improvement is measured on an observation, noise included, as in (5), or on the function.
 
-    The incumbent of each fantasy includes its own fantasised outcomes. With a fixed incumbent the average
-    over fantasies is plain expected improvement, by the tower property, and a batch piles up on one point.
+    The incumbent of each fantasy includes the outcomes that it fantasises. If the incumbent were
+    fixed, the average over fantasies would be plain expected improvement (the tower property), and
+    a batch would pile up on one point.
     """
 
     def __init__(
@@ -115,9 +117,10 @@ class Fantasies:
         """Make a point pending: draw its outcome in every fantasy and update.
 
         z: (C, D), the point's features: those of `features` without the second axis.
-        feasibility: the probability that the outcome holds all constraints. The point becomes the incumbent
-        only where it is drawn to hold them. An infeasible outcome has no objective, so the means are always
-        updated, with the value that it would have had. The classifiers are not updated.
+        feasibility: the probability that the outcome holds all constraints. The point becomes the
+        incumbent only in fantasies in which it holds them. The means are updated in all fantasies:
+        an infeasible outcome counts with the value that it would have had. The classifiers are not
+        updated.
         """
         for part, own in self._split(z[:, None]):
             mean, latent, taken = part.at(own)
@@ -158,7 +161,7 @@ def _flat(z: Array) -> Array:
 def weigh(value: Array, weight: Array) -> Array:
     """Values times positive weights; negative values are divided by them.
 
-    Then more weight is never worse, and equal weights change no order.
+    So a larger weight is never worse, and equal weights do not change the order.
     """
     if (value >= 0).all():
         return value * weight

@@ -1,7 +1,7 @@
 """How likely to hold all constraints a pick must be.
 
-It is not enough to weight improvement by this probability: near an optimum on the edge of the feasible
-region, the improvement promised beyond the edge outweighs any probability.
+Weighting the improvement by this probability is not enough. If the optimum lies on the edge of the
+feasible region, the improvement promised beyond the edge outweighs any probability.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUT_OF_BOUNDS = 1e6
 def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
     """Those of `allowed` (n,) whose feasibility (n,) is at least `least`; never empty.
 
-    If none reaches it, those that come close to the likeliest.
+    If none reaches it: the points that are nearly as likely as the likeliest one.
     """
     if not allowed.any():
         return allowed
@@ -31,14 +31,15 @@ def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArra
 def likely_enough(
     state: BatchState, allowed: NDArray[np.bool_], feasibility: Array, least: float
 ) -> NDArray[np.bool_]:
-    """`heed` for the next pick: one in every `boundary_every` needs less."""
+    """`heed` for the next pick. One pick in every `boundary_every` needs less."""
     if not state.model.heeds_constraints:
         return allowed
     return heed(allowed, feasibility, float(_on_turns(state, least, 1)[0]))
 
 
 def least_of_draws(state: BatchState, number: int) -> Array:
-    """The least feasibility of each of the next draws, lower for one in `boundary_every`: (number,)."""
+    """The least feasibility of each of the next draws; it is lower for one in `boundary_every`:
+    (number,)."""
     least = _on_turns(state, of_draws(state.shared), number)
     return np.where(state.model.heeds_constraints, least, 0.0)
 
@@ -54,7 +55,8 @@ def _on_turns(state: BatchState, least: float, number: int) -> Array:
 def penalty(feasibility: Array, least: float | Array) -> Array:
     """Added to a function to be minimised, in units of its targets; arguments broadcast.
 
-    Where feasibility is less than asked it lies above any drawn function, and grows with the shortfall.
+    Where the feasibility is too low, this term lies above any drawn function, and grows with what
+    is missing.
     """
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
@@ -62,8 +64,8 @@ def penalty(feasibility: Array, least: float | Array) -> Array:
 def of_draws(shared: SharedSettings) -> float:
     """The least feasibility of a pick that minimises a drawn function.
 
-    A pick by improvement needs less, as feasibility is a weight of improvement. Minima lie on the boundary
-    wherever the objective falls towards it: if any probability over a half would do, half of them would lie
-    on its wrong side.
+    A pick by improvement needs less, because feasibility is already a weight of the improvement.
+    Minima lie on the boundary wherever the objective falls towards it. If a probability of one half
+    were enough, half of the minima would lie on the wrong side.
     """
     return float(np.sqrt(shared.min_feasibility))

@@ -1,4 +1,5 @@
-"""Functions drawn of several objectives together, as the targets of picks, and how they are searched."""
+"""Functions drawn from the models of several objectives, as the targets of picks, and the search
+for their minima."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ Extra = Callable[[Array, Array], Array]  # points (n, k), encoded (n, d) -> what
 class Searched:
     """Functions, and the good points of each.
 
-    rows: (f,) their places among the functions asked for. points: (f, n, k), the best of each first;
+    rows: (f,) their numbers among the functions that were asked for. points: (f, n, k), the best of
+    each first;
     values: (f, n) of the functions; outcomes: (f, m) the objectives drawn at the best point.
     """
 
@@ -42,8 +44,8 @@ class Searched:
 
 @dataclass(frozen=True)
 class Believed:
-    """One objective: the components to draw from, what they see of encoded points, and the scale of their
-    targets. near: the processes, if they belong to the front."""
+    """One objective: the components to draw from, the part of encoded points that they see, and the
+    scale of their targets. near: the processes fitted along the front, if there are any."""
 
     components: Sequence[Component]
     scale: TargetScale
@@ -54,7 +56,7 @@ class Believed:
 
 
 class Aimed:
-    """Functions drawn of all objectives, as the targets of picks: low is good.
+    """Functions drawn from the models of all objectives, as the targets of picks: low is good.
 
     ray: (count, m). extra: what is added to all functions.
     """
@@ -119,7 +121,8 @@ class Aimed:
 
 
 class Boxes:
-    """Boxes around points of the front. They share the processes of these points."""
+    """Boxes around points of the front. All boxes use the same processes, fitted to these
+    points."""
 
     def __init__(self, state: BatchState, half: float, rng: np.random.Generator) -> None:
         self.state, self.half, self.rng = state, half, rng
@@ -129,9 +132,9 @@ class Boxes:
         ok = np.flatnonzero(np.isfinite(values).all(axis=1))
         self.u = space.unit(history.v)
         self.values = values
-        # The nearest to the front, at random among equals.
+        # The points nearest to the front; equals in random order.
         order = ok[np.lexsort((rng.random(len(ok)), ranks(values[ok])))]
-        # Points that broke a constraint teach as well: first those near the others.
+        # Points that broke a constraint teach as well. The ones near feasible points come first.
         broke = np.setdiff1d(np.flatnonzero(np.isfinite(history.reported).all(axis=1)), ok)
         x = space.encode(history.v)
         nearby = cdist(x[broke], x[order[:MOST]]).min(axis=1, initial=np.inf)
@@ -170,7 +173,8 @@ class Boxes:
         shared = box.shared(centre, half, state.history.v[self.rows[inside]], rng)
         least = of_draws(state.shared)
         if state.model.heeds_constraints:
-            # The centre is known to be feasible. Where the model doubts it, it doubts its neighbours too.
+            # The centre is known to be feasible. If the model doubts that, it doubts the neighbours
+            # as well.
             least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
         functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
 
@@ -186,7 +190,8 @@ class Boxes:
         return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
 
     def _slopes(self, functions: Aimed) -> Slopes | None:
-        # Known constraints turn a step aside: differences see that, a slope does not.
+        # Known constraints bend a step. Finite differences see that, and an analytic slope does
+        # not.
         if self.state.space.conditions or not all(d.has_slopes for d in functions.draws):
             return None
         inputs = self.state.space.continuous_inputs
@@ -226,7 +231,8 @@ def added(state: BatchState, least: float) -> Extra:
     than `least`."""
 
     def extra(v: Array, x: Array) -> Array:
-        # The cost counts by its logarithm: an aimed function has no zero to measure a gain from.
+        # The cost's logarithm is added: the function has no zero from which a gain could be
+        # measured and divided.
         found: Array = -np.log(np.maximum(state.rate(v, x), 1e-300))
         if state.model.heeds_constraints:
             found = found + penalty(state.model.feasibility(x), least)

@@ -17,7 +17,7 @@ from dngo.types import Array, Repeats, Rows
 
 
 def batches(iteration: Rows) -> Iterator[slice]:
-    """The rows of each batch, in order. iteration: (n,) never falling."""
+    """The rows of each batch, in order. iteration: (n,), never decreasing."""
     ends = (np.flatnonzero(np.diff(iteration)) + 1).tolist()
     for start, end in pairwise([0, *ends, len(iteration)]):
         yield slice(start, end)
@@ -31,8 +31,9 @@ class History:
     pending: (p, k) points whose outcome is not known yet. iteration: (n,) the batch of each, never falling;
     by default each has its own. constraints: name -> (n,) 1, 0 or NaN unknown. noise: (n,) standard
     deviation of each value of y as reported, NaN unknown; empty: nothing reported.
-    objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not. y is then the
-    number of fronts that have to go before a point is on one. noises: name -> (n,) of each, like noise.
+    objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not. y is then
+    the number of fronts to remove before the point is on the front. noises: name -> (n,) of each,
+    like noise.
     reference: the worst values of interest, minimised, in the order of the names; None where not given.
     stage: (n,) names of the stages that picked the points; an empty text or array: unknown.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
@@ -90,9 +91,9 @@ class History:
     def repeatable(self, space: Space, which: Repeats) -> NDArray[np.bool_]:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
-        Not a point without an objective: a failure is not tried again. A noise of zero is no noise. If all
-        repeated points had the same value each time, no point is repeatable, whatever was reported: an
-        objective that is not random is not paid for once more.
+        Not a point without an objective: a failure is not tried again. A noise of zero is no noise. If
+        every repeated point had the same value each time, the objective is not random. Then no
+        point is evaluated again, whatever noise was reported.
         """
         noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
         rows = np.isfinite(self.y) & noisy
@@ -104,8 +105,8 @@ class History:
     def least_gain(self) -> float:
         """The least difference between two unequal values; 0 if any difference is possible.
 
-        Where many outcomes share their values, as counts and rounded scores do, the values are a lattice.
-        On a plateau a gain is at least one step of it.
+        Counts and rounded scores are equal for many points: they lie on a lattice. A gain is at
+        least one step of this lattice, so a tie does not count as a gain.
         """
         values, counts = np.unique(self.y[np.isfinite(self.y)], return_counts=True)
         shared = counts[counts > 1].sum()

@@ -1,4 +1,5 @@
-"""The candidates of functions that search the whole space: where they start, and what is left for them."""
+"""The candidates of functions that search the whole space: where a search starts, and what a
+function gets if its minima are taken."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def shared_rows(state: BatchState, number: int, rng: np.random.Generator) -> Row
 
 
 def lowest_left(state: BatchState, v: Array, values: Iterable[Array]) -> Iterator[int]:
-    """For functions with nothing left near their minima: the row of the lowest candidate of v (n, k).
+    """For functions whose minima are all taken: the row of the lowest candidate of v (n, k).
 
     values: (n,) of each function. If all candidates are too close to others, the distance is ignored.
     """

@@ -1,6 +1,7 @@
 """The worth of a point by the model's prediction: one function for each measure (Snoek et al. 2012, 2.2).
 
-Each takes the incumbent, and the mean and the deviation of a normal, which broadcast. Higher is better.
+Each takes the incumbent, and the mean and the deviation of a normal distribution; arguments
+broadcast. Higher is better.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where functions drawn from a posterior are lowest: each is searched by itself."""
+"""Searches the minima of functions drawn from a posterior, each function by itself."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
 from dngo.types import Array
 
-# Functions that are searched at once, in a box and in the whole space: they take 20 MB of memory.
+# Functions that are searched at once, in a box and in the whole space: 20 MB of memory.
 AT_ONCE, AT_ONCE_WIDE = 64, 512
 
 
 def descent_of(space: Space) -> DescentRules:
-    """How functions are searched: without steps if every point of the space is a shared one."""
+    """How functions are searched. If the shared points are the whole space, no steps are made."""
     rules = current().descent
     return replace(rules, rounds=0) if is_listed(space) else rules
 
@@ -27,9 +27,9 @@ def descent_of(space: Space) -> DescentRules:
 class Slopes:
     """Analytic slopes of functions.
 
-    of: each function's gradient at its own point, (count, k) -> (count, d) by encoded inputs. metric: (f,
-    f) of the continuous parameters. Its product with a gradient is the steepest way down by the functions'
-    own lengths.
+    of: each function's gradient at its own point, (count, k) -> (count, d) by encoded inputs. metric:
+    (f, f) of the continuous parameters. Its product with a gradient is the steepest descent if
+    distances are measured in the functions' own lengthscales.
     """
 
     of: Callable[[Array], Array]
@@ -58,8 +58,8 @@ class Box:
         return cls(space, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0))
 
     def shared(self, centre: Array, half: float, known: Array, rng: np.random.Generator) -> Array:
-        """Points at which all functions of a box are known: spread over it, around its centre (1, k), and
-        the known points (m, k), which come last."""
+        """Points at which all functions of a box are evaluated: points spread over it, points
+        around its centre (1, k), and last the known points (m, k)."""
         space, number = self.space, current().descent.shared // 2
         wide = space.from_unit(rng.uniform(self.low, self.high, (number, space.k)))
         near = around(space, centre, number, rng, smallest=0.02 * half, largest=0.5 * half)
@@ -147,7 +147,7 @@ class Valley:
         self.metric = np.eye(len(self.free)) if slopes is None else slopes.metric
 
     def follow(self, value: Array) -> tuple[Array, Array]:
-        """From value (count,) down: points (count, k), and their values."""
+        """Descend from value (count,); returns points (count, k) and their values."""
         rules, f = self.rules, len(self.free)
         rounds = rules.along_gradient // ((2 * f if self.slopes is None else 1) + len(rules.trials))
         if not rounds or not f or not len(value):
@@ -171,7 +171,7 @@ class Valley:
                     inverse, nearer - u, steeper - slope, self.metric if round_ == 0 else None
                 )
                 u, slope = nearer, steeper
-                # A direction without anything lower is dropped, for shorter steps.
+                # If nothing along a direction is lower, it is dropped, and the steps get shorter.
                 radius = np.where(better, radius, 0.1 * radius)
                 inverse[~better] = _steepest(self.metric, slope[~better], radius[~better])
         return v, value

@@ -1,7 +1,8 @@
-"""The gain still to be expected, by functions drawn from the posterior. Each may be the true one.
+"""The gain still to be expected, by functions drawn from the posterior: each is a guess of the true
+function.
 
 Each function gives the height of the best known point above its minimum, and the gain from the points of a
-batch. These numbers hold only what the model can imagine.
+batch. What the model does not expect is missing from these numbers.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from dngo.types import Array
 
 FURTHER = 5  # batches to look ahead
 LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the recorded distances
-EXCLUDED = 1e6  # of targets, where a function must not be lowest: above any function
+EXCLUDED = 1e6  # a target where a function must not have its minimum: above any function
 
 
 @dataclass(frozen=True)
 class Outlook:
     """In units of the objective.
 
-    batch: expected improvement by the batch; further: by FURTHER batches, with this one. The points of the
-    others are minima of functions drawn now. distances: quantiles, at LEVELS, of the distance of the best
+    batch: expected improvement by the batch; further: by FURTHER batches, with this one. The points
+    of later batches are minima of functions that are drawn now. distances: quantiles, at LEVELS, of
+    the distance of the best
     point above the true optimum.
     """
 
@@ -42,16 +44,16 @@ class Outlook:
     distances: tuple[float, ...]
 
     def within(self, distance: float) -> float:
-        """The probability that the best point is no farther above the optimum."""
+        """The probability that the best point lies at most this distance above the optimum."""
         return float(np.interp(distance, *_rising(self.distances), left=0.0, right=1.0))
 
     def distance(self, probability: float) -> float:
-        """The distance above the optimum that the best point keeps with this probability."""
+        """The distance above the optimum within which the best point lies with this probability."""
         return float(np.interp(probability, LEVELS, self.distances))
 
 
 def _rising(distances: tuple[float, ...]) -> tuple[Array, Array]:
-    """Distances, each once, with the highest level of each."""
+    """Each distance once, with its highest level."""
     values = np.array(distances)
     last = np.append(np.diff(values) > 0, True)
     return values[last], np.array(LEVELS)[last]
@@ -142,7 +144,7 @@ def _of_others(
 ) -> Array:
     """Each function's lowest value at minima of others, lowest (functions, k): (functions,).
 
-    There are as many others as FURTHER - 1 batches have points.
+    The others are as many as the points of FURTHER - 1 batches.
     """
     values = draws(space.encode(lowest))
     number = min((FURTHER - 1) * len(picks), len(values) - 1)

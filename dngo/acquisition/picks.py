@@ -14,8 +14,9 @@ from dngo.types import Array
 class Pick:
     """One point, as a stage picks it.
 
-    v: (k,) natural values. value: the acquisition at that time, in units of the model's targets (a first
-    feasible point: probability times distance; a draw: its gain). source: of the candidate. runner_up: the
+    v: (k,) natural values. value: the acquisition when it was picked, in units of the model's
+    targets. For a first feasible point it is probability times distance, for a draw its gain.
+    source: of the candidate. runner_up: the
     highest value among the other candidates, as far as known. aim: weight of each of several objectives,
     (m,) of sum 1.
     """

@@ -32,7 +32,8 @@ def propose_batch(
 ) -> Picks:
     """Up to `size` points to evaluate next, distinct from each other.
 
-    They are also distinct from all known points, except for finished ones that `replicates` of the settings
+    They are also distinct from all known points, except finished ones that `replicates` of the
+    settings
     allows to be evaluated once more.
 
     history: its objective is NaN unless a point is ok. rng: this batch's stream; root: the seed of the

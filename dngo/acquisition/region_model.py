@@ -1,8 +1,8 @@
 """The model of a trust region, and how it is searched.
 
 The region has its own Gaussian process, fitted to the points nearest to its centre (`Nearby`). Functions
-are drawn from its posterior, and each is minimised by its own search (Thompson sampling). These points may
-have several models: the points themselves, each left out in turn, decide which one is right.
+are drawn from its posterior, and each is minimised by its own search (Thompson sampling). Several
+models are fitted to these points. The one that best predicts each point from all others is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dngo.surrogates.nearby import MOST, Nearby
 from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
 
-UNKNOWN = 1e6  # deviations: drawn functions are lifted by it where their model knows nothing
+UNKNOWN = 1e6  # deviations by which drawn functions are lifted where their model knows nothing
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,14 @@ class Penalty:
         def wall(v: Array, centre: Array) -> Array:
             both = state.space.encode(np.concatenate([centre, v]))
             feasibility = state.model.feasibility(both)
-            # The centre is known to be feasible. Where the model doubts it, it doubts its neighbours too.
+            # The centre is known to be feasible. If the model doubts that, it doubts the neighbours
+            # as well.
             least = min(of_draws(state.shared), float(feasibility[0]))
             return penalty(feasibility[1:], least)
 
         return cls(
-            # A drawn function is lowered, by deviations of its targets; an acquisition is multiplied.
+            # In an acquisition the prior is a factor. Here it is a term, in deviations of the
+            # targets.
             (lambda v: -state.belief(v)) if believed(state.space) else None,
             wall if state.model.heeds_constraints else None,
         )
@@ -77,8 +79,9 @@ class RegionModel:
 
     rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
     v: (m, k) those in the region. centre: (1, k) natural values. lowest: the model of the region's lowest
-    points, if it predicts them better. floor: a further model, which distinguishes low points that high
-    ones hide. is_lowest: whether this is itself a model of the lowest points.
+    points, if it predicts them better. floor: a further model, which tells low points apart where a
+    few high ones would hide their differences. is_lowest: whether this is itself a model of the
+    lowest points.
     """
 
     space: Space
@@ -126,11 +129,12 @@ class RegionModel:
         return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near)
 
     def where_believed(self, history: History, block: int) -> RegionModel:
-        """The region as it would be if every outcome had been what the models take it for.
+        """The region if each outcome had been the models' mean there.
 
-        Where noise multiplies outcomes or has heavy tails, the lowest outcome is luck: no other in its
-        region is as low, the region shrinks, and the search does not move. A deviation is added to the
-        mean, as the lowest of many means is lucky as well. Under even noise this gained nothing
+        If noise multiplies outcomes or has heavy tails, the lowest outcome is luck. No other
+        outcome in its region is as low, so the region would shrink and the search would not move.
+        One deviation is added to the mean, because the lowest of many means is partly luck as well.
+        Under even noise this gained nothing
         (benchmarks/rules.md).
         """
         if not self.near.by_logarithms and not len(self.near.outliers):
@@ -145,7 +149,7 @@ class RegionModel:
     def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
         """The same, with a model of the lowest points if it predicts them better.
 
-        Under noise there is no such model, as the lowest points are the luckiest.
+        Under noise there is no such model, because the lowest points are the luckiest ones.
         """
         rules, n = current().search, len(self.rows)
         least = (self.space.d + 1) * (self.space.d + 2) // 2
@@ -164,7 +168,8 @@ class RegionModel:
         return replace(self, lowest=replace(lowest, is_lowest=True))
 
     def with_floor(self, rng: np.random.Generator, *, is_first: bool) -> RegionModel:
-        """The same, with a model that distinguishes low outcomes that high ones hide (`Nearby.resolved`).
+        """The same, with a model that tells low outcomes apart where high ones would hide their
+        differences (`Nearby.resolved`).
 
         It replaces the model of all points, unless there is also a model of the lowest points.
         """
@@ -199,8 +204,8 @@ class RegionModel:
     ) -> list[Array]:
         """At most `number` points (k,), one of each drawn function that promises a gain of `least`.
 
-        Most picks of functions that promise nothing here are better spent elsewhere. A function may also
-        have nothing to offer beside a point that is taken. turn: points of the study before these.
+        A function that promises nothing here gets few picks: they are better spent elsewhere. A
+        function also gets none if its minima are taken. turn: points of the study before these.
         """
         picked: list[Array] = []
         if number == 0:
@@ -223,10 +228,11 @@ class RegionModel:
     def depth(self) -> float:
         """How far the best outcome lies below most others: the unit of promised gains.
 
-        Where outcomes span many orders of magnitude, the spread of a whole study hides later gains.
-        Other regions are judged by that spread: they get picks of a batch where they promise much.
+        If outcomes span many orders of magnitude, the spread of a whole study would hide later
+        gains. Only other regions are judged by that spread: they get picks if they promise much.
         """
-        # Each value once: if a quarter of the points share the best value, every gain would be enough.
+        # Each value counts once. Otherwise, if a quarter of the points had the best value, any gain
+        # would be enough.
         known = np.unique(np.delete(self.near.y, self.near.outliers))
         return float(np.quantile(known, current().selection.low) - known.min())
 
@@ -235,8 +241,9 @@ class RegionModel:
     ) -> tuple[Array, Array]:
         """Good points of `count` drawn functions, in the region or for some in the whole space.
 
-        Each model has as many functions. penalty: added to them. turn: points before these, so that the
-        models take turns even where batches are single points. Returns v (count, m, k), each function's
+        Each model has as many functions. penalty: added to them. turn: the number of earlier
+        points, so that the models take turns even if batches are single points. Returns v (count,
+        m, k), each function's
         best first, and their gains on the best known point, (count, m), in units of the objective.
         """
         half = self.region.half
@@ -254,7 +261,7 @@ class RegionModel:
             if model is not None and number > 0
         ]
         points, gains = (np.concatenate(part) for part in zip(*found, strict=True))
-        # If few promise enough to be followed, these are of all kinds.
+        # If few functions promise enough to be followed, functions of every kind are among them.
         order = rng.permutation(count)
         return points[order], gains[order]
 
@@ -283,8 +290,8 @@ class RegionModel:
                 slopes=self._slopes(draws, penalty),
             )
             points.append(found)
-            # The gain on the best known point, both by the drawn function, as an observed value
-            # may be lower by luck alone. Below the model's resolution the gain is 0.
+            # The drawn function gives both values of a gain, also the best known point's: its
+            # observed value may be low by luck alone. Below the model's resolution the gain is 0.
             known = values[:, -len(self.v) :].min(axis=1)[:, None]
             resolution = min(float(np.sqrt(self.near.model.noise[0])), search.coarsest)
             gain = self.near.scale.to_objective(known) - self.near.scale.to_objective(value)
@@ -292,15 +299,16 @@ class RegionModel:
         return np.concatenate(points), np.concatenate(gains)
 
     def _unknown(self, t: Array) -> Array:
-        """A wall around the lowest points: their model knows nothing beyond. t (n, d) -> (n,)."""
+        """A wall around the lowest points, because their model knows nothing beyond them. t (n, d)
+        -> (n,)."""
         if not self.is_lowest:
             return np.zeros(len(t))
         known = np.square(self.near.model.x).sum(axis=1).max()
         return np.where(np.square(t).sum(axis=1) > known, UNKNOWN, 0.0)
 
     def _slopes(self, draws: Draws, penalty: Penalty) -> Slopes | None:
-        # A wall has no slope, people's priors have no analytic one, and known constraints turn a step
-        # aside: differences see what a slope would not.
+        # Finite differences, where there is no analytic slope: at a wall, with people's priors, and
+        # where known constraints bend a step.
         if penalty.doubt is not None or self.space.conditions or not draws.has_slopes:
             return None
 

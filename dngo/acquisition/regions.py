@@ -1,8 +1,9 @@
 """Trust regions, read off the archive: boxes around good points, and their share of a batch.
 
-The archive is replayed in order, batch by batch. A box halves after a block of evaluations in it
-that has not improved on its centre. It follows the steps of a block that has. Whether points in regions
-or elsewhere have paid decides how much of a batch goes to regions. Nothing is remembered between batches,
+The archive is replayed in order, batch by batch. A box halves if a block of evaluations in it has
+not improved on its centre. If the block has, the box moves along. The share of a batch for regions
+depends on whether points in regions or points elsewhere have gained. Nothing is remembered between
+batches,
 so that a batch can be derived again from the archive alone.
 """
 
@@ -19,7 +20,7 @@ from dngo.acquisition.spacing import distances
 from dngo.rules import current
 from dngo.types import Array, Rows
 
-# Good points among which the centres of regions are found: each costs distances.
+# The best points, among which centres are looked for: for each, distances are computed.
 LOOKED_AMONG = 1000
 
 
@@ -62,9 +63,9 @@ def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, N
 
 
 def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Region]:
-    """Regions of points that have no better one near them, the best point first.
+    """Regions around points without a better one near them, the best point first.
 
-    A point on the side of a funnel has a better one near it that leads into the same funnel.
+    A point on the side of a funnel is no centre: a better point near it leads into the same funnel.
     """
     rules = current().regions
     order = np.argsort(targets, kind="stable")[: min(int(np.isfinite(targets).sum()), LOOKED_AMONG)]
@@ -77,7 +78,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     for i in range(len(alone)):
         rows = np.flatnonzero(nearest == i)
         found, _ = region(u[rows], targets[rows], batch[rows], block)
-        # At most half-way to a better region.
+        # A region reaches at most half-way to a better one.
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])
         yield Region(int(rows[found.centre]), half)

@@ -1,8 +1,8 @@
 """The shortlist of a batch, brought up to date only where it matters.
 
 After each pick only candidates that could still be the best are evaluated again. An old value serves as an
-upper bound. This holds nearly always: an expected improvement over a *fantasised* incumbent is not
-monotone.
+upper bound. That is nearly always right: an expected improvement over a *fantasised* incumbent is
+not monotone.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Shortlist:
             best = int(np.argmax(masked))
             if self.at[best] == self.fantasies.pending:
                 return best
-            # Among equal scores the block may lack the first, so that one is added.
+            # Of equal scores the block may lack the first one, so it is added.
             rows = np.union1d(best_of(masked, current().shortlist.block), [best])
             self._update(rows[self.at[rows] < self.fantasies.pending])
 

@@ -1,4 +1,4 @@
-"""Which points are taken, and which are too close to a taken one: only decided here."""
+"""The only place that decides which points are taken, and which are too close to a taken one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Spacing:
 
     @contextmanager
     def closer(self, share: float) -> Iterator[None]:
-        """For a while picks may lie closer: the distance is multiplied by this share."""
+        """Within this block picks may lie closer: the distance is multiplied by this share."""
         least = self.least
         self.least = share * least
         try:

@@ -1,7 +1,7 @@
 """How far each point has come on the ladder of a fidelity, and which points deserve the next level.
 
-A point is the values of its other parameters. A surrogate, a region or a stage sees one row of it: its
-outcome at the highest level, or, without one, what the model expects there.
+Here a point is the values of all parameters but the fidelity. A surrogate, a region or a stage sees
+one row for each point: its outcome at the highest level, or else what the model expects there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Standing:
         for row, (i, at) in enumerate(zip(point, level, strict=True)):
             finished[i, at] = True
             y[i, at] = np.fmin(y[i, at], history.y[row])
-            # The most telling row of a point: first one with an outcome, then one of the highest level.
+            # Which row stands for a point: one with an outcome before one without, then the one of
+            # the highest level.
             rank = at + len(ladder.levels) * bool(np.isfinite(history.y[row]))
             if rank >= best[i]:
                 last[i], best[i] = row, rank
@@ -103,8 +104,8 @@ class Standing:
     def levels_of(self, sources: Sequence[str]) -> Rows:
         """The level at which each pick is evaluated, by its source: (q,).
 
-        A new point starts at the lowest level. Near the best points it starts at the second one: the lowest
-        level usually says the same of all of these.
+        A new point starts at the lowest level. Near the best points it starts at the second level,
+        because there the lowest level can hardly tell points apart.
         """
         promoted, near = f"{PROMOTED}:", min(current().fidelity.near, self.ladder.top)
         found = [
@@ -116,8 +117,8 @@ class Standing:
     def worth(self, model: Model) -> Array:
         """The values by which points at a level are compared, low ones first: (p, levels).
 
-        They are expectations for the highest level, or, without a model, the outcomes at the level. NaN
-        without either.
+        They are what the model expects at the highest level, or, without a model, the outcomes at
+        the point's own level. NaN if there is neither.
         """
         if not model.knows_objective or not len(self.v):
             return self.y
@@ -129,8 +130,8 @@ class Standing:
         """At most `number` promotions by asynchronous successive halving, those to the highest level first.
 
         worth: (p, levels) values by which points at a level are compared, low ones first; NaN: never.
-        Of all points finished at a level the best are promoted: one in so many, by the ladder's factor.
-        Points that are finished or under way further up are left out.
+        Of all points finished at a level, the best 1 / factor are promoted (the ladder's factor).
+        Points that are already higher up, or on their way there, are left out.
         """
         found: list[Promotion] = []
         for level in reversed(range(self.ladder.top)):

@@ -100,8 +100,8 @@ class BatchState:
 
     @property
     def turn(self) -> int:
-        """Points finished, pending or picked. It counts over the study: whatever is done at every nth
-        point is also done where batches are single points."""
+        """The study's points so far: finished, pending or picked. So what happens at every nth
+        point happens also if batches are single points."""
         return len(self.history.y) + self.history.num_pending + len(self.picks)
 
     @property
@@ -129,7 +129,8 @@ class BatchState:
 
     @cached_property
     def fantasies(self) -> Fantasies:
-        """The posterior given everything pending, and the picks so far once these are made pending."""
+        """The posterior given everything pending. Picks of this batch belong to it once they are
+        made pending."""
         y, shared = self.history.y, self.shared
         fantasies = Fantasies(
             self.model.objective,
@@ -144,14 +145,16 @@ class BatchState:
 
     @cached_property
     def candidates(self) -> Candidates:
-        """New points over the whole space and near the best ones, for the remaining picks."""
+        """Candidates for the remaining picks: new points over the whole space, and near the best
+        ones."""
         space, shared, rng = self.space, self.shared, self.streams["candidates"]
         found = Candidates(space, self.spacing.taken, self.model, self.rate)
         centres = incumbents(self.history.v, self.history.y, shared.incumbents)
         many = max(shared.uniform_candidates, 2 * self.left)
         again = np.flatnonzero(self.repeatable)
         best = again[np.argsort(self.history.y[again], kind="stable")]
-        # As many as there are candidates near the best: a long study has too many points.
+        # As many good points as there are candidates near them: a long study has too many points to
+        # take all.
         found.add(self.history.v[best[: shared.local_candidates]], "replicate")
         found.add(uniform(space, many, rng), "uniform")
         if priors.believed(space):
@@ -173,12 +176,14 @@ class BatchState:
         return log_weight(self.space, v, len(self.history.y))
 
     def make_pending(self, v: Array) -> list[float]:
-        """Make picks v (n, k) pending one after another; the acquisition of each just before."""
+        """Make picks v (n, k) pending, one after another. Returns the acquisition of each just
+        before that."""
         return self._condition(self.fantasies, v)
 
     def take(self, stage: str, pick: Pick) -> None:
         """Add a stage's pick to the batch; raises ValueError if it breaks a known constraint."""
-        # Points from the space keep them; this is for stages that make their own points.
+        # Points from the space keep known constraints; this finds a stage that makes its own points
+        # and breaks one.
         if not self.space.holds(pick.v)[0]:
             raise ValueError(
                 f"stage {stage} picked a point that breaks a known constraint: {pick.v}"

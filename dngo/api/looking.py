@@ -161,9 +161,9 @@ class Looking:
     def best(self, by: Literal["model", "observed"] = "observed") -> Best:
         """The best evaluated point, by its outcome or by the latest model's prediction.
 
-        The model takes noise into account. It looks at points that are feasible with a probability
-        of at least 0.5. It makes each mean worse by one deviation, since the best of many means is
-        partly luck, and takes the best. Raises UserError if there is no such point.
+        The model takes noise into account. It considers points that are feasible with a probability
+        of at least 0.5. Each mean is made worse by one deviation, since the best of many means is
+        partly luck. The best of these values wins. Raises UserError if there is no such point.
         """
         return self.top(1, by)[0]
 

@@ -29,7 +29,7 @@ def claimed(study: Study) -> Iterator[Study]:
 
 
 def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
-    """Ask for n points although others wait. It allows one batch in flight more than there are.
+    """Ask for n points although others wait: one more batch in flight is allowed.
 
     The list is empty while the design is in flight, since nothing else can be asked for then.
     most: if more batches are in flight, the first one is given up.
@@ -99,7 +99,7 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
 
 
 def whole(name: str, value: Any) -> int:
-    """A count as a Python int, also from NumPy; raises UserError."""
+    """A count as a Python int, also if it is NumPy's; raises UserError if it is no whole number."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise UserError(f"{name} must be a whole number, not {shown(value)}")
     return int(value)

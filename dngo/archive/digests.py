@@ -20,8 +20,7 @@ def genesis_digest(file: h5py.File) -> str:
 def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     first, rows = int(group.attrs["first_row"]), int(group.attrs["rows"])
     part = slice(first, first + rows)
-    # If an earlier version began an archive, some of its columns are newer than its first
-    # iterations.
+    # An archive that an earlier version began may have columns that its first iterations lack.
     later = {f"/proposals/{n}" for n in set(OPTIONAL_COLUMNS) - set(recorded_columns(group))}
     tables = _Columns(
         {
@@ -36,7 +35,7 @@ def iteration_digest(file: h5py.File, group: h5py.Group) -> str:
     surrogate = contents(group["surrogate"]) if "surrogate" in group else {}
     if is_replaceable(group):  # the digest of the model stands for the model
         surrogate = {k: v for k, v in surrogate.items() if not k.startswith(("/model/", "/model@"))}
-    # Digests of earlier releases do not name a field that no evaluation reported.
+    # In earlier releases a digest did not name a field that no evaluation had reported.
     progress = [contents(group["progress"])] if "progress" in group else []
     return digest(tables, attributes, surrogate, *progress)
 

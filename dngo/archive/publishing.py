@@ -113,7 +113,8 @@ def publish(path: Path, target: Path, *, anonymous: bool = False) -> None:
             raise UserError(f"{path}: {problem}; publish a copy that nobody changed")
         change = _change(Aliases.of(file) if anonymous else None)
         with replacing(target) as temporary:
-            # Write a new file. Within a file, replaced text would stay in gaps.
+            # Write a new file. If text were replaced in place, the old text could stay in gaps of
+            # the file.
             with h5py.File(temporary, "w", **LAYOUT) as copy:
                 _copy(file, copy, change)
                 _sign(file, copy)

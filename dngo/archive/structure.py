@@ -67,7 +67,8 @@ def check_archive(file: h5py.File, size: int) -> None:
 
 
 def check_appended(file: h5py.File, size: int, rows: int, iterations: int) -> None:
-    """The same for an archive whose first rows and iterations are a copy of a sound archive.
+    """Like `check`, for an archive whose first rows and iterations were copied from a sound
+    archive.
 
     The time depends only on what was appended.
     """
@@ -103,7 +104,7 @@ def _check_parts(
             _columns(_member(table, name), several, rows)
     _points(_array(proposals, "v", (rows, space.k)), space, known_rows)
     _array(proposals, "x", (rows, space.d))
-    # Also columns that nothing refers to.
+    # This checks columns as well to which nothing refers.
     for column in [*columns_of(proposals), *columns_of(outcomes)]:
         if column.shape[:1] != (rows,):
             raise Unsound(f"{column.name}: has shape {column.shape}, but {rows} rows are expected")
@@ -259,7 +260,7 @@ def _iterations(
     before, first_iteration = known
     numbers, slots = proposals["iteration"][before:], proposals["slot"][before:]
     row = before
-    # Compare the counts first, since the attribute may say a thousand million.
+    # Compare the counts first: a wrong attribute may name a thousand million rows.
     if iterations > len(group):
         raise Unsound(f"it counts {iterations} iterations, but has {len(group)}")
     for t in range(first_iteration, iterations):

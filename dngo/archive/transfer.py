@@ -1,7 +1,7 @@
 """Evaluations of earlier studies from which a new study learns (`transfer:` in the configuration).
 
-They are copied into the study's archive when it is created. After that, nothing needs the files
-that they came from. Only successful evaluations in the new space are taken.
+They are copied into the study's archive when it is created. After that, their files are no longer
+needed. Only successful evaluations in the new space are taken.
 """
 
 from __future__ import annotations
@@ -31,19 +31,15 @@ MOST_ROWS = 1_000_000
 class Earlier:
     """The evaluations of one earlier study, in the space of this study.
 
-    task: the study's name;
-    file: as in the configuration;
-    sha256: of the file;
-    digest: of the archive in it.
-    rows: evaluations there;
-    unsuccessful: those not ok;
-    outside: ok, but not in this space.
+    task: the earlier study's name; file: as the configuration names it; sha256: of the file;
+    digest: of the archive in it. rows: the number of its evaluations; unsuccessful: how many are
+    not ok; outside: how many are ok, but not in this space.
     v: (n, k) natural values;
     x: (n, d) encoded;
-    y: (n,) objective, minimised; NaN if this study has several.
-    objectives: then (n,) of the objectives in both studies, minimised, by name.
-    numbers: of constraints with a threshold in both studies, by name: x (m, d) of the points that
-    reported one, feasible or not, and the numbers (m,).
+    y: (n,) objective, minimised; NaN if this study has several objectives. objectives: for these,
+    the values (n,) of each one that both studies have, minimised, by name. numbers: for each
+    constraint that has a threshold in both studies: the points that reported a number, feasible or
+    not, x (m, d), and the numbers (m,).
     """
 
     task: str
@@ -200,7 +196,7 @@ def _points(space: Space, theirs: Space, rows: np.ndarray) -> tuple[np.ndarray, 
 
 
 def write(path: Path, earlier: Sequence[Earlier]) -> None:
-    """Write a file. Its group `transfer` is the archive's later."""
+    """Write a file whose group `transfer` is the archive's later."""
 
     def fill(file: h5py.File) -> None:
         for i, one in enumerate(earlier):

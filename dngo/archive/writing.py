@@ -1,8 +1,9 @@
 """Appending to an archive.
 
 Only `append` writes. It copies the file, appends to the copy, and renames the copy over the
-original. So a crash leaves the old archive or the new one. The digest of each iteration covers its
-rows, its attributes, its surrogate and the digest before it. This chain shows every altered value.
+original. So a crash leaves either the old archive or the new one. The digest of each iteration
+covers its rows, its attributes, its surrogate and the digest before it. This chain shows every
+altered value.
 
 If the attribute `kept` of a surrogate is "last", the chain covers the digest of its model instead
 of the model. So the next model can replace it.
@@ -47,12 +48,12 @@ from dngo.storage.text import storable, storable_tree
 PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
 # Bytes of a surrogate's array; in a smaller one, a chunk costs more than it saves.
 LEAST_PACKED = 8192
-# For HDF5 of 2016 and later. An archive has many small objects; they take a seventh less than in
-# the oldest layout.
+# HDF5 of 2016 and later can read this layout. An archive's many small objects take a seventh less
+# room in it than in the oldest layout.
 LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
-# A replaced model leaves a gap. With each append the gaps grow by a few per cent of a model. Up to
-# this many iterations, closing them takes no longer than a plain copy. Later it is done at each
-# power of two.
+# A replaced model leaves a gap, and each append adds a few per cent of a model to the gaps. Up to
+# this many iterations each append closes them, which takes no longer than a plain copy. After that
+# only the powers of two do.
 SQUEEZED = 32
 # The outcomes of a batch; or parts, each with some proposals and their outcomes.
 Outcomes = list[Outcome] | Iterator[tuple[list[Proposal], list[Outcome]]]
@@ -73,14 +74,14 @@ def append(
     """Append one iteration. Returns a receipt with the archive's digests before and after.
 
     identity: of the study (`Config.identity`), with its search space.
-    outcomes: of the batch's proposals. If the batch has no proposals: parts with proposals and
-    outcomes, to save memory; the parts may add to the batch's environment.
+    outcomes: of the batch's proposals. To save memory, a batch without proposals may be given in
+    parts, each with proposals and outcomes; the parts may add to the batch's environment.
     environment: where and when this runs (`dngo.provenance`); it is recorded as well.
     transfer: a file with the group of that name, for a new archive (`dngo.archive.transfer`).
 
-    Idempotent: if the archive already holds the iteration, it stays, and its receipt is returned.
-    There is one writer at a time; this waits up to `wait` seconds for another one. Raises UserError
-    if the archive belongs to another study, or if an earlier iteration is missing.
+    If the archive already holds the iteration, nothing changes, and the iteration's receipt is
+    returned. There is one writer at a time; this waits up to `wait` seconds for another one. Raises
+    UserError if the archive belongs to another study, or if an earlier iteration is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     space = space_of(identity)

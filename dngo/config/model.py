@@ -76,7 +76,8 @@ class Design(Section):
 
 
 class Archive(Section):
-    """What the archive holds beside proposals, outcomes and their origin. It always holds these."""
+    """What the archive holds in addition to proposals, outcomes and their origin, which it always
+    holds."""
 
     surrogates: Literal["last", "all"] = Field(
         "last",
@@ -342,7 +343,7 @@ class Config(Section):
             )
 
     def _check_reached(self) -> None:
-        """Check that a parent can have every value that a condition names."""
+        """Check that each value in a condition is possible for its parameter."""
         for name, parameter in self.space.items():
             for parent, wanted in parameter.active_if.items():
                 if why := never(parent, self.space[parent], wanted):

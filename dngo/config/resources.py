@@ -27,7 +27,8 @@ class Resources(Section):
         description="Default: `default-resources` of the profile, 2000 and 60.",
     )
     merge: Resource = Field(
-        default_factory=dict, description="Runs on Snakemake's machine, also with a cluster."
+        default_factory=dict,
+        description="This job runs on Snakemake's machine, even if other jobs run on a cluster.",
     )
 
     @model_validator(mode="after")

@@ -42,8 +42,8 @@ def of_acquisition(document: dict[str, Any]) -> dict[str, Any]:
 def of_surrogate(flat: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The sections `surrogate` and `classifier` that mean the same as an old flat `surrogate` section.
 
-    Keys without an effect are dropped. `auto` with `calibration: in_sample` was a process for a few
-    observations and then bases; it becomes the bases.
+    Keys without an effect are dropped. `auto` with `calibration: in_sample` was a process for few
+    observations, and bases for more; it becomes the bases.
     """
     old = {**flat, "ensemble": flat["networks"]}
     if old["optimizer"] != "sgd":

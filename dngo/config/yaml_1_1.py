@@ -2,8 +2,8 @@
 
 There, `no` is false, `010` is 8, `1:30` is 90 and `1e-3` is text. In a study's own file, YAML 1.2,
 the first three are words, and `1e-3` is a number. If a study is a module, it gets what Snakemake
-has read. If the two readers differ, numbers count as they look. Anything else is refused, with a
-message that says what to write.
+has read. If the two readers differ about a number, it counts as the study's own file would read it.
+Any other difference is refused, with a message that says what to write.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _with(document: Mapping[str, Any], found: list[Twofold]) -> dict[str, Any]:
     for each in sorted(found, key=lambda each: (each.is_key, -len(each.keys))):
         inside = _at(made, each.keys[:-1])
         if each.is_key:
-            # Keep its place, since people see the order of the parameters.
+            # Keep the key's place, since people see the order of the parameters.
             renamed = {each.new if _same(k, each.old) else k: v for k, v in inside.items()}
             inside.clear()
             inside.update(renamed)

@@ -36,8 +36,8 @@ class Checkpoints:
     folder: where they are.
     fidelity: the parameter that is not a part of the point; empty: none.
     keep: how many folders stay.
-    share: the promising share of the points at a level.
-    sign: -1 if large objectives are good.
+    share: the share of a level's points that may still be promoted. sign: -1 if large objectives
+    are good.
     """
 
     folder: Path

@@ -246,8 +246,8 @@ def _claim_and_run(
             return outcome
         outcome = _evaluate(path, starts, proposal, evaluator, attempts, first)
         if outcome.status not in ("ok", "infeasible") and claim.lost:
-            # The process that took the point over may have ended it; that says nothing about the
-            # point.
+            # Another process took the point over and may have ended this evaluation. That says
+            # nothing about the point.
             return None
         if path.exists() and find_outcome(path, proposal) is None:
             # The outcome belongs to other parameters. It was paid for, so keep it.

@@ -173,8 +173,8 @@ class Forking(Starter):
             finally:
                 os._exit(0)
         theirs.close()
-        # A fork shares the memory of its process. A page costs memory only once it changes. Pages
-        # of files count only once the fork reads them.
+        # A fork shares the memory of its process: a page takes memory of its own only once it
+        # changes. Pages of files count only once the fork reads them.
         held = psutil.Process().memory_info()
         self.base = float(held.rss - getattr(held, "shared", 0))
         self._control = control
@@ -201,7 +201,7 @@ def _become(
     os.environ.clear()
     os.environ.update(request["environment"])
     os.close(report)
-    # In a notebook, the old streams lead to its page.
+    # In a notebook, the old streams would write to its page.
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     code = 1
     try:

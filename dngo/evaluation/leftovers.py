@@ -33,7 +33,7 @@ SETTLED = 5.0  # seconds to wait for a process that has already written its outc
 
 @dataclass(frozen=True)
 class Left:
-    """The end of such an evaluation: a limit that it met, or a complete report.
+    """How such an evaluation ended: by a limit, or with a complete report.
 
     started, finished: wall clock.
     """

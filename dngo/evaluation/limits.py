@@ -23,8 +23,8 @@ class End:
     last_line: of standard output.
     before: some lines before it.
     by_job: its job's limits ended it, not its own.
-    late: it ended well after it had been asked to stop; this is its end if the report does not
-    count.
+    late: how it ended if its report does not count: it ended successfully, but after it had been
+    asked to stop.
     """
 
     status: str
@@ -148,8 +148,8 @@ def kernel_kills() -> int:
 
 
 def _machine_is_full(used: float) -> bool:
-    # Evaluations side by side can fill the machine, although each keeps within its limit. This one
-    # counts as the cause if it uses more than its share.
+    # Together, evaluations can fill the machine although each keeps within its limit. The cause is
+    # then an evaluation that uses more than its share.
     memory = psutil.virtual_memory()
     fair = memory.total / (1 + (os.cpu_count() or 1))
     return memory.available < 0.04 * memory.total and used > fair

@@ -30,11 +30,14 @@ from dngo.stopping.settings import Decision, Stopping, comparable
 from dngo.storage.files import read_json, write_json
 from dngo.thresholds import Constraints
 
-MOST = 300  # curves of others, from the archive and in flight each; ranks need no more
+# curves of other evaluations, at most so many from the archive and so many in flight; ranks need no
+# more
+MOST = 300
 POINTS = 50  # points of each curve in the snapshot of a batch
 PAUSE = 2.0  # seconds between looks at what is in flight, at least
-SHARE = 50  # and at least this many times as long as the last look took
-# And at least this many seconds for each running evaluation: a hundred jobs read a hundred files.
+SHARE = 50  # and at least this many times the duration of the last look
+# And at least this many seconds for each running evaluation: a hundred jobs each read a hundred
+# files.
 EACH = 0.05
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from dngo.redaction import Mask
 from dngo.storage.plain import MOST_BYTES
 
-PIECE = 2**16  # bytes that are held in one piece, and dropped together
+PIECE = 2**16  # bytes of one piece; a piece is dropped as a whole
 _END = re.compile(rb"\S[^\S\r\n]*[\r\n]")  # of a line that is not blank
 
 

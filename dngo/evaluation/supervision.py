@@ -30,7 +30,7 @@ LAST_WORD = 1.0  # seconds in which a scheduler signals all processes of a job
 # Seconds to read the output of children that outlive the program, such as `> >(tee log)`.
 DRAIN = 1.0
 FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first and later on
-CALM = 0.04  # seconds for which printed lines stay in their pipe
+CALM = 0.04  # seconds between two reads of a pipe with printed lines
 TRICKLE = 2**14  # bytes: if a program prints more than this at a time, it is read at once
 LOOKED_AT = 50  # lines at the end of standard output, for a result before the last one
 # Texts of common runtimes when an allocation fails before our limits apply.

@@ -59,7 +59,7 @@ def _why(line: str) -> str:
     if _FORTRAN.fullmatch(line) and number_in(re.sub("d", "e", line, flags=re.I)) is not None:
         return f"write the exponent of a number with e: {re.sub('d', 'e', line, flags=re.I)}"
     if _OBJECT.fullmatch(line):
-        return "this is how Python shows an object; print(float(x)) prints the number alone"
+        return "Python prints an object in this way; print(float(x)) prints the number alone"
     if _LIST.fullmatch(line):
         return "print the number alone, without brackets"
     if line.startswith("{"):
@@ -87,7 +87,7 @@ def _mapping(line: str) -> str:
         return "the mapping does not end"
     try:
         if isinstance(ast.literal_eval(line), dict):
-            return "this is how Python shows a mapping; print(json.dumps(x)) prints JSON"
+            return "Python prints a mapping in this way; print(json.dumps(x)) prints JSON"
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         pass
     return "JSON has names and text in double quotes, true, false and null"

@@ -27,8 +27,8 @@ GRAMMAR = "NAME LOW HIGH, NAME LOW HIGH log, or NAME CHOICE,CHOICE,..."
 class Answers:
     """What a new study begins with: its name, direction, parameters (`GRAMMAR`) and objective.
 
-    objective: a command; empty for one in Python that is written too.  objectives: the names of several,
-    as "error,speed:maximize".  at_once: evaluations side by side.
+    objective: a command; empty: an objective in Python is written as well. objectives: the names of
+    several, as "error,speed:maximize". at_once: evaluations side by side.
     """
 
     study: str
@@ -40,7 +40,7 @@ class Answers:
 
 
 def begin(path: Path, given: Mapping[str, Any], prompt: Prompt | None = None) -> list[Path]:
-    """Write a configuration, and an objective if none is given; what was written.
+    """Write a configuration, and an objective if none is given. Returns what was written.
 
     given: fields of `Answers`; for None, `prompt` asks, or the default is taken.
     Raises UserError, and writes nothing, where a file is in the way or an answer cannot be used.
@@ -53,7 +53,7 @@ def begin(path: Path, given: Mapping[str, Any], prompt: Prompt | None = None) ->
 
 
 def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
-    """Ask for every answer that is not given; what stands there is the default."""
+    """Ask for every answer that is not given. An empty answer means the default."""
     if "study" not in given:
         answers.study = prompt("Name of the study", default=answers.study)
     if "direction" not in given and "objectives" not in given:
@@ -107,7 +107,7 @@ def parameter(line: str) -> tuple[str, dict[str, Any]]:
         low, high = (number_in(n) for n in numbers)
         if low is not None and high is not None:
             whole = isinstance(low, int) and isinstance(high, int)
-            # People write 0 1 for a share.
+            # People who write 0 1 mean a real number between them.
             found = "int" if whole and (low, high) != (0, 1) else "float"
             log = {"log": True} if words[2:] else {}
             return name, {"type": found, "low": low, "high": high, **log}
@@ -133,7 +133,8 @@ def named(text: str) -> dict[str, str]:
 
 
 def study_name(folder: Path) -> str:
-    """A name for the study in a folder: the folder's, as far as a study may be called so."""
+    """A name for the study in a folder: the folder's name, without signs that a study's name cannot
+    have."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name).strip("-._")[:100] or "study"
 
 
@@ -155,7 +156,8 @@ def _render(template: str, answers: Answers) -> str:
 
 
 def _best(section: dict[str, Any], number: int = 0) -> Any:
-    """Where the example objective is best along one parameter; number: which of several."""
+    """Where the example objective is best along one parameter. number: which of several
+    objectives."""
     if "choices" in section:
         return section["choices"][-1 - number % len(section["choices"])]
     low, high = section["low"], section["high"]

@@ -1,4 +1,4 @@
-"""The kinds of acquisition of this room. Imports nothing heavy."""
+"""The kinds of acquisition of these papers. This module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Lcb(Greedy, json_schema_extra=NAMED):
 
     kind: Literal["lcb"] = "lcb"
     kappa: float = Field(
-        default=2.0, ge=0, description="The deviations that the bound lies below the mean."
+        default=2.0, ge=0, description="How many deviations the bound lies below the mean."
     )
 
     def measure(self) -> Measure:

@@ -28,17 +28,19 @@ class PosteriorRules:
     """Priors of a network's parameters. No number was measured by itself."""
 
     embedding: int = 5  # L, the inputs that distinguish the tasks
-    # The noise variance, as a share of the targets', has a log-normal prior: the logarithm of its median,
-    # and the deviation of the logarithm.
+    # The noise variance is a share of the targets' variance, with a log-normal prior. These are the
+    # logarithm of its median, and the deviation of the logarithm.
     log_noise: float = float(np.log(1e-2))
     log_noise_deviation: float = 2.0
-    # The precision of a layer's weights, divided by the layer's inputs, has a gamma prior: an exponential.
+    # The precision of a layer's weights, divided by its number of inputs, has a gamma prior (here
+    # an exponential).
     shape: float = 1.0
     rate: float = 1.0
     gibbs_every: int = 20  # steps between draws of these precisions: they change slowly
-    judged: int = 64  # observations at which the chains' predictions are compared: they cost time
-    # With this mean square error there, in variances of the targets, a sampler diverged. A constant has 1.
-    # A vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, and 80 at 0.01.
+    judged: int = 64  # observations at which the chains' predictions are compared; more cost time
+    # A sampler with a larger mean square error there, in variances of the targets, has diverged. A
+    # constant has 1. A vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, and 80
+    # at 0.01.
     diverged: float = 9.0
 
 
@@ -52,9 +54,9 @@ def fit_bohamiann(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Fit[SampledBasis]:
-    """One component, of networks sampled from the posterior (3).
+    """One component: networks sampled from the posterior (3).
 
-    Where there are several tasks, an embedding says which one a network sees.
+    If there are several tasks, an embedding tells the network which one it sees.
     """
     chains, streams = min(settings.chains, settings.posterior_samples), Streams.below(rng)
     with deterministic(settings.networks.device) as device:
@@ -113,7 +115,8 @@ class Posterior:
             flags = np.eye(int(problem.task.max()) + 1)[problem.task]
             self.task = torch.as_tensor(flags, dtype=dtype, device=device)
         tasks = 0 if self.task is None else self.task.shape[1]
-        # A minibatch's noise costs accuracy: data that are hardly larger than one are used whole.
+        # A minibatch's noise costs accuracy, so data that are hardly larger than a minibatch are
+        # used whole.
         self.minibatches = self.n > 2 * networks.minibatch
         self.batch = networks.minibatch if self.minibatches else self.n
         outputs = 2 if settings.heteroscedastic else 1
@@ -131,7 +134,7 @@ class Posterior:
             block[:] = fan_in
 
     def start(self) -> torch.Tensor:
-        """A state for each chain, drawn from the prior except for the noise."""
+        """A first state for each chain: all but the noise is drawn from the prior."""
         drawn = torch.as_tensor(self.rng.standard_normal(self.precision.shape)).to(self.precision)
         theta = drawn / self.precision.sqrt()
         theta[:, -1] = RULES.log_noise
@@ -167,7 +170,7 @@ class Posterior:
     def energy(self, theta: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """U = -log p(data, theta) of each network, up to constants: (C,).
 
-        rows: observations that stand for all; None: all.
+        rows: a sample of the observations, which stands for all; None: all.
         """
         x, t, task = self.x, self.targets, self.task
         if rows is not None:
@@ -199,7 +202,7 @@ class Posterior:
         *layers, embedding, log_noise = (p.cpu().numpy().copy() for p in self.split(theta))
         weights, biases = layers[::2], layers[1::2]
         if self.task is not None:
-            # For one task the embedding adds a bias to the first layer.
+            # With a single task, the embedding is only a bias of the first layer.
             biases[0] = biases[0] + embedding[:, :1] @ weights[0][:, self.d :]
             weights[0] = np.ascontiguousarray(weights[0][:, : self.d])
         network = SampledNetworks(tuple(weights), tuple(biases))
@@ -222,15 +225,16 @@ class Posterior:
         return torch.stack(found).cpu().numpy().astype(float)
 
     def diverged(self, states: Sequence[torch.Tensor]) -> bool:
-        """Whether the networks miss their own observations by far more than a constant would."""
+        """Whether the networks predict their own observations far worse than a constant would."""
         errors = self._predicted(states) - self.targets[: RULES.judged].cpu().numpy()
         return not np.square(errors.mean(axis=(0, 1))).mean() < RULES.diverged
 
     def mixing(self, states: Sequence[torch.Tensor]) -> float | None:
         """How far the chains disagree: the potential scale reduction of their predictions.
 
-        As of Gelman and Rubin, averaged over observations; 1 if all chains sample the same. The halves of a
-        single chain count as two chains. None with fewer than two samples of each. states: (C, P) each.
+        By Gelman and Rubin, averaged over observations; 1 if all chains sample the same. The two
+        halves of a single chain count as two chains. None if a chain has fewer than two samples.
+        states: (C, P) each.
         """
         f = self._predicted(states)
         if self.chains == 1:

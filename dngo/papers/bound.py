@@ -9,8 +9,8 @@ from dngo.types import Array
 def lower_bound_improvement(kappa: float) -> Measure:
     """How far the lower confidence bound, (3) of Snoek et al. 2012, lies under the incumbent.
 
-    It ranks like the bound, over fantasies as well: the incumbent is the same for every candidate.
-    Negative where even the bound promises no gain.
+    This ranks candidates like the bound itself, also with fantasies, because every candidate has
+    the same incumbent. It is negative where even the bound promises no gain.
     """
 
     def measure(best: Array, mean: Array, deviation: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Equations (5) to (8) of both versions of Snoek et al. (2015), for alpha and beta that are sampled."""
+"""Equations (5) to (8) of both versions of Snoek et al. (2015), at sampled values of alpha and
+beta."""
 
 from __future__ import annotations
 
@@ -39,8 +40,9 @@ class Final:
 class Preprint:
     """arXiv:1502.05700v1, to the letter, except that y means the targets minus the prior mean.
 
-    No model gives these equations. In (8) alpha is the noise's variance and beta the weights'. In (6) and
-    (7) beta is the noise's precision and alpha^2 the weights'. In (5) alpha^2 is the noise's variance.
+    No probability model leads to these equations. In (8) alpha is the noise's variance and beta the
+    weights'. In (6) and (7) beta is the noise's precision and alpha^2 the weights'. In (5) alpha^2
+    is the noise's variance.
     """
 
     def log_evidence(self, head: Regression, alpha: float, beta: float) -> float:

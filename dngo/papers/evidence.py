@@ -14,7 +14,9 @@ from dngo.surrogates.training import Tensors, deterministic, hidden_layers, trai
 from dngo.types import Array, Rows
 
 LOG_LIMIT = (
-    12.0  # of log alpha and log beta: noise-free data would drive beta to infinity. Not measured.
+    # bounds of log alpha and log beta: without noise in the data, beta would go to infinity. Not
+    # measured.
+    12.0
 )
 
 
@@ -25,7 +27,8 @@ def train_on_evidence(
     settings: TrainedNetworkSettings,
     **how: Any,
 ) -> list[Network]:
-    """Networks that `train_networks` trains with these arguments. They then climb the evidence."""
+    """Networks that `train_networks` trains with these arguments. Afterwards they climb the
+    evidence."""
     networks = train_networks(x, targets, training_rows, settings, **how)
     return [
         climb_evidence(network, x[rows], targets[rows], settings)
@@ -39,11 +42,11 @@ def climb_evidence(
     """Climb the evidence (8) by Adam in all weights of a basis, alpha and beta (section 3.1.2).
 
     The paper names this alternative to a point estimate of all weights, and decides against it.
-    Each step costs a D x D factorisation. Overconfidence remains: a basis that is free to fit makes the
-    evidence as large as it likes.
+    Each step costs a D x D factorisation. It stays overconfident: a basis with enough freedom makes
+    the evidence as large as it wants.
 
-    x: (n, d) unit cube, targets: (n,) standardised. Starts from `network`, in float64. Batches are full,
-    as the evidence is not a sum over observations.
+    x: (n, d) unit cube, targets: (n,) standardised. Starts from `network`, in float64. Each step
+    uses all observations, since the evidence is not a sum over them.
     """
     if len(x) == 0:
         return network

@@ -1,4 +1,5 @@
-"""Adaptive basis regression as published: the evidence (8) is of the points that train the networks.
+"""Adaptive basis regression as published: the evidence (8) is computed from the points that trained
+the networks.
 
 Snoek et al. 2015, section 3: slice sampling of the marginal likelihood of the training data integrates
 over alpha, beta and the quadratic prior mean (9).
@@ -59,11 +60,11 @@ def _in_sample(
     settings: AdaptiveBasis,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
-    """Heads with alpha, beta and the prior mean (9) from the evidence (8), each by itself."""
+    """A head for each network. Its alpha, beta and prior mean (9) come from the evidence (8)."""
     components, chains, equations = [], [], VERSIONS[settings.equations]
     quadratic, samples = settings.prior_mean == "quadratic", settings.hyperparameter_samples
     q = quadratic_features(x)[:, : None if quadratic else 0]
-    # The chain starts almost without curvature, in the middle of the cube.
+    # The chain starts with a bowl that is almost flat, in the middle of the cube.
     hyper = np.repeat([0.0, QUADRATIC.centre, -3.0], [1, x.shape[1], x.shape[1]])[
         : None if quadratic else 0
     ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquaresRules:
-    """Where rounding begins. Not measured."""
+    """Below these, rounding decides. Not measured."""
 
     least_noise: float = 1e-10  # variance, of standardised targets
     resolved: float = (
@@ -37,10 +37,10 @@ RULES = LeastSquaresRules()
 
 @dataclass(frozen=True)
 class Representation:
-    """What the network of an iteration is learnt from.
+    """The data from which an iteration's network is learnt.
 
     iterations: the network learns from their rows. rng: of its training, the same each time it is derived.
-    network: the one that was learnt from them before, if an archive holds it.
+    network: the network that was learnt from these rows before, if an archive holds it.
     """
 
     iterations: int
@@ -75,8 +75,8 @@ def fit_least_squares(
 ) -> Fit:
     """One component, the regression of equations (6) to (8) on all observations.
 
-    The network is trained on them as well. One that serves several iterations is trained
-    on the rows of the iteration in which it was learnt.
+    The network is trained on the same observations. If a network serves several iterations, it was
+    trained on the rows of the first of them.
     """
     x, targets, batch, past = problem.x, problem.targets, problem.batch, problem.past
     rows, network, learnt = np.arange(len(x)), None, 0
@@ -118,7 +118,7 @@ def head(network: Network, x: Array, targets: Array) -> tuple[FiniteBasis, float
     inverse = np.where(used, 1.0 / np.where(used, eigenvalues, 1.0), 0.0)
     mean = inverse * found.projection
     residual = float(targets @ targets - mean @ found.projection)
-    # The maximum likelihood estimate divides by n, whatever the number of covariates.
+    # The maximum likelihood estimate divides by n, however many covariates there are.
     noise = max(residual / n, RULES.least_noise)
     variance = noise * inverse
     basis = FiniteBasis(network, found.rotation, mean[None], variance[None], np.array([noise]))

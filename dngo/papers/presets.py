@@ -1,7 +1,7 @@
 """The systems of five papers, each as published: docs/presets.md says where its paper states each key.
 
-A preset changes only where it was wrong. A study's archive holds all keys that it was made with, and
-replay uses these.
+A preset changes only if it was wrong. A study's archive holds all keys with which it was made, and
+a replay uses those.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 
 from dngo.presets import Preset
 
-# Expected improvement, weighted only by feasibility. No trust regions, no distance between points, no share
-# for the boundary, no point twice, no end of improvement.
+# Expected improvement, weighted only by feasibility. There are no trust regions, no distance
+# between points and no picks for the boundary; no point is evaluated twice, and improvement never
+# counts as vanished.
 PLAIN: dict[str, Any] = {
     "kind": "mcei",
     "per": None,

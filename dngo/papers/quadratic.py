@@ -18,13 +18,14 @@ from dngo.types import Array
 
 @dataclass(frozen=True, kw_only=True)
 class QuadraticRules:
-    """Priors of (9), for which the paper gives no numbers. Not measured."""
+    """Priors of (9). The paper gives no numbers, and these were not measured."""
 
-    centre: float = 0.5  # of c: Gaussian around the middle of the cube
+    centre: float = 0.5  # deviation of c: Gaussian around the middle of the cube
     centre_deviation: float = 0.25
-    offset_deviation: float = 1.0  # of lambda, in deviations of the targets
-    horseshoe_scale: float = 1.0  # of Lambda, in such deviations over the cube's side squared
-    # Of lambda, c and log Lambda: it prevents overflow.
+    offset_deviation: float = 1.0  # deviation of lambda, in deviations of the targets
+    # scale of Lambda, in deviations of the targets by the cube's side squared
+    horseshoe_scale: float = 1.0
+    # Bound of lambda, c and log Lambda, which prevents overflow.
     limit: float = 30.0
 
 

@@ -1,9 +1,9 @@
 """Networks whose weights are sampled, as a component of the posterior, in NumPy.
 
 The samples are a finite basis. The outputs f_1(x) ... f_M(x) of M networks have a mean and a variance, the
-moments (5) of Springenberg et al. (2016). They are rotated so that the first axis is the mean's. A
-linear model on these features, with uncorrelated weights, has the same joint moments at any points.
-Conditioning on a pending point is an exact rank-one update of the ensemble's moments.
+moments (5) of Springenberg et al. (2016). They are rotated so that the mean lies along the first
+axis. A linear model on these features, with uncorrelated weights, has the same joint moments at any
+points. So a pending point needs only a rank-one update, which is exact for these moments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Single = NDArray[Any]  # float32
 
-ROWS = 512  # rows whose hidden layers are in memory at once, for all networks
+ROWS = 512  # rows for which the hidden layers of all networks are in memory at once
 
 
 @stored_as("sampled_networks")
@@ -61,8 +61,8 @@ class SampledNetworks(Network):
 class SampledBasis(FiniteBasis):
     """The moments of sampled networks as a component of the posterior.
 
-    Its features are the rotated outputs of the networks. If the noise depends on x, the last feature is
-    the noise variance at x over `noise`; it has no weight in the function.
+    Its features are the rotated outputs of the networks. If the noise depends on x, the last
+    feature is the noise variance at x, divided by `noise`; it has no weight in the function.
     """
 
     network: SampledNetworks
@@ -89,8 +89,9 @@ class SampledBasis(FiniteBasis):
         *,
         divisor: int | None = None,
     ) -> SampledBasis:
-        """noise: variance of an observation, averaged over the samples (and over x). divisor: of the sum of
-        squares in the function's variance; by default their number M, as in (5)."""
+        """noise: variance of an observation, averaged over the samples (and over x). divisor: of
+        the sum of squares in the function's variance; by default the number of networks, M, as in
+        (5)."""
         m = len(network.weights[0])
         more = network.biases[-1].shape[-1] - 1
         mean, variance = np.zeros((1, m + more)), np.zeros((1, m + more))

@@ -1,4 +1,4 @@
-"""The kinds of surrogates that stand in this room. Imports nothing heavy."""
+"""The kinds of surrogates of these papers. This module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -22,34 +22,36 @@ if TYPE_CHECKING:
 
 
 class AdaptiveBasis(SurrogateKind, json_schema_extra=NAMED):
-    """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015), of
-    a cost linear in the observations."""
+    """Bayesian linear regression on the last hidden layer of neural networks (Snoek et al. 2015).
+    Its cost is linear in the observations."""
 
     recalls: ClassVar[bool] = False
     kind: Literal["adaptive_basis"] = "adaptive_basis"
     calibration: Calibration = Field(
         default="out_of_fold",
-        description="Where the predictive variance is learnt. out_of_fold: each network leaves out "
-        "one fold and the hyperparameters are sampled from the likelihood of what was left out. "
-        "in_sample: the evidence (8) of the points the networks were trained on, as in the paper, "
-        "whose networks are trained by sgd (`preset: dngo-2015`); with adam grossly overconfident.",
+        description="Where the predictive variance is learnt. out_of_fold: from points that the "
+        "networks have not seen. Each network leaves out one fold, and the hyperparameters are "
+        "sampled from the likelihood of the left-out points. in_sample: from the training "
+        "points, by the evidence (8), as in the paper. The paper trains by sgd (`preset: "
+        "dngo-2015`); with adam this is grossly overconfident.",
     )
     training: Training = "map"
     prior_mean: Literal["constant", "quadratic"] = Field(
         default="constant",
-        description="Mean of the objective before any observation. quadratic: a bowl of uncertain "
-        "centre and widths, equation (9); for calibration in_sample only.",
+        description="Mean of the objective before any observation. quadratic: a bowl whose "
+        "centre and widths are sampled, equation (9); only with calibration in_sample.",
     )
     equations: Literal["final", "preprint"] = Field(
         default="final",
-        description="Of which version of the paper (5) to (8) are. preprint: of arXiv:1502.05700v1, "
-        "which are of no probability model; kept for comparison, for calibration in_sample only.",
+        description="The version of the paper that equations (5) to (8) come from. preprint: "
+        "arXiv:1502.05700v1, whose equations fit no probability model; for comparisons, only "
+        "with calibration in_sample.",
     )
     hyperparameter_samples: int = Field(
         default=10,
         ge=1,
         le=1000,
-        description="Slice samples of alpha and beta that every prediction is averaged over.",
+        description="Slice samples of alpha and beta. Every prediction is averaged over them.",
     )
     networks: EnsembleSettings = EnsembleSettings()
 
@@ -77,32 +79,39 @@ class Bohamiann(SurrogateKind, json_schema_extra=NAMED):
     recalls: ClassVar[bool] = False
     kind: Literal["bohamiann"] = "bohamiann"
     posterior_samples: int = Field(
-        default=50, ge=2, le=1000, description="Networks that are kept; the paper has 50."
+        default=50,
+        ge=2,
+        le=1000,
+        description="Number of sampled networks to keep; the paper has 50.",
     )
     chains: int = Field(
         default=10,
         ge=1,
         le=1000,
-        description="Chains of the sampler, side by side; they share the burn-in's scales.",
+        description="Chains of the sampler. They run side by side and share the scales that the "
+        "burn-in adapts.",
     )
     burn_in: int = Field(
         default=2000, ge=0, description="Steps of each chain before the first network is kept."
     )
-    thin: int = Field(default=100, ge=1, description="Steps between networks kept of one chain.")
+    thin: int = Field(
+        default=100, ge=1, description="Steps of a chain between two networks that are kept."
+    )
     adapt: bool = Field(
         default=True,
-        description="Adapt the scale of each weight in the burn-in, equations (8) and (9). `false` is "
-        "the vanilla sampler of the paper's table 1, whose `step` has to be tuned.",
+        description="Adapt the scale of each weight in the burn-in, equations (8) and (9). "
+        "`false` gives the vanilla sampler of the paper's table 1; then you must tune `step`.",
     )
     step: float = Field(
         default=0.01,
         ge=0.0001,
         le=0.1,
-        description="Step of the sampler (epsilon); the paper has 0.01 for every problem.",
+        description="Step size of the sampler (epsilon); the paper has 0.01 for every problem.",
     )
     heteroscedastic: bool = Field(
         default=False,
-        description="Let the noise depend on the parameters, as the network's second output.",
+        description="Let the noise depend on the parameters: the network's second output "
+        "predicts it.",
     )
     networks: NetworkSettings = NetworkSettings()
 
@@ -121,8 +130,8 @@ class LeastSquares(SurrogateKind, json_schema_extra=NAMED):
     relearn_every: int = Field(
         default=1,
         ge=1,
-        description="The network is trained anew after so many iterations; the regression on its "
-        "last layer takes in the new observations of every iteration.",
+        description="The network is trained anew after this many iterations. The regression on "
+        "its last layer learns from all observations in every iteration.",
     )
     networks: TrainedNetworkSettings = TrainedNetworkSettings()
 

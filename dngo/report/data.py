@@ -472,7 +472,7 @@ class View:
 
     @cached_property
     def timed(self) -> np.ndarray:
-        """(n,) bool: the times of its start and its end are known."""
+        """(n,) bool: the start and the end of the evaluation are known."""
         started, finished = (self.numbers[name] for name in TIMES)
         return np.isfinite(started) & np.isfinite(finished) & (finished >= started)
 

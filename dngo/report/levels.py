@@ -14,7 +14,7 @@ from dngo.space.ladder import Ladder
 if TYPE_CHECKING:
     from dngo.report.data import View
 
-MOST = 3  # points below the highest level to name
+MOST = 3  # most points below the highest level that are named
 
 
 def levels(ladder: Ladder, v: np.ndarray, y: np.ndarray, sign: float) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 from dngo.units import LARGEST, Units
 
-MOST_SILENT = 200  # batches to search for an expected gain, the last one first
+MOST_SILENT = 200  # batches that are searched for an expected gain, the last one first
 PACE = 5  # batches whose pace is averaged
 REPORTING = 100  # running evaluations whose progress is read
 STAGES = ("fit", "propose", "evaluate", "merge")

@@ -192,7 +192,7 @@ def _course(best: np.ndarray) -> str:
     if len(known) < 2:
         return ""
     known = known[np.unique(np.linspace(0, len(known) - 1, WIDTH).round().astype(int))]
-    # The first drop is most of the curve; later steps must be visible too.
+    # The first drop would take the whole plot; later steps must be visible as well.
     low, high = best[known[-1]], np.quantile(best[np.isfinite(best)], 0.8)
     span = high - low or 1.0
     x = WIDTH * known / max(len(best) - 1, 1)

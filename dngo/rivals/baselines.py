@@ -12,7 +12,8 @@ from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.types import Array
 
-ROUNDS = 7  # of draws, each of twice as many, until enough points are new
+# rounds of draws until enough points are new; each draws twice as many as the one before
+ROUNDS = 7
 
 
 class Random:
@@ -26,10 +27,11 @@ class Random:
 
 
 class Sobol:
-    """One scrambled sequence, the design's own, continued.
+    """The design's scrambled sequence, continued.
 
-    Earlier batches drew points that a grid made double, and left them out. The archive therefore has no
-    more rows than points were drawn, and points drawn again are known.
+    On a grid, earlier batches may have drawn a point twice and left it out. So at least as many
+    points were drawn as the archive has rows. A sequence that continues from the number of rows may
+    repeat some; these are known.
     """
 
     name = "sobol"
@@ -45,7 +47,8 @@ class Sobol:
 def drawn(
     state: BatchState, number: int, draw: Callable[[int], Array], source: str
 ) -> Iterator[Pick]:
-    """Drawn points that are new; at last all points of a small discrete space. draw: n -> (n, k)."""
+    """Drawn points that are new. If draws find too few in a small discrete space, all its points
+    are tried. draw: n -> (n, k)."""
     pool = Candidates(state.space, state.spacing.taken)
     count = 1 << max(number - 1, 0).bit_length()
     for _ in range(ROUNDS):

@@ -1,9 +1,10 @@
-"""Optuna's samplers as proposers: the archive's rows become trials, and the next are asked.
+"""Optuna's samplers as proposers: the archive's rows become trials, and the sampler is asked for
+the next ones.
 
 A study in memory is built anew for each batch. So a batch depends on the archive and the seed alone. TPE,
-GP and random look at nothing but trials: these are added as they are. CMA-ES, NSGA-II and QMC keep count
-in attributes that they set when a trial is asked: they are asked batch by batch, and the rows of the
-archive then replace what they propose.
+GP and random look only at trials, so rows are added as trials. CMA-ES, NSGA-II and QMC keep count
+in attributes that they set when they are asked for a trial. So they are asked batch by batch, and
+the rows of the archive then replace what they propose.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from dngo.space.distributions import as_told, distributions
 from dngo.surrogates.numerics import one_thread
 from dngo.types import Array
 
-ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that are asked for every row
+ASKED = ("cmaes", "nsgaii", "qmc")  # samplers that have to be asked for every row
 HEEDING = ("tpe", "gp", "nsgaii")  # samplers that know constraints
-# A sampler is not asked again after so many known points in a row: on a small grid it may find no other.
+# After so many known points in a row a sampler is not asked again: on a small grid it may find no
+# new one.
 REPEATS = 20
 
 
 @dataclass(frozen=True)
 class Optuna:
-    """At most the number asked for: if a sampler repeats itself, other stages pick the rest.
+    """Returns fewer points than asked for if a sampler repeats itself; other stages pick the rest.
 
     A row without an objective is a failed trial, and so is an infeasible one for a sampler that
     knows no constraints.
@@ -65,7 +67,7 @@ class Optuna:
 
 
 def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
-    """A study that knows the history."""
+    """An Optuna study that knows the history."""
     space, history = state.space, state.history
     told = {n: d for n, d in distributions(optuna, space).items() if n not in space.fixed}
     # QMC is one sequence; the others would repeat their earlier draws.
@@ -90,7 +92,7 @@ def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
 
 
 class _Conversation:
-    """A study that is given points and asked for others."""
+    """An Optuna study that is given points and asked for others."""
 
     def __init__(
         self, optuna: Any, study: Any, space: Space, told: dict[str, Any], *, asked: bool
@@ -122,7 +124,7 @@ class _Conversation:
             return trial
         self.study.enqueue_trial(parameters)
         trial = self.study.ask()
-        _ = trial.relative_params  # asked for lazily, and counted when asked for
+        _ = trial.relative_params  # only asked for when needed, and counted then
         for n in names:
             _suggest(trial, n, self.told[n])
         for i, e in enumerate(excess):

@@ -1,4 +1,4 @@
-"""The kinds of acquisition of this room. Imports nothing heavy."""
+"""The kinds of acquisition for comparison. This module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def uniform_points() -> Stage:
-    """The stage of a random baseline, or of one that has nothing better left."""
+    """The stage of a random baseline, and of a baseline that has nothing better left."""
     from dngo.rivals.baselines import Random
 
     return Random()
@@ -33,7 +33,7 @@ class Random(Acquisition, json_schema_extra=NAMED):
 
 
 class Sobol(Acquisition, json_schema_extra=NAMED):
-    """A baseline: one scrambled sequence, that of the design, continued."""
+    """A baseline: the design's scrambled sequence, continued."""
 
     is_baseline, takes_several = True, True
     kind: Literal["sobol"] = "sobol"
@@ -56,7 +56,7 @@ class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
 
 
 class Optuna(Acquisition, json_schema_extra=NAMED):
-    """A baseline: a sampler of the package Optuna proposes."""
+    """A baseline: a sampler of Optuna proposes."""
 
     is_baseline = True
     kind: Literal["optuna"] = "optuna"

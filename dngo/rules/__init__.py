@@ -1,4 +1,5 @@
-"""Every number that the engine uses and no user sets: one frozen tree, with what each number gains.
+"""Every number that the engine uses and no user sets: one frozen tree. It says what each number
+gains.
 
 `current()` is the tree that counts. A benchmark tries another one:
 
@@ -29,7 +30,7 @@ class Rules(AcquisitionRules, SurrogateRules):
     """The tree: one branch for each module."""
 
     def but(self, **branches: Mapping[str, Any]) -> Rules:
-        """The same tree with other numbers: for each branch, those that differ."""
+        """The same tree with some other numbers, given by branch."""
         changed = {name: replace(getattr(self, name), **new) for name, new in branches.items()}
         return replace(self, **changed)
 

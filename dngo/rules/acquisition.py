@@ -1,4 +1,5 @@
-"""The numbers that batches are chosen by. Each says what it gains, or that it was not measured."""
+"""The numbers that decide how batches are chosen. Each says what it gains, or that it was not
+measured."""
 
 from __future__ import annotations
 
@@ -18,54 +19,61 @@ class DescentRules:
     step: float = 0.3
     step_wide: float = 0.15
     rounds: int = 6  # each halves the largest step
-    # Best shared points that a function may use if others took its minimum.
+    # How many of its best shared points a function may fall back on, if other functions took its
+    # minimum.
     offered: int = 8
-    # At most so many evaluations of each function then follow its gradient: random steps do not find
-    # the floor of a long, turned valley. An analytic slope counts as one evaluation, a slope by
-    # differences as two for each parameter. Trust regions alone end twice as high without the gradient
-    # in five inputs, and three times as high by differences in ten (benchmarks/rules.md, the trust
-    # regions' model).
+    # At most so many evaluations of each function then follow its gradient. Random steps alone do
+    # not find the floor of a long, turned valley. An analytic slope counts as one evaluation, a
+    # slope by differences as two for each parameter. Trust regions alone end twice as high without
+    # the gradient in five inputs, and three times as high by differences in ten
+    # (benchmarks/rules.md, the trust regions' model).
     along_gradient: int = 120
-    difference: float = 0.02  # of the gradient's central differences, in units of the largest step
-    trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)  # lengths of a step that are compared
-    # Points that all functions share, in a box and in the whole space (there at least twice the picks).
-    # Then each function continues by itself. With all of the usual 14,000 points a batch of 400 cost a
-    # third more, and was no better.
+    # step of the gradient's central differences, in units of the largest step
+    difference: float = 0.02
+    # how many lengths of a step are compared
+    trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)
+    # Points at which all functions are evaluated first, in a box and in the whole space (there at
+    # least twice as many as picks). Then each function is searched by itself. With all of the usual
+    # 14,000 points a batch of 400 cost a third more and was no better.
     shared: int = 1024
     shared_wide: int = 4096
-    # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0: a batch has
-    # points where the model is sure of little, and points where it may be wrong. Trust regions alone end
-    # 2.4 times as high with 0.5, and 1.2 times with 1.5 (geometric means of 39 runs in five inputs,
-    # `benchmarks/trust_regions.py`).
+    # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0 on.
+    # So a batch has points where the model is sure, and points where it may be wrong. Trust regions
+    # alone end 2.4 times as high with 0.5, and 1.2 times with 1.5 (geometric means of 39 runs in
+    # five inputs, `benchmarks/trust_regions.py`).
     boldest: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AscentRules:
-    """How a hill is climbed. From where the rounds ended, four ascents raised the logarithm of the
-    acquisition by 0.26 in the mean of twenty fits with 2 to 20 inputs."""
+    """How a hill of the acquisition is climbed. The climb starts where the random rounds ended.
+    Four ascents then raised the acquisition's logarithm by 0.26, in the mean of twenty fits with 2
+    to 20 inputs."""
 
-    # Points in a climb. With 400 it was 0.256, and with 1,500 it is 0.264.
+    # Points in a climb. With 400 the gain above was 0.256, and with 1,500 it is 0.264.
     points: int = 700
-    # Of two candidates within this root mean square distance one is worth a climb. Not measured.
+    # If two candidates are closer than this root mean square distance, only one is climbed from.
+    # Not measured.
     same_hill: float = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondRules:
-    """When picks go beyond the edge, and how many.
+    """When picks go beyond the edge of what is feasible, and how many.
 
     Chosen on Gramacy's toy, then tried on functions with other pockets and without any
     (benchmarks/rules.md, beyond the edge).
     """
 
     share: float = 0.5  # of a batch
-    # Picks go there if expected improvement weighted by feasibility is higher somewhere, in the targets'
-    # deviations. It is near 0.01 once the best point is found, and then most of these picks fail.
+    # Picks go beyond the edge if expected improvement, weighted by feasibility, is higher than this
+    # there, in deviations of the targets. Once the best point is found it is near 0.01, and then
+    # most of these picks would fail.
     worth: float = 0.02
-    # What is little: less than this share of the highest expected improvement weighted by feasibility.
+    # A gain is little if it is less than this share of the highest expected improvement, weighted
+    # by feasibility.
     little: float = 0.2
-    # The last evaluations are the last batch, and at least so many for each parameter.
+    # "The last evaluations" are the last batch, and at least so many for each parameter.
     last_for_each: int = 2
 
 
@@ -77,9 +85,10 @@ class CandidateRules:
     # optimum, the largest the next hill.
     smallest: float = 1e-4
     largest: float = 0.3
-    # A design in the feasible part is spread: picked from 2^n times as many points.
+    # A design in the feasible part is chosen from 2^n times as many points, so that it is spread
+    # evenly.
     spread_of: int = 2
-    # Values are taken for a lattice if such a share of them occurs more than once. Not measured.
+    # Values count as a lattice if this share of them occurs more than once. Not measured.
     shared: float = 0.3
     # Share of the uniform candidates that is drawn from people's priors, if there are any.
     believed: float = 0.25
@@ -89,10 +98,11 @@ class CandidateRules:
 class FeasibilityRules:
     """How likely to hold all constraints a pick must be, beside `min_feasibility`."""
 
-    # A pick on the boundary needs this share of min_feasibility. Points that are probably beyond
-    # correct a boundary that is drawn too tightly. Not measured by itself.
+    # A pick on the boundary needs only this share of min_feasibility. So points that are probably
+    # infeasible correct a boundary that the model draws too tightly. Not measured by itself.
     on_boundary: float = 0.25
-    # Where no candidate reaches what is asked, others need this share of the likeliest one's feasibility.
+    # If no candidate is feasible enough, a pick needs this share of the likeliest candidate's
+    # feasibility.
     nearly: float = 0.9
 
 
@@ -103,25 +113,27 @@ class FrontRules:
     Few of the numbers were measured one by one (benchmarks/front.py).
     """
 
-    # Rays begin so far beyond the front's worst values, in units of its extent. Its ends then count too.
+    # Rays begin this far beyond the front's worst values, in units of its extent. So its ends count
+    # as well.
     beyond: float = 0.1
-    # A front may have collapsed to one of its ends. So one in so many picks is for an end: its ray begins
-    # where one objective is as good as is known. The others are there as bad as this quantile of the first
-    # outcomes. With two of three seeds ZDT2 ended at 0.25 of the best hypervolume without such rays, and
-    # above 0.9 with them.
+    # The known points may all lie at one end of the front. So one in so many picks is for an end.
+    # Its ray begins where one objective has its best known value, and the others are as bad as this
+    # quantile of the first outcomes. With two of three seeds ZDT2 ended at 0.25 of the best
+    # hypervolume without such rays, and above 0.9 with them.
     ends_every: int = 5
     high: float = 0.9
-    # Least share of a ray's largest part: with 0 an objective would not count at all.
+    # Least part of a ray, as a share of its largest part. With 0 an objective would not count at
+    # all.
     least: float = 0.02
-    # Weight of the sum of all objectives beside the highest one: it decides between points that are equal
-    # in the highest.
+    # Weight of the sum of all objectives. The highest objective counts fully; the sum decides
+    # between points with equal highest ones.
     augmented: float = 0.05
     # Functions of each objective that predict a batch's gain: fewer if a hypervolume takes long.
     draws: int = 64
     draws_of_many: int = 8
     many: int = 5  # objectives
-    # Share of a batch that boxes along the front get: at first, and the least and the most that the
-    # study's course makes of it.
+    # Share of a batch for boxes along the front: at first, at least, and at most. The study's
+    # course moves it between these.
     share: float = 0.75
     least_share: float = 0.4
     most_share: float = 0.9
@@ -133,13 +145,15 @@ class FrontRules:
     growth: float = 1.5
     block: int = 16
     boxes: int = 16  # in a batch
-    picks_of_a_box: int = 2  # at least, or there are fewer boxes
-    # The largest factor on a draw's deviation from the mean; factors are spread evenly from 0. The aims of
-    # a batch are apart already: after 40 + 10 x 10 evaluations DTLZ2 in six inputs had 0.85 of the best
-    # hypervolume with 0.4, and 0.83 with 1. ZDT1 in ten inputs had the same with both.
+    picks_of_a_box: int = 2  # at least so many points for each box, or there are fewer boxes
+    # The largest factor on a draw's deviation from the mean; factors are spread evenly from 0. It
+    # may be small, because the aims of a batch already lie apart. After 40 + 10 x 10 evaluations,
+    # DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4, and 0.83 with 1. ZDT1 in ten
+    # inputs had the same with both.
     boldest: float = 0.4
-    # Functions searched for each pick, and at most for a batch. Those that add most to the front are
-    # followed (benchmarks/rules.md, several objectives). With more than 64 picks each has one.
+    # Functions that are searched for each pick, and the most for a batch. The functions that add
+    # most to the front are followed (benchmarks/rules.md, several objectives). With more than 64
+    # picks, each pick has one function.
     functions_for_each: int = 4
     most_functions: int = 128
 
@@ -148,27 +162,30 @@ class FrontRules:
 class ImprovementRules:
     """How the acquisition is maximised. Shrinking steps find the hill, then its gradient finds the top.
 
-    The ascent gained 1 to 17 % of expected improvement from where the rounds ended. The numbers
-    below were not measured one by one.
+    The ascent raised expected improvement by 1 to 17 %, compared with where the rounds ended. The
+    numbers below were not measured one by one.
     """
 
-    parents: int = 16  # the best candidates; a round's new ones surround them
+    parents: int = 16  # the best candidates, around which a round tries new ones
     children: int = 512  # new candidates in a round
     first_step: float = 0.1  # largest step of the first round, in units of a parameter's range
-    shrinking: float = 0.3  # of the largest step, from round to round
-    # Picks in a batch. The others are draws: their cost does not grow with the picks before them.
+    shrinking: float = 0.3  # factor on the largest step, from round to round
+    # Most picks of a batch by improvement. Further ones are draws, whose cost does not grow with
+    # the picks before them.
     most_picks: int = 1000
     listed_for_each: int = 10  # candidates on the shortlist for each pick, at least
-    # For all samples of one kind of component together: a sparse process with two samples had twenty.
+    # Fantasies of all samples of one kind of component together, at least. Without this a sparse
+    # process with two samples had twenty.
     fewest_fantasies: int = 50
-    measured_on: int = 256  # shortlisted candidates that show the largest predictive deviation
+    # shortlisted candidates among which the largest predictive deviation is looked for
+    measured_on: int = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class FidelityRules:
     """Where new points of a study with a fidelity are evaluated first; benchmarks/rules.md."""
 
-    near: int = 1  # the level of those near the best points: 0 is the lowest
+    near: int = 1  # the first level of new points near the best ones; 0 is the lowest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +198,8 @@ class OutlookRules:
     local: int = 1024
     incumbents: int = 8
     feasible: float = 0.5  # least probability at a function's minimum
-    # Looking ahead changes no proposal, and takes a fifth of a small batch's time. For fewer points than
-    # `few` it waits until the rows have grown by one in so many.
+    # The expected gain changes no proposal, and takes a fifth of a small batch's time. In batches
+    # of fewer points than `few` it waits until the rows have grown by one in so many.
     few: int = 8
     renewed: int = 10
 
@@ -195,21 +212,24 @@ class RegionRules:
     # last digits. Not measured.
     largest: float = 0.4
     smallest: float = 1e-4
-    # A smaller step, in units of the targets' deviation, is no improvement: noise would keep a box open.
-    # Not measured.
+    # A smaller gain, in units of the targets' deviation, does not count; otherwise noise would keep
+    # a box open. Not measured.
     improved: float = 1e-3
-    # A point has a region of its own if all better points are far: so many times farther than is usual
-    # (nearest-better clustering, Preuss 2010), and at least so far, root mean square. The second holds
-    # where a search has converged, as small gaps are usual there. Not measured one by one.
+    # A point has a region of its own if all better points are far away: this many times farther
+    # than usual (nearest-better clustering, Preuss 2010), and at least this root mean square
+    # distance. The second number matters once a search has converged, because gaps are then small
+    # everywhere. Not measured one by one.
     detached: float = 2.0
     apart: float = 0.15
-    most: int = 16  # regions that are listed; a batch models the first few (`LocalSearch.regions`)
-    # Regions and elsewhere start with so many points of which one paid: shares change slowly. Not measured.
+    most: int = 16  # most regions in the list; a batch models the first few (`LocalSearch.regions`)
+    # Regions, and the rest of the space, start as if one of so many points had gained. So shares
+    # change slowly. Not measured.
     nothing_known: float = 10.0
-    most_share: float = 0.95  # of a batch: the rest looks elsewhere
-    # In a first batch the usual share is of so many points. The regions get all further points: looking
-    # elsewhere takes a number of points, not a share. After 1,000 points, 48 runs with one batch of
-    # 400 ended 0.92 times as high by it: lower in 11, higher in 4 (standard error 0.06 of the logarithm).
+    most_share: float = 0.95  # most of a batch for regions; the rest looks elsewhere
+    # In a first batch the usual share counts for this many points, and the regions get all further
+    # ones: looking elsewhere takes a number of points, not a share. After 1,000 points, 48 runs
+    # with one batch of 400 ended 0.92 times as high by it: lower in 11, higher in 4 (standard error
+    # 0.06 of the logarithm).
     shared: int = 200
 
 
@@ -217,29 +237,30 @@ class RegionRules:
 class RegionSearchRules:
     """How a region is modelled, and how the functions drawn there are minimised."""
 
-    regions: int = 4  # in a batch, each at the cost of a fit
-    # A box is reconsidered after half as many evaluations as a batch has picks: a quarter of the picks
-    # search elsewhere. It takes at least so many for each parameter, and so many in all.
+    regions: int = 4  # most regions in a batch; each costs a fit
+    # A box is reconsidered after half as many evaluations as a batch has picks, since a quarter of
+    # the picks search elsewhere. It needs at least so many evaluations for each parameter, and so
+    # many in all.
     block_for_each: int = 2
     block_least: int = 8
-    # Where walls surround a floor, a model of all points learns the walls. The lowest points then have a
-    # model of their own, for half of the functions: such a share of the points, and at least one for each
-    # quadratic. It has to predict them better by so many nats for each, left out one by one. Sectors in
-    # ten inputs end 0.25 times as high; 0.33 and 0.5 of the points do about as well
-    # (benchmarks/rules.md, walls and floors).
+    # If walls surround a floor, a model of all points learns the walls. Then the lowest points have
+    # a model of their own, for half of the functions. It is fitted to this share of the points, and
+    # to at least one for each quadratic. It is used if it predicts them, left out one by one,
+    # better by so many nats each. Sectors in ten inputs end 0.25 times as high; 0.33 and 0.5 of the
+    # points do about as well (benchmarks/rules.md, walls and floors).
     lowest_share: float = 0.2
-    lowest_least: int = 20  # points, or there is no such model; not measured
+    lowest_least: int = 20  # with fewer points there is no such model; not measured
     most_functions: int = 128  # searched in one region
-    # One function in so many searches the whole space. The model learns a sum over the parameters from few
-    # points, and such a sum may be lowest far away in some parameters. Levy with 20 inputs: 1.2 with one in
-    # four, 9.2 without (benchmarks/rules.md, the trust regions' width).
+    # One function in so many searches the whole space. From few points the model learns a sum over
+    # the parameters. In some parameters, such a sum may be lowest far away. Levy with 20 inputs:
+    # 1.2 with one in four, 9.2 without (benchmarks/rules.md, the trust regions' width).
     wide_every: int = 4
-    # A gain counts if it is larger than a model's noise. Where the noise is large, it has to exceed so
-    # many deviations of the model's targets.
+    # A gain counts if it is larger than a model's noise. If the noise is large, a gain must exceed
+    # so many deviations of the model's targets.
     coarsest: float = 1e-3
-    # A smaller gain is never followed, in units of the targets' deviation. Not measured.
+    # A gain of less than this, in units of the targets' deviation, is never followed. Not measured.
     finest: float = 1e-9
-    # One in so many of the functions that promise no improvement is followed even so.
+    # Of the functions that promise no improvement, one in so many is followed nevertheless.
     kept_every: int = 4
 
 
@@ -247,7 +268,8 @@ class RegionSearchRules:
 class ShortlistRules:
     """How many candidates are evaluated again for each pick: each costs time (benchmarks/picks.py).
 
-    The picks' values sum to within a tenth of what evaluating all candidates gives. A test checks it.
+    The sum of the picks' values is within a tenth of the sum with all candidates evaluated again. A
+    test checks it.
     """
 
     block: int = 16  # evaluated at once while looking for the best
@@ -255,22 +277,24 @@ class ShortlistRules:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRules:
-    """When picks are steps, and how they are made (benchmarks/rules.md, without a model)."""
+    """When picks are random steps, and how large these are (benchmarks/rules.md, without a
+    model)."""
 
-    # Outcomes of close points are alike if their ranks differ little: by less than `alike` of what the
-    # ranks of farther neighbours differ by, or of `ranks` if that is more. The rows with the nearest
-    # neighbours decide, unless a neighbour is farther than `near` of the median distance.
+    # Close points have similar outcomes if their ranks differ little: by less than `alike` times
+    # what the ranks of farther neighbours differ by, or `ranks` times the overall difference, if
+    # that is more. The rows with the nearest neighbours decide, unless a neighbour is farther than
+    # `near` of the median distance.
     closest: int = 8
     near: float = 0.1
     farther: int = 24
     alike: float = 0.4
     ranks: float = 0.1
-    # The smallest step's scale, in units of the largest. Steps keep only this share of the distance
-    # between picks: the gain lies in so fine a search.
+    # The smallest step's scale, in units of the largest. Steps keep only this share of the usual
+    # distance between picks, because only so fine a search gains.
     smallest: float = 1e-3
     spacing: float = 0.01
-    # While nobody knows what steps lead to, one in so many of a batch's picks is a step, and at least so
-    # many are. The largest step is then this much shorter.
+    # As long as it is not known whether steps help, one in so many of a batch's picks is a step,
+    # and at least so many are. The largest step is then shorter by this factor.
     probes: int = 4
     least_probes: int = 8
     probing: float = 0.1

@@ -1,4 +1,5 @@
-"""The numbers that surrogates are fitted by. Each says what it gains, or that it was not measured."""
+"""The numbers that decide how surrogates are fitted. Each says what it gains, or that it was not
+measured."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ import numpy as np
 class ApartRules:
     """Which points stand apart."""
 
-    # Share of the root mean square distance, n^(-1 / d), between n points that are spread evenly. In the
-    # deepest funnel of Hartmann6, 0.47 and 0.42 of the test points (two seeds) were in their 95 % interval
-    # with all points, and 0.75 and 0.63 with those that stand apart.
+    # Points closer than this do not all count; it is a share of n^(-1 / d), the root mean square
+    # distance between n evenly spread points. In the deepest funnel of Hartmann6, the 95 %
+    # intervals held 0.47 and 0.42 of the test points (two seeds) with all points, and 0.75 and 0.63
+    # with points that lie apart.
     least: float = 0.1
 
 
@@ -23,19 +25,19 @@ class ClassifierRules:
 
     # Prior precisions of the weights. The one that predicts left-out labels best is taken.
     precisions: tuple[float, ...] = tuple(np.geomspace(0.01, 10.0, 7).tolist())
-    # For the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely.
+    # Prior precision of the constant feature: base rates from 1e-4 to 1 - 1e-4 are likely.
     intercept_precision: float = 0.05
-    # Random observations: so many judge the precisions, so many fit the weights. Far fewer determine some
-    # fifty weights (benchmarks/results/fit_size.csv).
+    # With more observations, so many random ones judge the precisions, and so many fit the weights.
+    # Far fewer are enough for some fifty weights (benchmarks/results/fit_size.csv).
     most_judged: int = 5_000
     most: int = 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostRules:
-    """A limit on the time of a cost's fit: a second or two."""
+    """Keeps the fit of a cost to a second or two."""
 
-    most_exact: int = 150  # observations of the cost: with more its process is sparse
+    most_exact: int = 150  # with more observations the cost's process is sparse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +48,24 @@ class LocalRules:
     ten and twenty inputs. A number that was measured by itself says so.
     """
 
-    # In each input's Fourier series, whose period is twice the region. Not measured.
+    # Harmonics of each input's Fourier series, whose period is twice the region. Not measured.
     harmonics: int = 16
     # The most harmonics of all inputs together. Each input has at least two.
     most_harmonics: int = 2048
-    # (points, steps of L-BFGS-B). Few points go most of the way, at a tenth of the later steps' cost.
-    # Not measured.
+    # Rounds of a fit, each (points, steps of L-BFGS-B). The first rounds with few points go most of
+    # the way, at a tenth of the later steps' cost. Not measured.
     stages: tuple[tuple[int, int], ...] = ((128, 30), (400, 15))
-    # With more inputs there are no quadratics: of 60 inputs they have 1,891 weights. Without any, trust
-    # regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
+    # With more inputs there are no quadratics, since 60 inputs already mean 1,891 weights. Without
+    # any, trust regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
     # benchmarks/rules.md, the trust regions' model).
     most_quadratic: int = 60
-    # With more inputs no axes are looked for. A quadratic of 30 inputs has 496 weights, and in 40 inputs
-    # axes were never worth the price of their angles.
+    # With more inputs no turned axes are looked for. A quadratic of 30 inputs has 496 weights, and
+    # in 40 inputs axes were never worth the price of their angles.
     most_turned: int = 30
-    # Added to the noise's variance: it keeps the matrix positive in float64.
+    # Added to the noise's variance, so that the matrix stays positive in float64.
     jitter: float = 1e-10
-    # Only for a quadratic's axes: variances of its noise, and of its error relative to the height. The
-    # likeliest pair is taken. Not measured one by one.
+    # Only for a quadratic's axes: variances of its noise to try, and of its error relative to the
+    # height. The likeliest pair is taken. Not measured one by one.
     noise_of_axes: tuple[float, ...] = (1e-10, 1e-6, 1e-2)
     error_of_axes: tuple[float, ...] = (0.0, 0.01, 1.0)
     # Medians of the log-normal priors. `length` is for one input: it is multiplied by the root of the
@@ -90,25 +92,28 @@ class LocalRules:
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureRules:
-    """When surrogates stand side by side. No number was measured by itself."""
+    """Mixtures of surrogates. No number was measured by itself."""
 
-    bootstraps: int = 200  # of the trial's rows: a share is known to some hundredths
-    # Where the process stood alone, networks are judged again once the observations have grown by this
-    # share. Otherwise a study that asks for points one by one would train networks for each and drop them.
+    bootstraps: int = 200  # most rows of the trial: they tell a share to some hundredths
+    # If the process had all the weight, networks are judged again only once the observations have
+    # grown by this share. Otherwise a study that asks for points one by one would train networks
+    # for each point and drop them.
     judged_again: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class NearbyRules:
-    """What the process of points that lie together heeds.
+    """What a process of points in one region takes into account.
 
-    least: ok outcomes; with fewer the model says nothing. Not measured. noisy: share of the noise in the
-    targets' variance. From it on logarithms are tried, and axes are not. Not measured. multiplies: share of
-    the noise in the logarithms' variance. From it on logarithms are kept: steep functions without noise are
-    also likely by logarithms, and ended twice as high by them (benchmarks/rules.md).
-    flat: outcomes lie on a floor if they differ by such a share of the mean height above the lowest.
-    outlying: an outlier is so many deviations off what all others predict. rounds: in which outliers are
-    looked for, each at the cost of a Cholesky factor.
+    least: ok outcomes; with fewer the model says nothing. Not measured. noisy: share of the noise
+    in the targets' variance. From this share on, logarithms are tried and turned axes are not. Not
+    measured. multiplies: share of the noise in the logarithms' variance. Only from this share on,
+    logarithms are kept. Without this, steep functions without noise would be seen by logarithms as
+    well, and ended twice as high (benchmarks/rules.md).
+    flat: outcomes lie on a floor if they differ by less than this share of the mean height above
+    the lowest.
+    outlying: an outlier lies this many deviations off what all other points predict. rounds: how
+    often outliers are looked for; each time costs a Cholesky factor.
     """
 
     least: int = 6
@@ -126,8 +131,8 @@ class NoiseRules:
     # Deviation of the logarithm of the noise's level from what was reported. The error of a mean is
     # estimated from a few runs, and the noise also covers what a model cannot resolve.
     deviation: float = 0.5
-    # A variance is at least this share of their geometric mean, and at most its inverse: a few runs may
-    # agree by chance, and no variance is exact.
+    # A variance is at least this share of all variances' geometric mean, and at most the inverse
+    # share: a few runs may agree by chance.
     most_precise: float = 1e-3
 
 
@@ -135,8 +140,8 @@ class NoiseRules:
 class PathRules:
     """How finely functions of the prior are approximated."""
 
-    # Random waves of a process's prior, shared by all functions of one sample. Without weighted strata so
-    # many gave a smooth function a third to twice the posterior's deviation.
+    # Random waves of a process's prior, shared by all functions of one sample. Without weighted
+    # strata, this many gave a smooth function between a third and twice the posterior's deviation.
     frequencies: int = 512
 
 
@@ -153,26 +158,30 @@ class ProcessRules:
     # of twenty inputs looks like noise before its first hundred observations.
     lengthscale: float = 0.5
     lengthscale_deviation: float = 1.0
-    # The noise's variance, as a share of the signal's: little, unless the data disagree. Not measured.
+    # Prior of the noise's variance, as a share of the signal's: little, unless the data disagree.
+    # Not measured.
     noise: float = 1e-3
     noise_deviation: float = 3.0
     # With a smaller share nearly coincident points would be the same in float64. Not measured.
     least_noise: float = 1e-8
-    signal: float = 1.0  # variance: about the targets' own, with a wide prior. Not measured.
+    # prior of the signal's variance: about the targets' variance, and wide. Not measured.
+    signal: float = 1.0
     signal_deviation: float = 2.0
-    # The constant mean is integrated out: its variance, as a share of the signal's. Not measured.
+    # Prior variance of the constant mean, as a share of the signal's variance. The mean is
+    # integrated out. Not measured.
     constant: float = 1.0
-    # With more than 1.5 times `sketch` observations the mode of `sketch` of them is found first.
-    # A few of the costly, cubic steps are then enough.
+    # If there are more than 1.5 times `sketch` observations the mode of `sketch` of them is found
+    # first. Then a few of the costly, cubic steps with every observation are enough.
     sketch: int = 120
     steps_after_sketch: int = 12
-    # With more lengthscales these stay at the mode, and there are so many samples of the rest. A hundred
-    # observations say little of each of a thousand parameters (benchmarks/rules.md, hundreds of inputs).
+    # With more lengthscales than this, lengthscales stay at the mode, and only this many samples of
+    # the other hyperparameters are drawn. A hundred observations say little about each of a
+    # thousand parameters (benchmarks/rules.md, hundreds of inputs).
     most_alone: int = 64
     samples_of_many: int = 4
     burn_in: int = 5  # sweeps: few, as the chain starts at the mode
-    # Sweeps between kept samples. Five help measurably up to so many observations, where they cost little;
-    # beyond there are fewer.
+    # Sweeps between kept samples. Up to this many observations five help measurably and cost
+    # little; with more there are fewer.
     thin: int = 5
     thin_up_to: int = 80
 
@@ -184,9 +193,9 @@ class RegressionRules:
     # Deviation of log alpha, log beta and log inflation about 0. It is wide, but keeps a constant
     # objective from driving a variance to zero.
     prior_deviation: float = 4.0
-    folds_alone: int = 5  # one network by itself leaves out the first of these
-    # The networks' agreement is judged at so many points half-way between neighbours. It multiplies their
-    # variances by at least so much.
+    folds_alone: int = 5  # a single network leaves out the first of these folds
+    # How much the networks agree is judged at so many points, half-way between neighbours. That
+    # changes their variances by at least this factor.
     midpoints: int = 256
     least_agreement: float = 0.4
     # Sweeps before the first kept sample, and between two. Each costs microseconds.
@@ -199,15 +208,17 @@ class RegressionRules:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionRules:
-    """When one model of points that lie together replaces another.
+    """When one model of a region's points replaces another.
 
-    low: share of the outcomes that is low. Heights are counted from the highest of these: counted from
-    the lowest, a lucky one is taken for exact. Their spread measures the gain that a region promises.
-    better: nats by which the mean log score of the outcomes has to rise. Nearly all of the rise comes from
-    the low ones: half a nat for each of a fifth of the outcomes.
-    foresight: a model is of no use if its partial rank correlation is lower than this, and its rank
-    correlation is not above `ranked`. Where no model is of use, on `dust`, the rank correlation rises to
-    0.7; on bowls to 1. foresight_alike: as `foresight`, if points next to each other are known to be alike.
+    low: share of the outcomes that count as low. Heights are counted from the highest of these.
+    Counted from the lowest, a lucky outcome would be taken for exact. Their spread measures the
+    gain that a region promises.
+    better: nats by which the mean log score of the outcomes has to rise. Nearly all of the rise
+    comes from the low outcomes: half a nat for each, and a fifth of the outcomes are low.
+    foresight: a model is of no use if its partial rank correlation is below this, and its rank
+    correlation not above `ranked`. Where no model is of use, on `dust`, the rank correlation rises
+    to 0.7; on bowls to 1. foresight_alike: as `foresight`, if points next to each other are known
+    to be alike.
     """
 
     low: float = 0.25
@@ -221,21 +232,23 @@ class SelectionRules:
 class SparseRules:
     """Where a sparse process saves time. No number was measured by itself."""
 
-    jitter: float = 1e-7  # share of the signal: the resolution of inducing inputs
-    near_optimum: int = 4  # one in so many inducing inputs is among the best observations
-    # Inducing inputs where no key sets their number: for a cost, and for a number with a threshold.
+    jitter: float = 1e-7  # resolution of inducing inputs, as a share of the signal
+    near_optimum: int = 4  # of the inducing inputs, one in so many is one of the best observations
+    # Number of inducing inputs if no key sets it: for a cost, and for a number with a threshold.
     inducing: int = 100
-    samples: int = 2  # of the hyperparameters, at most: many observations determine them well
+    samples: int = 2  # most samples of the hyperparameters: many observations determine them well
     burn_in: int = (
-        5  # sweeps for signal and noise, from the values of the process with fewer observations
+        # sweeps for signal and noise; they start from the values of the process with fewer
+        # observations
+        5
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TailRules:
-    """Robust standard deviations: values beyond them count by their logarithm. Not measured."""
+    """In robust standard deviations: beyond this, values count by their logarithm. Not measured."""
 
-    # A minimiser need not resolve the upper tail: it is compressed early, and cut off.
+    # For a minimum the upper tail matters little, so it is compressed early and cut off.
     upper_linear: float = 5.0
     upper_limit: float = 20.0
     lower_linear: float = 20.0  # the optimum is in the lower tail
@@ -245,17 +258,17 @@ class TailRules:
 class TrainingRules:
     """Numbers of training that are no keys. Only the three that begin with `most` were measured."""
 
-    # Weights start as N(0, (gain / sqrt(inputs))^2). Under 1 the network starts smooth and nearly linear
-    # in x: it then generalises better from few observations.
+    # Weights start as N(0, (gain / sqrt(inputs))^2). With a gain below 1 the network starts smooth
+    # and nearly linear in x. Then it predicts better from few observations.
     initial_gain: float = 0.577
-    # Of Adam: the averages' decays, the second lower than usual, as there are only some thousand steps.
-    # `epsilon` keeps a parameter without a gradient where it is.
+    # Adam's decays of the averages. The second is lower than usual, since there are only some
+    # thousand steps. `epsilon` keeps a parameter without a gradient where it is.
     betas: tuple[float, float] = (0.9, 0.99)
     epsilon: float = 1e-8
-    # Networks that learn from more observations are trained in rotated coordinates, and `epochs` counts
-    # passes over so many values, or so many labels. With more there are as many steps, each with other
-    # observations. With as few steps in plain coordinates values lost 0.48 nats of 2.71
-    # (benchmarks/results/fit_size.csv).
+    # With more observations than this, networks are trained in rotated coordinates, and `epochs`
+    # counts passes over so many values, or so many labels. Beyond that, the number of steps stays
+    # the same, and each step sees other observations. With as few steps in plain coordinates,
+    # values lost 0.48 of 2.71 nats (benchmarks/results/fit_size.csv).
     most_straight: int = 20_000
     most_passed: int = 20_000
     most_classified: int = 5_000
@@ -272,13 +285,15 @@ class WarpingRules:
     """Which scales are compared, and how. Only `floors` was measured by itself."""
 
     powers: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
-    # Shares of the observations that lie on the floor: their depth is resolved (benchmarks/rules.md, walls
-    # and floors). No further share is tried once one is less likely than the best by `hopeless` nats: most
-    # functions have no floor. price: of a floor, in nats, as of the least likely power in the prior.
+    # Shares of the observations that may lie on a floor, below which logarithms resolve the depth
+    # (benchmarks/rules.md, walls and floors). No further share is tried once one is less likely
+    # than the best one by `hopeless` nats: most functions have no floor. price: what a floor costs,
+    # in nats: as much as the least likely power in the prior.
     floors: tuple[float, ...] = (0.5, 0.25, 0.1, 0.03)
     hopeless: float = 10.0
     price: float = 2.0
-    prior_deviation: float = 1.0  # of the power about 1: a handful of observations stays unbent
+    # prior deviation of the power about 1: a handful of observations is not bent
+    prior_deviation: float = 1.0
     fewest: int = 8  # observations: with fewer only the power 1 is tried
     most: int = 120  # observations that judge the powers: each power costs a mode
 
@@ -288,9 +303,9 @@ class NumberRules:
     """How numbers with thresholds are fitted if the kind is `auto` (benchmarks/rules.md, thresholds).
     Not measured one by one."""
 
-    samples: int = 3  # of the hyperparameters, while observations are few
-    sampled_up_to: int = 40  # observations: with more only the mode is used
-    # Their scales have no floor. These numbers are like `WarpingRules`.
+    samples: int = 3  # samples of the hyperparameters, while observations are few
+    sampled_up_to: int = 40  # with more observations only the mode is used
+    # Scales of numbers have no floor. The other numbers are as in `WarpingRules`.
     powers: tuple[float, ...] = (0.0, 0.5, 1.0)
     most_judged: int = 48
     warping_steps: int = 8

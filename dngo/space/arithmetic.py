@@ -1,4 +1,5 @@
-"""Arithmetic over the columns of a space, as functions of arrays and, where it is one, as a linear form."""
+"""Arithmetic over the columns of a space, as functions of arrays. If an expression is linear, also
+as a linear form."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from dngo.types import Array
 
 MAX_POWER = 16
 Number = Callable[[Array], tuple[Array, Array]]
-"""Natural values (n, k) -> values (n,), and the magnitudes of the terms that they are sums of; a
-constant is one number."""
+"""Natural values (n, k) -> values (n,), and the size of the terms that were summed. A constant is a
+single number."""
 
 _FUNCTIONS: dict[str, Any] = {"abs": np.abs, "log": np.log, "exp": np.exp, "sqrt": np.sqrt}
 _OPERATORS: dict[type[ast.operator], Any] = {
@@ -99,7 +100,7 @@ class Arithmetic:
             if op is ast.Sub:
                 return a - b, a_size + b_size
             if op is ast.Mult:
-                # The rounding of a factor's terms, as it appears in the product.
+                # How the rounding of one factor's terms appears in the product.
                 return a * b, np.maximum(a_size * np.abs(b), np.abs(a) * b_size)
             if op is ast.Pow:
                 return a**b, a_size * np.abs(a) ** (b - 1)
@@ -138,7 +139,7 @@ class Arithmetic:
     def linear(self, node: ast.expr) -> tuple[Array, float] | None:
         """Coefficients (k,) and constant of a linear expression; None for any other.
 
-        Raises ExpressionError where they overflow over the ranges of the parameters.
+        Raises ExpressionError if they overflow within the ranges of the parameters.
         """
         with np.errstate(all="ignore"):
             found = self._linear(node)
@@ -198,7 +199,7 @@ class Arithmetic:
 def _sum(numbers: list[float]) -> float:
     try:
         return math.fsum(numbers)
-    except (OverflowError, ValueError):  # of infinite ones, or on the way to one
+    except (OverflowError, ValueError):  # numbers that are infinite, or become so on the way
         return math.nan
 
 

@@ -23,13 +23,14 @@ class Column:
     name: the parameter's name.
     kind: "float", "int", "grid" (listed values with an order) or "categorical" (no order).
     levels: number of distinct values, None for a continuous one.
-    low, high: limits in natural units (of the index, for choices).
-    scale: how its coordinates are laid out.
+    low, high: limits in natural units; for choices, of the index. scale: how its coordinates are
+    spaced.
     values: (levels,) sorted numbers of a grid, or None.
     choices: the natural values behind the indices of an ordinal, categorical or boolean, or None.
     step: of a stepped float or integer, or None; grid: its values.
     integer: natural values are integers.
-    default: the natural value (index for choices) used where the parameter is inactive.
+    default: the natural value (for choices the index) that a point has where the parameter is
+    inactive.
     conditions: pairs (column index, admissible values in ``v``); all must hold.
     """
 
@@ -97,7 +98,7 @@ def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
         default=default,
         conditions=conditions,
     )
-    # A computed middle value is rounded like any other.
+    # A computed middle value is rounded like any other value.
     return replace(column, default=float(nearest(column, np.array([default]))[0]))
 
 
@@ -119,7 +120,7 @@ def _middle(low: float, high: float, scale: Scale) -> float:
 
 
 def _between(low: np.ndarray, high: np.ndarray, scale: Scale) -> np.ndarray:
-    """Middles on a scale; on a logarithmic one a product may be beyond what floats can hold."""
+    """The middle on a scale is computed there: on a logarithmic scale, a product could overflow."""
     if scale is LINEAR:
         middle: np.ndarray = (low + high) / 2
         return middle
@@ -142,10 +143,12 @@ def to_column(column: Column, value: Any) -> float:
 
 
 def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
-    """The values of a column that given numbers (n,) stand for, and what is wrong with others, by row.
+    """The values of a column for given numbers (n,), and what is wrong with numbers that have none,
+    by row.
 
-    Numbers that people enter come here. A value that the column has stands for itself. Of a grid or a
-    list, one that is off by rounding alone, at the ends and at zero too, stands for the nearest.
+    Numbers that people enter come here. A value of the column stands for itself. In a grid or a
+    list, a number that is off only by rounding stands for the nearest value; this is so at the ends
+    and at zero as well.
     """
     near = nearest(column, values)
     wrong = ~(np.abs(values - near) <= _rounding(column, near))
@@ -160,9 +163,9 @@ def meant(column: Column, values: np.ndarray) -> tuple[np.ndarray, dict[int, str
 
 
 def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
-    """The message for values that a parameter never has within its range; empty if it has all of them.
+    """The message for values that a parameter can never have; empty if it can have all of them.
 
-    A condition on such a value would never hold.
+    A condition that waits for such a value would never hold.
     """
     if not values:
         return "names no value: never active"
@@ -192,7 +195,7 @@ def never(name: str, parameter: Parameter, values: Sequence[Any]) -> str:
 def contradicted(name: str, parameters: Mapping[str, Parameter]) -> str:
     """The parameter that has no value where `name` is active; empty if there is none.
 
-    A parameter is active only where its parents are: their conditions are its own too.
+    A parameter is active only where its parents are, so their conditions are also its conditions.
     """
     left: dict[str, list[Any]] = {}
     waiting, seen = [name], {name}
@@ -213,7 +216,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def written(column: Column, value: float) -> str:
-    """A number as messages have it."""
+    """A number as messages show it."""
     if column.integer and value.is_integer():
         return str(int(value))
     short = f"{value:.15g}"
@@ -221,10 +224,10 @@ def written(column: Column, value: float) -> str:
 
 
 def _rounding(column: Column, near: np.ndarray) -> np.ndarray:
-    """How far from its values (n,) a number may be and still be one of them: (n,)."""
+    """How far a number may lie from each of its values (n,) and still count as that value: (n,)."""
     size = np.spacing(max(abs(column.low), abs(column.high)))
     if column.levels is None:
-        return np.zeros(len(near))  # every number of its range is a value of its own
+        return np.zeros(len(near))  # every number of its range is a distinct value
     if column.integer:
         return np.clip(4 * np.spacing(np.abs(near)), ROUNDING, 0.25)
     if column.values is None:
@@ -245,7 +248,8 @@ def natural(column: Column, value: float) -> Any:
 
 
 def edges(column: Column) -> tuple[float, float]:
-    """Ends of the coordinate axis; integers own half a step on either side, as in every bin."""
+    """Ends of the coordinate axis. An integer owns half a step on either side, at the ends as
+    well."""
     if column.choices is not None:
         return -0.5, column.high + 0.5
     if column.step is not None and column.kind in ("int", "float"):
@@ -273,7 +277,7 @@ class Axes:
         self._flat = np.flatnonzero(self._span == 0)
 
     def coordinates(self, v: np.ndarray) -> np.ndarray:
-        """Those of values (n, k), 0.5 in a column of one value."""
+        """Coordinates of values (n, k); 0.5 in a column that has only one value."""
         u = np.array(v)
         for scale, at in self._bent:
             u[:, at] = scale.to(u[:, at])
@@ -283,7 +287,7 @@ class Axes:
         return np.clip(u, 0.0, 1.0, out=u)
 
     def between(self, u: np.ndarray) -> np.ndarray:
-        """Values at coordinates (n, k) before they are rounded to those that the columns have."""
+        """Values at coordinates (n, k), not yet rounded to the columns' values."""
         v: np.ndarray = self._low + u * self._span
         for scale, at in self._bent:
             v[:, at] = scale.back(v[:, at])

@@ -1,4 +1,4 @@
-"""A condition on points: where it holds, and what helps to move a point onto it."""
+"""A condition on points: where it holds, and what is needed to move a point onto it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from dngo.types import Array, Mask
 
 RELATIVE = 1e-9
-"""The sides of a comparison are equal if they differ by no more, relative to their largest terms."""
+"""Two sides of a comparison count as equal if they differ by at most this, relative to their
+largest terms."""
 
 Excess = Callable[[Array], Array]
 """Natural values (n, k) -> (n,), at most zero where a condition holds."""
@@ -34,10 +35,10 @@ class Linear:
 class Condition:
     """One condition on a point.
 
-    text: the expression that it is a part of. columns: those of `v` that it names. excess: where it
-    holds. linear: the same as a linear form, if it is one. gap: of an equality, left side less right.
-    most: columns of which only so many may be other than zero. atoms: values of continuous columns
-    that it singles out, and that no uniform draw would ever hit.
+    text: the expression to which it belongs. columns: the columns of `v` that it names. excess: at
+    most zero where it holds. linear: the same as a linear form, if it is one. gap: for an equality,
+    the left side minus the right. most: columns, and how many of them may differ from zero. atoms:
+    single values of continuous columns that it demands, which no uniform draw would ever hit.
     """
 
     text: str
@@ -49,7 +50,8 @@ class Condition:
     atoms: tuple[tuple[int, float], ...] = ()
 
     def holds(self, v: Array) -> Mask:
-        """Where it holds, or a parameter that it names is inactive: v (n, k) -> (n,) bool."""
+        """Where it holds, which includes points at which a parameter in it is inactive: v (n, k) ->
+        (n,) bool."""
         inactive = np.isnan(v[:, list(self.columns)]).any(axis=1)
         return inactive | (self.excess(v) <= 0)
 
@@ -63,12 +65,12 @@ def all_hold(conditions: Sequence[Condition], v: Array) -> Mask:
 
 
 def every(conditions: Sequence[Condition]) -> Condition:
-    """A condition that holds where all of the given ones do."""
+    """A condition that holds where all given conditions hold."""
     return conditions[0] if len(conditions) == 1 else _joined(conditions, np.maximum)
 
 
 def either(conditions: Sequence[Condition]) -> Condition:
-    """A condition that holds where any of the given ones does."""
+    """A condition that holds where at least one given condition holds."""
     return conditions[0] if len(conditions) == 1 else _joined(conditions, np.minimum)
 
 

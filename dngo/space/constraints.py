@@ -1,19 +1,22 @@
-"""The part of a space that keeps the known constraints: its points drawn, and others moved into it.
+"""The part of a space that keeps the known constraints: points are drawn from it, and other points
+are moved into it.
 
 Everything here works on two forms of a point: natural values `v` (n, k), and the coordinates `u`
 (n, k) of the unit cube that `Space` decodes. Draws are uniform in `u` over the feasible part:
 
-1. Uniform coordinates are decoded. A mixture (`x1 + x2 + x3 == 1`) is decoded to uniform points of
-   its simplex by spacings of exponentials (Devroye 1986, section V.2), so that none is lost. Where
-   other equalities hold, one column for each is solved for, so that they hold to the last digits.
-2. Points that keep every condition are kept; this is exact. Where few do, the others come from
-   hit and run (Smith 1984) from points that did: along a random line, uniform on the part of it that
-   is feasible, found by shrinking towards the point as in slice sampling (Neal 2003, section 4.1).
-   It needs to know only whether a condition holds, so it works for any condition and on grids.
+1. Uniform coordinates are decoded. A mixture (`x1 + x2 + x3 == 1`) is decoded directly to uniform
+   points of its simplex, by spacings of exponentials (Devroye 1986, section V.2), so no draw is
+   lost. For each other equality one column is solved for, so that it holds to the last digits.
+2. Draws that keep every condition are kept; this is exact. If too few do, hit and run (Smith 1984)
+   starts from those. It moves along a random line, to a uniform point of the line's feasible part.
+   That point is found by shrinking towards the current point, as in slice sampling (Neal 2003,
+   section 4.1). It needs to know only whether a condition holds, so it works for any condition and
+   on grids.
 
-A point that breaks a condition is moved by projections onto the conditions in turn, linear ones
-exactly and others along their slope, then rounded to the grids of its parameters and solved for the
-equalities. A point that still breaks a condition is moved towards the nearest of a set of feasible points.
+A point that breaks a condition is projected onto one condition after another: onto linear ones
+exactly, onto others along their slope. Then it is rounded to the grids of its parameters, and the
+equalities are solved. A point that still breaks a condition is moved towards the nearest of a set
+of feasible points.
 """
 
 from __future__ import annotations
@@ -37,19 +40,20 @@ from dngo.types import Array, Mask
 if TYPE_CHECKING:
     from dngo.space.space import Space
 
-DRAWN = 4096  # points that the feasible part is looked for with
-ENOUGH, KEPT = 64, 1024  # drawn points that are enough to walk on from, and how many are kept
-CHAINS, LONGEST = 128, 800  # where too few were drawn: chains of hit and run, and their steps
-SHRINKS = 30  # of a line, after which a chain stays where it is
+DRAWN = 4096  # points drawn to look for the feasible part
+ENOUGH, KEPT = 64, 1024  # with fewer feasible draws, a walk finds more; how many points are kept
+CHAINS, LONGEST = 128, 800  # the walk: chains of hit and run, and their steps
+SHRINKS = 30  # tries on a line, after which a chain stays where it is
 SNAPSHOTS = 8  # points taken from one chain
 TOWARDS = 2.0 ** -np.array([34, 30, 26, 22, 18, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1, 0.4])
-BUSY = 512  # rows that are compared with all feasible points at once
+BUSY = 512  # rows compared at once with all feasible points
 
 
 class Feasible:
     """The points of a space that keep its conditions.
 
-    Points are drawn only when needed: `holds` costs no more than evaluating the conditions.
+    Points are drawn only when they are needed: `holds` costs no more than evaluating the
+    conditions.
     Raises UserError, once something is drawn, if no feasible point can be found.
     """
 
@@ -82,26 +86,29 @@ class Feasible:
     def sample(self, u: Array) -> Array:
         """Feasible points for points u (n, k) of the unit cube: (n, k).
 
-        What u decodes to, where that is feasible. The other rows are uniform over the feasible
-        part, by a random stream that u alone decides: the same u, the same points.
+        A row that u decodes to a feasible point becomes that point. Other rows become uniform
+        points of the feasible part, by a random stream that depends only on u. So the same u gives
+        the same points.
         """
         v = self._decode(u)
         lost = np.flatnonzero(~self.holds(v))
         if len(lost):
             digest = hashlib.blake2b(np.ascontiguousarray(u).tobytes(), digest_size=16).digest()
             rng = np.random.default_rng(int.from_bytes(digest, "big"))
-            if self.curved:  # a line may miss the feasible part, but most points are near it
+            # most of these points lie near the feasible part, even if a line misses it
+            if self.curved:
                 v[lost] = self.repair(v[lost])
             else:
                 v[lost] = self._decode(self._walk_on(len(lost), rng))
         return v
 
     def _decode(self, u: Array) -> Array:
-        """Natural values at coordinates u (n, k), on the mixtures and the other equalities."""
+        """Natural values at coordinates u (n, k) that keep the mixtures and the other
+        equalities."""
         u = np.array(u)
         at: dict[int, Mask] = {}
         for j in self.atoms:
-            # Half of the mass of such a column is at its atom.
+            # Half of the probability of such a column lies at its atom.
             at[j] = u[:, j] < 0.5
             u[:, j] = np.where(at[j], u[:, j], 2.0 * u[:, j] - 1.0)
         v = self.space.decode(u)
@@ -113,7 +120,7 @@ class Feasible:
 
     @cached_property
     def _simplices(self) -> list[Linear]:
-        """The equalities that are mixtures: positive amounts from some lowest on, with one sum."""
+        """The equalities that are mixtures: amounts with lower bounds and a fixed sum."""
         found: list[Linear] = []
         for linear in self.equalities.forms:
             named = linear.named
@@ -161,9 +168,10 @@ class Feasible:
 
     @cached_property
     def _known(self) -> tuple[Array, Array]:
-        """Feasible points spread over the feasible part: coordinates that decode to them, values.
+        """Points spread over the feasible part: their coordinates, and their values.
 
-        They are a part of the space, the same for every study of it: hence a stream of their own.
+        They belong to the space and are the same in all its studies, so they have a random stream
+        of their own.
         """
         from scipy.stats import qmc
 
@@ -204,7 +212,7 @@ class Feasible:
         u = u.copy()
         for step in range(1, steps + (SNAPSHOTS - 1) * apart + 1):
             direction = rng.standard_normal(u.shape)
-            # Half of the lines change a few parameters only: grids are hard to cross otherwise.
+            # Half of the lines change only a few parameters: otherwise grids are hard to cross.
             some = rng.random(u.shape) < rng.random((len(u), 1))
             direction *= np.where(rng.random((len(u), 1)) < 0.5, some, True)
             self._hit(u, direction, rng)
@@ -232,9 +240,10 @@ class Feasible:
     # ---- moving into it -------------------------------------------------------------------------
 
     def repair(self, v: Array) -> Array:
-        """Points of the space v (n, k), with those that break a condition moved to where all hold.
+        """Points v (n, k) of the space. The ones that break a condition are moved to where all
+        conditions hold.
 
-        Not far, although not always to the nearest point: see the head of this module.
+        They move little, but not always to the nearest point: see the head of this module.
         """
         broken = np.flatnonzero(~self.holds(v))
         if len(broken) == 0:
@@ -248,7 +257,7 @@ class Feasible:
         return v
 
     def _drawn_towards(self, v: Array) -> Array:
-        """Points v (n, k) moved towards the nearest feasible ones known, no farther than needed."""
+        """Points v (n, k), moved towards the nearest known feasible points, as far as needed."""
         _, known = self._known
         u, targets = self.space.unit(v), self.space.unit(known)
         nearest_one = ((u[:, None, :] - targets[None]) ** 2).sum(axis=2).argmin(axis=1)
@@ -268,7 +277,8 @@ class Feasible:
 
 
 def _atoms(conditions: tuple[Condition, ...]) -> dict[int, float]:
-    """Single values of continuous columns that conditions give a mass of their own."""
+    """Single values of continuous columns that get a probability of their own, because a condition
+    demands them."""
     found: dict[int, float] = {}
     for condition in conditions:
         if condition.linear is None or not condition.linear.equality:

@@ -1,4 +1,4 @@
-"""The search space in Optuna's terms, for its samplers and for its files.
+"""The search space as Optuna describes it, for its samplers and for its files.
 
 The package is an argument: it is optional, and slow to import.
 """
@@ -28,7 +28,7 @@ def distributions(optuna: Any, space: Space) -> dict[str, Any]:
 def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> Any:
     if column is None or column.choices is not None:
         values = choices(parameter)
-        # Optuna takes 1, 1.0 and true for the same: such choices are told apart as text.
+        # To Optuna 1, 1.0 and true are the same, so such choices become text.
         distinct = len(set(values)) == len(values)
         return kinds.CategoricalDistribution(values if distinct else [text(v) for v in values])
     if column.values is not None:
@@ -37,18 +37,18 @@ def _distribution(kinds: Any, parameter: Parameter, column: Column | None) -> An
     step, high, grid = column.step, column.high, column.grid
     if grid is not None:
         high = float(grid.values(np.array([grid.levels - 1.0]))[0])
-    # Optuna has no logarithmic grid: the grid is dropped, its points stay what they are.
+    # Optuna has no logarithmic grid. The grid is dropped; known points keep their values.
     if column.integer:
         return kinds.IntDistribution(
             int(column.low), int(high), log=column.log, step=1 if column.log else int(step or 1)
         )
-    # Nor can it say of a fine grid which values are on it, or of one of thirds.
+    # Optuna also cannot tell which values are on a very fine grid, or on one of thirds.
     if grid is None or column.log or grid.levels > FINE or not grid.keeps(step):
         step = None
     return kinds.FloatDistribution(column.low, high, log=column.log, step=step)
 
 
 def as_told(distribution: Any, value: Any) -> Any:
-    """A value as its distribution has it."""
+    """A value in the form that its distribution uses."""
     words = getattr(distribution, "choices", ())
     return text(value) if words and all(isinstance(w, str) for w in words) else value

@@ -1,4 +1,4 @@
-"""Solving for columns, so that the equalities of a space hold to the last digits."""
+"""Solves for columns, so that the equalities of a space hold to the last digits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dngo.types import Array, Mask
 if TYPE_CHECKING:
     from dngo.space.space import Space
 
-# Sets of columns that the equalities are solved for, one after another, and sets looked at for them.
+# The most sets of columns to solve for, one after another, and the most sets to look at for that.
 MOST_SETS, MOST_TRIED = 24, 5000
 
 
@@ -27,10 +27,11 @@ class Equalities:
         self._solved: dict[bytes, list[tuple[int, ...]]] = {}
 
     def solve(self, v: Array, first: bool = False) -> Array:
-        """Points v (n, k) with some columns solved for, so that the equalities hold where they can.
+        """Points v (n, k) after some columns were solved for. The equalities then hold wherever
+        that is possible.
 
-        first: solve for one set of columns only, the same in all rows: what uniform draws need, for
-        they stay uniform if the same coordinates are the ones that do not count.
+        first: solve for the same set of columns in all rows. Uniform draws need this: they stay
+        uniform only if the same coordinates are replaced everywhere.
         """
         if not self.conditions:
             return v
@@ -46,7 +47,7 @@ class Equalities:
             rows = np.flatnonzero((asked == pattern).all(axis=1))
             for turn in range(1 if first else len(sets)):
                 rows = rows[~all_hold(self.space.conditions, v[rows])]
-                # On a grid it would always be the same column that gives way: they take turns.
+                # On a grid the same column would change every time, so columns take turns.
                 order = (rows + turn) % len(sets) if self._turns(sets) and not first else turn
                 for i in np.unique(order) if len(rows) else ():
                     part = rows if np.ndim(order) == 0 else rows[order == i]

@@ -1,9 +1,9 @@
 """Known constraints as people write them: `x1 + x2 <= 0.6`, `a < b`, `hidden % heads == 0`.
 
-An expression is read with Python's grammar into a tree, of which every node must be on a short list;
-each becomes a function of arrays. Nothing is ever evaluated as code.
+Python's grammar turns an expression into a tree. Every node must be on a short list, and becomes a
+function of arrays. Nothing is ever run as code.
 
-What an expression may hold:
+An expression may have:
 
 numbers       parameters of type float and int, ordinals whose values are numbers, constants;
               + - * / // % ** (to a constant power), abs, min, max, sum, log, exp, sqrt,
@@ -12,7 +12,7 @@ choices       categorical, ordinal and boolean parameters, by ==, !=, in and not
 conditions    < <= > >= == != in, chains of them (low < middle < high), and, or, not; a boolean
               parameter is a condition by itself
 
-Where a parameter that a condition names is inactive, the condition holds. Conditions joined by `and`
+A condition holds if a parameter in it is inactive. Conditions joined by `and`
 stand for themselves.
 """
 
@@ -65,7 +65,7 @@ class _Reader:
         return [replace(c, text=self.names.text) for c in found]
 
     def _conjuncts(self, node: ast.expr, negated: bool) -> list[Condition]:
-        """The conditions that must all hold; `not` is carried down to the comparisons."""
+        """The conditions that must all hold: `not` is carried down to the comparisons."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return self._conjuncts(node.operand, not negated)
         if isinstance(node, ast.BoolOp):
@@ -84,7 +84,7 @@ class _Reader:
         return [self._flag(node, negated)]
 
     def _flag(self, node: ast.expr, negated: bool) -> Condition:
-        """A boolean parameter that stands as a condition."""
+        """A boolean parameter that is a condition by itself."""
         listed = self.names.listed(node)
         if listed is None or listed[0] not in ((False, True), (True,), (False,)):
             raise self.names.error(
@@ -96,7 +96,7 @@ class _Reader:
         op = _OPPOSITE[op] if negated else op
         if op in ("in", "not in"):
             if not isinstance(right, ast.Tuple | ast.List | ast.Set):
-                raise self.names.error(right, "must be a list of values, as in ('a', 'b')")
+                raise self.names.error(right, "must be a list of values, such as ('a', 'b')")
             if self.names.listed(left) is not None:
                 return self._among(left, right.elts, op == "not in")
             each = [
@@ -111,7 +111,7 @@ class _Reader:
         return self._relation(left, op, right)
 
     def _among(self, node: ast.expr, values: Sequence[ast.expr], negated: bool) -> Condition:
-        """Whether a parameter with choices has one of some values."""
+        """The condition that a parameter with choices has one of some values."""
         listed = self.names.listed(node)
         assert listed is not None
         choices, column = listed

@@ -1,4 +1,4 @@
-"""Values at equal steps, exactly: those of the decimal numbers that people wrote."""
+"""Values at equal steps, exactly as the decimal numbers that people wrote."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import numpy as np
 from dngo.types import Array
 
 EXACT = 2**53
-"""Every whole number up to this one is a float of its own."""
+"""Up to here, every whole number is exactly a float."""
 ROUNDING = 1e-9
-"""Share of a step: a number this near to a value of a grid is that value, apart from rounding."""
-_MOST = 2**60  # levels, for archives from before such ranges were refused
+"""A number that is off a grid's value by less than this share of a step differs only by
+rounding."""
+_MOST = 2**60  # most levels; archives of earlier releases may have wider ranges
 
 
 @dataclass(frozen=True)
 class Grid:
     """The values (first + k * step) / unit, for k = 0 ... levels - 1. first, step, unit: whole numbers.
 
-    Each is the float nearest to the decimal number: 0.1, 3 steps on from 0, is 0.3 for people and jobs.
+    Each value is the float nearest to its decimal number: three steps of 0.1 from 0 give 0.3, for
+    people and jobs.
     """
 
     first: int
@@ -35,7 +37,7 @@ class Grid:
         the grid ends at high."""
         start, end, width = (Fraction(repr(number)) for number in (low, high, step))
         count = (end - start) // width
-        # The rounding of the step, summed up at the end, and of the end.
+        # The rounding of the step, added up over the range, and the rounding of the range's end.
         slack = Fraction(0)
         if not (isinstance(low, int) and isinstance(step, int)):
             slack = (count + 1) * Fraction(math.ulp(step)) + Fraction(math.ulp(high))
@@ -47,7 +49,7 @@ class Grid:
         return cls(int(start * unit), int(width * unit), unit, min(count + 1, _MOST))
 
     def keeps(self, step: float | None) -> bool:
-        """Whether its step is this decimal number to the last digit."""
+        """Whether its step equals this decimal number to the last digit."""
         return step is not None and Fraction(self.step, self.unit) == Fraction(repr(step))
 
     def nearest(self, number: float) -> float:
@@ -56,9 +58,9 @@ class Grid:
         return self._value(min(max(k, 0), self.levels - 1))
 
     def values(self, k: Array) -> Array:
-        """The values of some steps k, whole numbers or NaN."""
+        """The values after k steps; k: whole numbers or NaN."""
         if max(abs(self.first) + (self.levels - 1) * self.step, self.unit) <= EXACT:
-            # Both sides are exact, and a division is rounded once.
+            # Numerator and denominator are exact, and the division rounds once.
             found: Array = (self.first + k * self.step) / self.unit
             return found
         numbers = [math.nan if i != i else self._value(int(i)) for i in np.ravel(k).tolist()]

@@ -1,8 +1,8 @@
-"""One number of a space as a fidelity: how precise an evaluation is, and how much it costs.
+"""One parameter as a fidelity: it says how precise an evaluation is, and how much it costs.
 
-An evaluation at a low value of it says something of one at the highest. The values that are evaluated are
-the levels of a ladder, and a point is what the other parameters are: it is evaluated at the lowest level
-first, and promoted from level to level.
+An evaluation at a low value says something about one at the highest. The values in use are the
+levels of a ladder. A point is the values of the other parameters. It is evaluated at the lowest
+level first, and promoted from level to level.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dngo.space.space import Space
 class Points(Space):
     """The space of all parameters except one, whose value is fixed.
 
-    Models see the whole space: `encode` gives the inputs (n, d) of the whole.
+    Models see the inputs of the whole space: `encode` gives the inputs (n, d) of the whole.
     """
 
     def __init__(self, whole: Space, name: str, value: float) -> None:
@@ -34,11 +34,12 @@ class Points(Space):
 
     @cached_property
     def plain(self) -> Space:
-        """The same space without that input, for models that do not use it."""
+        """The space without the fidelity, for models that do not use that input."""
         return Space(self.parameters, self.constraints)
 
     def full(self, v: np.ndarray, value: np.ndarray | float | None = None) -> np.ndarray:
-        """Points (n, k) of this space as points (n, k + 1) of the whole, at a value (n,) each or one."""
+        """Points (n, k) of this space as points (n, k + 1) of the whole, at one fidelity or at one
+        each (n,)."""
         return np.insert(np.atleast_2d(v), self.j, self.value if value is None else value, axis=1)
 
     def of_full(self, v: np.ndarray) -> np.ndarray:
@@ -46,13 +47,14 @@ class Points(Space):
         return np.delete(np.atleast_2d(v), self.j, axis=1)
 
     def encode(self, v: np.ndarray) -> np.ndarray:
-        """Model inputs x (n, d) of the whole space, with the fidelity at its value here."""
+        """Model inputs x (n, d) of the whole space, with the fidelity at this space's value."""
         v = np.reshape(np.asarray(v, dtype=float), (-1, self.k))
         return self.whole.encode(self.full(v))
 
     @property
     def continuous_inputs(self) -> list[int]:
-        """Model inputs that are the coordinates of the continuous parameters but for that one."""
+        """Model inputs that are the coordinates of the continuous parameters, without the
+        fidelity."""
         own = self.whole.input_of(self.j)
         return [i for i in self.whole.continuous_inputs if i != own]
 
@@ -66,8 +68,8 @@ class Points(Space):
 class Ladder:
     """The levels of a fidelity.
 
-    space: the whole one. name: of the parameter. levels: its values, rising, two or more.
-    factor: one of so many points at a level is promoted.
+    space: the whole one. name: of the parameter. levels: its values, rising, at least two. factor:
+    of so many points at a level one is promoted.
     """
 
     space: Space
@@ -111,19 +113,21 @@ class Ladder:
         return self.level(v) == self.top
 
     def counts(self, v: np.ndarray, ok: np.ndarray) -> np.ndarray:
-        """Which of points of the whole space (n, k) may be the best one: (n,) bool.
+        """Which of the points (n, k) of the whole space may be the best one: (n,) bool.
 
-        Of those that are ok, (n,) bool, the ones at the highest level, or at the highest that any reached.
+        ok: (n,) bool. These are the ok points at the highest level, or at the highest level that
+        any of them reached.
         """
         level = self.level(v)
         return ok & (level == level[ok].max(initial=-1))
 
     def at(self, v: np.ndarray, level: int | np.ndarray) -> np.ndarray:
-        """Points (n, k - 1) as points of the whole space, at one level or each at its own: (n, k)."""
+        """Points (n, k - 1) as points (n, k) of the whole space, all at one level or each at its
+        own."""
         return self.points.full(v, np.asarray(self.levels)[np.asarray(level)])
 
     def text(self, level: int) -> str:
-        """The value of a level, as people write it."""
+        """The fidelity's value at a level, as people write it."""
         return f"{natural(self.space.columns[self.points.j], self.levels[level]):.6g}"
 
     def key(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +153,8 @@ def ladder_of(space: Space, section: dict[str, Any] | None) -> Ladder | None:
 
 
 def level_counts(ladder: Ladder, v: np.ndarray) -> list[int]:
-    """How many points of the whole space (n, k) there are at each level, those below it at the lowest."""
+    """How many of the points (n, k) of the whole space are at each level; points below the ladder
+    count at the lowest."""
     found = np.clip(ladder.level(v), 0, None) if len(v) else np.empty(0, dtype=int)
     return np.bincount(found, minlength=len(ladder.levels)).tolist()
 

@@ -19,7 +19,7 @@ _GRAMMAR = ("and", "or", "not", "in", "is", "if", "else", "True", "False", "None
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression, and in which column of its text."""
+    """What is wrong with an expression, and at which column of its text."""
 
 
 class Names:
@@ -32,7 +32,7 @@ class Names:
         self.alias: dict[str, str] = {}
 
     def tree(self) -> ast.expr:
-        """What the text is by Python's grammar; raises ExpressionError."""
+        """The text as a tree of Python's grammar; raises ExpressionError."""
         if not 0 < len(self.text) <= MAX_LENGTH:
             raise self.error(None, f"must have 1 to {MAX_LENGTH} characters")
         try:
@@ -53,14 +53,15 @@ class Names:
         return ExpressionError(f"{shown!r}{f', column {at}' if at else ''}: {message}")
 
     def shown(self, node: ast.AST) -> str:
-        """A part of the text, as it is quoted."""
+        """A part of the text, to quote it in a message."""
         part = ast.get_source_segment(self._aliased(), node) or self.text
         for alias, word in self.alias.items():
             part = part.replace(alias, word)
         return part if len(part) <= 60 else part[:60] + "..."
 
     def _aliased(self) -> str:
-        """The text with parameters that are called as a word of Python (`lambda`) made names."""
+        """The text in which parameters that have the name of a Python keyword (`lambda`) made
+        names."""
         text = self.text
         for i, word in enumerate(keyword.kwlist):
             if word not in _GRAMMAR and (word in self.index or word in self.fixed):
@@ -134,12 +135,12 @@ class Names:
         return sorted({j for n in names if (j := self.find(n)) is not None})
 
     def continuous(self, j: int) -> bool:
-        """Whether a column takes any value of its range."""
+        """Whether a column can have every value of its range."""
         return self.columns[j].levels is None
 
 
 def marked_number(text: str) -> str:
-    """A number in an expression that Python alone reads, as 1_000; "" if there is none."""
+    """A number in an expression that only Python can read, such as 1_000; "" if there is none."""
     tokens = tokenize.generate_tokens(io.StringIO(re.sub(r"\s", " ", text).strip()).readline)
     return next((t.string for t in tokens if t.type == tokenize.NUMBER and "_" in t.string), "")
 
@@ -149,6 +150,6 @@ def _is_number(value: Any) -> bool:
 
 
 def nearest_word(word: str, known: Sequence[str]) -> str:
-    """A suggestion for an unknown word, as the end of a message."""
+    """The end of a message: a suggestion for an unknown word."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"[:300]

@@ -1,7 +1,7 @@
-"""The typed description of one parameter, as `space:` in config.yaml has it.
+"""The description of one parameter, as `space:` in config.yaml has it.
 
-These models are the source of truth for the configuration's schema. They check what one parameter
-can be checked for alone; `dngo.config` checks the conditions between them.
+These models are the source of truth for the configuration's schema. They check each parameter by
+itself; `dngo.config` checks the conditions between them.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ Value = Annotated[
     WithJsonSchema({"type": ["boolean", "number", "string"], "maxLength": MAX_TEXT}),
 ]
 ARCHIVED = {"archived": True}
-"""Context in which a space of an archive is validated: earlier releases took some that are refused now."""
+"""Context for the validation of an archive's space: earlier releases accepted spaces that are
+refused now."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def archived(info: ValidationInfo) -> bool:
-    """Whether the validated space is an archive's, which is accepted if it can be read."""
+    """Whether the validated space comes from an archive. Then it is accepted if it can be read."""
     return bool(info.context and info.context.get("archived"))
 
 
@@ -80,7 +81,8 @@ class Prior(Section):
 
 
 class Parameter(Section):
-    """What every type of parameter has. is_ordered: whether the order of its values means something."""
+    """The fields of every type of parameter. is_ordered: whether the order of its values has a
+    meaning."""
 
     is_ordered: ClassVar[bool] = True
 
@@ -115,7 +117,7 @@ class Number(Parameter):
 
     @property
     def scale(self) -> Scale:
-        """How it is laid out for the search; a type of another package may have one of its own."""
+        """The scale on which it is searched; another package's type may have a scale of its own."""
         return LOGARITHMIC if self.log else LINEAR
 
     @model_validator(mode="after")
@@ -163,7 +165,7 @@ class Number(Parameter):
             raise ValueError(f"default {default} is outside the range {low} to {high}")
         if values is None and step is not None:
             near = Grid.of(low, high, step).nearest(default)
-            # Releases up to 0.1.0 accepted values that were a millionth of a step off the grid.
+            # Release 0.1.0 accepted values that were a millionth of a step off the grid.
             if abs(near - default) > (1e-6 if is_archived else ROUNDING) * step:
                 raise ValueError(f"default {default} is not on the grid; next to it is {near:.15g}")
 
@@ -215,7 +217,8 @@ class Int(Whole):
 
 
 class Listed(Parameter):
-    """One of some values: a base of `categorical` and `ordinal`, and of types of other packages."""
+    """One of several values: a base of `categorical` and `ordinal`, and of types of other
+    packages."""
 
     default: Value | None = Field(None, description="Start value.")
 
@@ -243,7 +246,7 @@ def _in_yaml(choice: Any) -> str:
 
 
 def alike(listed: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Two choices that look the same in a table or to the eye, if there are any."""
+    """Two choices that look the same in a table or to a reader, if there are any."""
     texts: dict[str, str] = {}
     for choice in (c for c in listed if isinstance(c, str)):
         if texts.setdefault(composed(choice), choice) != choice:
@@ -277,7 +280,7 @@ class Categorical(Listed):
 
 
 class Ordinal(Listed):
-    """One of several values whose order means something, equally spaced for the model."""
+    """One of several values whose order has a meaning; the model sees them equally spaced."""
 
     type: Literal["ordinal"]
     values: list[Value] = Field(
@@ -298,7 +301,7 @@ class Boolean(Parameter):
 
 
 class Fixed(Parameter):
-    """A constant that every job is given and no model sees."""
+    """A constant. Every job gets it, and no model sees it."""
 
     type: Literal["fixed"]
     value: Value = Field(description="The constant.")
@@ -322,7 +325,7 @@ def admits(parameter: Parameter, value: Any) -> bool:
 
 
 def text(value: Any) -> str:
-    """A value as text that `json.loads` reads back; what is text already stays as it is."""
+    """A value as a text that `json.loads` reads back; what is text already stays as it is."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -12,21 +12,21 @@ from dngo.space.columns import Axes, Column, to_column
 from dngo.space.parameters import Prior
 from dngo.space.space import Space
 
-# Lower bound of the density, as a share of its peak, so that no wrong belief keeps a search away from
-# a place for good.
+# Lower bound of the density, as a share of its peak. So a wrong belief cannot keep the search away
+# from a place for ever.
 FLOOR = 0.01
 
 
 def believed(space: Space) -> dict[int, Prior]:
-    """The priors that there are, by the column of `v`."""
+    """The priors, by the column of `v`."""
     found = {j: space.parameters[c.name].prior for j, c in enumerate(space.columns)}
     return {j: prior for j, prior in found.items() if prior is not None}
 
 
 def log_prior(space: Space, v: np.ndarray) -> np.ndarray:
-    """The logarithm of the density at natural values v (n, k), less its value at the peak: (n,).
+    """The logarithm of the density at natural values v (n, k), minus its value at the peak: (n,).
 
-    A parameter that is inactive at a point adds nothing there.
+    A parameter adds nothing at points where it is inactive.
     """
     v = np.atleast_2d(v)
     u, found = space.unit(v), np.zeros(len(v))
@@ -43,7 +43,7 @@ def log_prior(space: Space, v: np.ndarray) -> np.ndarray:
 
 
 def drawn(space: Space, u: np.ndarray) -> np.ndarray:
-    """Points (n, k) distributed as the prior is if the u (n, k) in [0, 1) are uniform.
+    """Points (n, k) that follow the prior if the u (n, k) in [0, 1) are uniform.
 
     In a space with constraints they are nearby points that keep the constraints.
     """

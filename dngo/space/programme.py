@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def by_programme(space: Space) -> Array:
-    """A point far from the bounds of the linear conditions, not on a grid yet, (1, k) or none, by HiGHS.
+    """A point (1, k) far from the bounds of the linear conditions, by HiGHS. It is not on a grid
+    yet. None if there is none.
 
-    Raises UserError if their linear parts have no common point: that is then proven.
+    Raises UserError if the linear conditions provably have no common point.
     """
     forms = [
         c
@@ -26,8 +27,8 @@ def by_programme(space: Space) -> Array:
     ]
     if not forms:
         return np.empty((0, space.k))
-    # Values in units of each column's range, or numbers of steps; the last unknown is the
-    # distance from the bounds.
+    # The unknowns are values in units of each column's range, or numbers of steps. The last one is
+    # the distance from the bounds.
     low = np.array([c.low for c in space.columns])
     unit = np.array([c.step or (c.high - c.low) or 1.0 for c in space.columns])
     whole = np.array([c.step is not None and c.kind in ("int", "float") for c in space.columns])
@@ -43,7 +44,7 @@ def by_programme(space: Space) -> Array:
         rows.append([*a, 0.0 if c.linear.equality else float(np.linalg.norm(a))])
         most.append(bound + (0.0 if c.linear.equality else size))
         least.append(bound if c.linear.equality else -np.inf)
-    # What evaluates imports this module, and no scipy.
+    # Jobs that evaluate import this module, but must not import SciPy.
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     found = milp(

@@ -1,4 +1,5 @@
-"""Points that break a condition, moved onto it: projections, grids, and equalities solved for."""
+"""Moves points that break a condition onto it: by projections, onto grids, and by solving
+equalities."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ OVERSHOOT = 1.02  # of a step along a slope, which is straight only to begin wit
 
 
 class Projections:
-    """Projections onto the conditions of a space in turn: linear ones exactly, others by their slope.
+    """Projects points onto one condition of a space after another: onto linear ones exactly, onto
+    others by their slope.
 
-    atoms: single values of columns that conditions give a mass of their own.
+    atoms: single values of columns that a condition demands.
     """
 
     def __init__(self, space: Space, equalities: Equalities, atoms: dict[int, float]) -> None:
@@ -33,7 +35,8 @@ class Projections:
         self.lowest, self.highest = space.axes.coordinates(limits)
 
     def projected(self, v: Array) -> Array:
-        """Points v (n, k) after projections onto the conditions, on their grids; some still break."""
+        """Points v (n, k) after projections onto the conditions, on their grids. Some may still
+        break one."""
         u = self.space.unit(v)
         inactive = np.isnan(v)
         frozen = ~self.ordered | inactive
@@ -86,7 +89,7 @@ class Projections:
         return step
 
     def _rate(self, v: Array) -> Array:
-        """The change of values v (n, k) with their coordinates: (n, k)."""
+        """How much values v (n, k) change with their coordinates: (n, k)."""
         rate = np.zeros(v.shape)
         for j, column in enumerate(self.columns):
             low, high = edges(column)
@@ -116,7 +119,8 @@ class Projections:
         return np.nan_to_num(slope, posinf=0.0, neginf=0.0)
 
     def _fewest(self, condition: Condition, v: Array, u: Array, frozen: Mask) -> tuple[Array, Mask]:
-        """Coordinates in which the smallest of too many amounts are zero and stay so."""
+        """Coordinates after the smallest amounts were set to zero, if too many are above it; they
+        stay zero."""
         assert condition.most is not None
         columns, most = np.array(condition.most[0]), condition.most[1]
         rows = np.flatnonzero(~condition.holds(v))
@@ -127,7 +131,8 @@ class Projections:
             max(abs(self.columns[j].low), abs(self.columns[j].high)) for j in columns
         ]
         smallest = columns[np.argsort(size, axis=1, kind="stable")][:, : len(columns) - most]
-        with np.errstate(divide="ignore"):  # on a logarithmic scale the lower end stands for zero
+        # a logarithmic scale has no zero, so its lower end is taken
+        with np.errstate(divide="ignore"):
             zero = self.space.axes.coordinates(np.zeros((1, len(self.columns))))[0]
         u[rows[:, None], smallest] = zero[smallest]
         frozen[rows[:, None], smallest] = True

@@ -1,4 +1,4 @@
-"""Ranges of numbers in which values cannot be told apart, and what is wrong with them."""
+"""Finds ranges in which values cannot be told apart, and says what is wrong with them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from dngo.space.grids import Grid
 from dngo.space.scales import LINEAR, LOGARITHMIC, Scale
 
-# Floats reach 1.8e308, but products of such numbers and widths of such ranges overflow.
+# Floats reach 1.8e308, but products of such numbers, and widths of such ranges, would overflow.
 LARGEST, SMALLEST = 1e300, 1e-300
-APART = 16  # floats from one value to the next on the scale of the parameter, at least
-NUMBERS = 2**12  # floats in a continuous range, at least
-MOST_LEVELS = 2**49  # of whole numbers: with more, coordinates from 0 to 1 cannot tell them apart
-MEMBERS_APART = 1e-9  # from one listed value to the next, as a share of their range
+APART = 16  # least number of floats from one value to the next, on the parameter's scale
+NUMBERS = 2**12  # least number of floats in a continuous range
+MOST_LEVELS = 2**49  # most whole numbers: coordinates from 0 to 1 cannot tell more apart
+MEMBERS_APART = 1e-9  # least gap between listed values, as a share of their range
 
 
 def fault_of_range(
@@ -66,7 +66,7 @@ def fault_of_range(
 
 
 def fault_of_values(values: list[float] | list[int], *, scale: Scale, whole: bool) -> str:
-    """The same of listed values."""
+    """The same for listed values."""
     if wrong := _fault_of_ends(min(values), max(values), scale):
         return wrong
     place = _place(scale)
@@ -75,7 +75,7 @@ def fault_of_values(values: list[float] | list[int], *, scale: Scale, whole: boo
     least = MEMBERS_APART * (places[-1] - places[0])
     if scale is not LINEAR or not whole:
         least = max(least, APART * _spacing(values, place))
-    # Integers are exact; floats lie far apart near a large number.
+    # Integers are exact, but near a large number floats lie far apart.
     near = 0 if whole else APART
     for (a, b), (x, y) in zip(pairwise(values), pairwise(places), strict=True):
         if y - x < least or b - a < near * math.ulp(max(abs(a), abs(b))):

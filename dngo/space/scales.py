@@ -1,4 +1,5 @@
-"""How a number is laid out for the search: as it is, by its logarithm, or as another package says."""
+"""The scale on which a number is searched: its own, its logarithm, or a scale of another
+package."""
 
 from __future__ import annotations
 

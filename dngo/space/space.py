@@ -34,7 +34,7 @@ class Space:
     """The search space of a study, built from validated parameters (see `dngo.space.parameters`).
 
     constraints: expressions over the parameters that every point keeps (see `dngo.space.expressions`);
-    one that cannot be read raises ExpressionError.
+    an expression that cannot be read raises ExpressionError.
     """
 
     def __init__(self, parameters: dict[str, Parameter], constraints: Sequence[str] = ()):
@@ -43,8 +43,9 @@ class Space:
         order = _parents_first(parameters)
         columns: list[Column] = []
         position: dict[str, int] = {}
-        # Columns have parents first, so that one pass from left to right finds the active ones. Otherwise
-        # they follow the order of the names: a file with its lines moved is the same space.
+        # Parents come first, so that one pass from left to right finds the active columns.
+        # Otherwise columns are in the order of their names, so that moving lines in a file does not
+        # change the space.
         for name in order:
             parameter = parameters[name]
             if isinstance(parameter, Fixed):
@@ -94,7 +95,8 @@ class Space:
     def sample(self, u: np.ndarray) -> np.ndarray:
         """Points (n, k) that keep the constraints, uniform if the u (n, k) in [0, 1] are.
 
-        The point that u decodes to, or, if it breaks a constraint, another point that u determines.
+        Each is the point that u decodes to. If that breaks a constraint, it is another point, which
+        u determines as well.
         """
         u = np.atleast_2d(np.asarray(u, dtype=float))
         return self.feasible.sample(u) if self.conditions else self.decode(u)
@@ -154,7 +156,8 @@ class Space:
         return active
 
     def exists(self, v: np.ndarray, j: int) -> np.ndarray:
-        """Where column j is active at points whose earlier columns are known, NaN where inactive: (n,)."""
+        """Where column j is active, (n,). Of the points only the earlier columns must be known, NaN
+        where inactive."""
         active = np.ones(len(v), dtype=bool)
         for parent, wanted in self.columns[j].conditions:
             active &= np.isin(v[:, parent], wanted)
@@ -172,8 +175,8 @@ class Space:
         return self.axes.coordinates(self._filled(v))
 
     def place(self, v: np.ndarray, apart: float) -> np.ndarray:
-        """Coordinates (n, k) of natural values v (n, k), where neither order nor distance of a category's
-        levels is made up: any two are at least `apart` of a parameter's range from each other."""
+        """Coordinates (n, k) of natural values v (n, k), in which a category's levels have no order
+        and equal distances: any two are at least `apart` of a parameter's range from each other."""
         u = self.unit(v)
         for j in self._unordered:
             levels = self.columns[j].levels or 1
@@ -215,7 +218,7 @@ class Space:
 
     @property
     def plain(self) -> Space:
-        """The space that models see: itself; a space with a fidelity has another one."""
+        """The space that models see. It is this space itself, unless there is a fidelity."""
         return self
 
     def input_of(self, j: int) -> int:
@@ -237,11 +240,11 @@ class Space:
         return np.repeat(np.arange(len(widths)), widths)
 
     def keys(self, v: np.ndarray) -> list[bytes]:
-        """A hashable identity for each row: equal exactly when the points are the same."""
+        """A hashable key for each row. Keys are equal exactly if the points are the same."""
         v = np.ascontiguousarray(np.atleast_2d(v), dtype=float) + 0.0  # -0.0 becomes 0.0
         for j in self._stepped:
             v[:, j] = nearest(self.columns[j], v[:, j])  # earlier releases wrote 64.07000000000001
-        v[np.isnan(v)] = np.nan  # one bit pattern for every NaN
+        v[np.isnan(v)] = np.nan  # every NaN gets the same bits
         return [row.tobytes() for row in v]
 
     # ---- people and jobs ------------------------------------------------------------------------
@@ -283,12 +286,12 @@ class Space:
 
 
 def _wanted(column: Column, values: Sequence[Any]) -> list[float]:
-    """The values of a parent, as its column holds them, at which a parameter is active."""
+    """The values of a parent, in its column's form, at which a parameter is active."""
     found = np.array([to_column(column, value) for value in values])
     if column.choices is not None:
         return found.tolist()
     near, problems = meant(column, found)
-    # Older archives have values that no point ever has.
+    # Older archives may have conditions on values that no point ever has.
     return [float(found[i] if i in problems else near[i]) for i in range(len(found))]
 
 

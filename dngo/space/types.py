@@ -1,4 +1,4 @@
-"""What a parameter may be: the types of this package and of others, by entry points."""
+"""The types of parameters, of this package and of others, found by entry points."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""When to stop an evaluation that reports as it runs: rules on curves, without a clock."""
+"""When to stop an evaluation that reports while it runs: rules that read curves, and no clock."""

@@ -1,4 +1,5 @@
-"""What an evaluation reported as it ran: a curve of values by step, thinned so that it stays small.
+"""What an evaluation reported while it ran: a curve of values by step, thinned so that it stays
+small.
 
 The rule: every point is kept while there are few; then every second one, every fourth and so on, counted
 from the first. The first, the last, the lowest and the highest point are always kept, and no more than
@@ -17,7 +18,7 @@ from itertools import accumulate
 from typing import Any
 
 MOST = 200  # points of a curve
-SHOWN = 8  # of them in a line
+SHOWN = 8  # points in a line of text
 Point = tuple[float, float, float]  # step, value, seconds since the start (NaN: unknown)
 
 
@@ -42,7 +43,7 @@ class Curve:
         return self.points[-1][0] if self.points else 0.0
 
     def until(self, step: float) -> Curve:
-        """As a run would have been that goes no further; itself if it did not."""
+        """The curve as if the run had ended at a step; the curve itself if it had."""
         if self.reach <= step:
             return self
         if step not in self._cut:
@@ -64,7 +65,8 @@ class Curve:
         return self.points[-1]
 
     def best_until(self, step: float, sign: float) -> float | None:
-        """The best value up to a step, times `sign` so that less is better; None if it did not get there.
+        """The best value up to a step, times `sign` so that less is better; None if the curve did
+        not get there.
 
         Infinite where no value was a number.
         """
@@ -86,7 +88,7 @@ class Curve:
         return f"{points}" + (f" ({n} points)" if n > shown else "")
 
     def plain(self) -> list[list[float | None]]:
-        """As JSON has it: null for what is no number."""
+        """As JSON: null if a value is no number."""
         return [[v if math.isfinite(v) else None for v in point] for point in self.points]
 
     @classmethod
@@ -97,7 +99,7 @@ class Curve:
 
 
 class Growing:
-    """A curve to which points are added, one after another. most: points that are kept."""
+    """A curve to which points are added, one after another. most: how many points are kept."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -123,7 +125,7 @@ class Growing:
         self._take(point)
 
     def curve(self) -> Curve:
-        """The points that are kept so far."""
+        """The points that have been kept so far."""
         ends = (self._last, self._low, self._high)
         # NaN does not equal NaN, so a point is known by its step.
         points = {p[0]: p for p in (*self._grid, *ends) if p is not None}

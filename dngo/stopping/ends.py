@@ -1,9 +1,9 @@
-"""An estimate of where stopped evaluations would have ended, from the others.
+"""Estimates from other evaluations where stopped ones would have ended.
 
 A stopped evaluation is ranked at its last step, by its best value so far, among the evaluations that ran
-to their end. It gets the same rank among their ends. That needs no scale: a logarithm of
-the objective changes nothing, nor does another quantity that ranks evaluations as the objective does. It is
-never put before the best end or after the worst one.
+to their end. It gets the same rank among their ends. Ranks need no scale: the result is the same
+for the logarithm of the objective, and for any other value that ranks evaluations in the same way.
+It is never put before the best end or after the worst one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ LEAST = 3  # evaluations that ran to their end; with fewer, no end is estimated
 def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> Array:
     """The estimated ends of stopped evaluations, minimised: (n,), NaN for all others.
 
-    curves: n, natural units.  y: (n,) the objectives, minimised, NaN of those that did not get there.
+    curves: n, natural units. y: (n,) the objectives, minimised, NaN if an evaluation did not get
+    that far.
     stopped: (n,).  sign: 1 where small values are good, -1 where large ones are.
     """
     found = np.full(len(y), np.nan)
@@ -43,7 +44,8 @@ def predicted(curves: Sequence[Curve], y: Array, stopped: Mask, sign: float) -> 
 
 
 def _at(ended: Sequence[tuple[Curve, float]], step: float, sign: float) -> tuple[Array, Array]:
-    """The values at a step of evaluations that ran to their end, and their ends, both sorted."""
+    """Of evaluations that ran to their end: the values at a step, and the final ones, both
+    sorted."""
     pairs = [(best, end) for c, end in ended if (best := c.best_until(step, sign)) is not None]
     then = np.array([best for best, _ in pairs], dtype=float)
     ends = np.array([end for _, end in pairs], dtype=float)

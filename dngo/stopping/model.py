@@ -1,4 +1,4 @@
-"""A rule that predicts where an evaluation will end, from those that ended."""
+"""A rule that predicts where an evaluation will end, from evaluations that have ended."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pydantic import Field, model_validator
 from dngo.stopping.curves import Curve
 from dngo.stopping.settings import NAMED, Decision, Stopping, longest, rank
 
-WHOLE = 0.999  # of the longest curve, the share that makes a run a whole one
-# What is believed at first: ranks at a step say nothing, as surely as so many runs would say it.
+WHOLE = 0.999  # share of the longest curve from which on a run counts as a whole one
+# Prior belief that ranks at a step say nothing; it weighs as much as so many runs.
 PRIOR = 2.0
 NORMAL = NormalDist()
 
 
 class Predicted(Stopping, json_schema_extra=NAMED):
-    """Stops what is hardly going to end among the best, by a line through ranks.
+    """Stops an evaluation that will hardly end among the best, by a line through ranks.
 
-    Those that ran to their end have a rank at this step, among all that got there, and one at their end. A
-    line through the normal scores of both says where this one will end, and how surely. Where curves cross,
-    ranks at a step say little, and it goes on.
+    Each evaluation that ran to its end has a rank at this step and a rank at its end. A line
+    through the normal scores of both predicts where this evaluation will end, and how surely. If
+    curves cross, ranks at a step say little, and the evaluation goes on.
     """
 
     kind: Literal["model"] = "model"
@@ -33,15 +33,15 @@ class Predicted(Stopping, json_schema_extra=NAMED):
         0.05,
         gt=0,
         lt=1,
-        description="An end is good if it is among this share of the best, of all that ended or were "
-        "stopped.",
+        description="An evaluation ends well if it is in this best share of all that ended or "
+        "were stopped.",
     )
     chance: float = Field(
         0.04,
         gt=0,
         lt=1,
-        description="An evaluation whose chance of a good end is less than this is stopped. It must be "
-        "less than `share`, the chance of one of which nothing is known.",
+        description="An evaluation is stopped if its chance to end well is less than this. It "
+        "must be less than `share`, which is the chance as long as nothing is known.",
     )
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class Predicted(Stopping, json_schema_extra=NAMED):
     ) -> tuple[float, int, int] | None:
         step = curve.last[0]
         worse, number = rank(curve, others, step, sign)
-        # The best of all is never stopped.
+        # The best evaluation is never stopped.
         if not worse or number < self.min_curves:
             return None
         chance = self.chance_of(curve, others, sign)
@@ -89,7 +89,7 @@ class Predicted(Stopping, json_schema_extra=NAMED):
 
 
 def _score(values: list[float], value: float) -> float:
-    """The normal score of one of some sorted values; those that are alike have one."""
+    """The normal score of a value among sorted values; equal values have the same score."""
     middle = (bisect_left(values, value) + bisect_right(values, value)) / 2
     return NORMAL.inv_cdf(middle / len(values))
 

@@ -1,6 +1,6 @@
 """The section `early_stopping`: a kind for each rule, which decides whether an evaluation ends early.
 
-A rule is a pure function of curves. Another package adds one by an entry point of the group
+A rule is a pure function of curves. Another package adds a rule by an entry point of the group
 `dngo.stoppings`, of the kind's name, that leads to a subclass of `Stopping`.
 """
 
@@ -17,17 +17,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from dngo.kinds import Kinds
 from dngo.stopping.curves import Curve
 
-EARLIEST = 0.1  # of the longest curve, the share before which nothing is stopped
+EARLIEST = 0.1  # share of the longest curve before which nothing is stopped
 NAMED = {"required": ["kind"]}
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Why an evaluation is stopped: at a step it was worse than so many of the others that got there.
+    """Why an evaluation is stopped: at a step, it was worse than this many of the others that got
+    there.
 
-    step: its last one.  at: the one at which it was compared with the others.  value: the last one that
-    it had reported, in natural units, NaN where that was no number.  target: the last step of the longest
-    curve so far.  chance: of a good end, where the rule knows one.
+    step: its last step. at: the step at which it was compared with the others. value: its last
+    reported value, in natural units, NaN if that was no number. target: the last step of the
+    longest curve so far. chance: to end well, if the rule knows it.
     """
 
     kind: str
@@ -70,8 +71,8 @@ class Stopping(BaseModel):
         None,
         gt=0,
         allow_inf_nan=False,
-        description="No evaluation is stopped before this step. Left out: a tenth of the longest curve "
-        "of those that have ended, and none while none has.",
+        description="No evaluation is stopped before this step. Default: a tenth of the longest "
+        "curve that has ended; as long as none has ended, nothing is stopped.",
     )
     min_curves: int = Field(
         5,
@@ -83,12 +84,12 @@ class Stopping(BaseModel):
         5.0,
         ge=0,
         le=3600,
-        description="Seconds between the request to stop (SIGTERM, or `dngo.should_stop()`) and the "
-        "kill: time to write a checkpoint.",
+        description="Seconds between the request to stop (SIGTERM, or `dngo.should_stop()`) and "
+        "the kill: time to write a checkpoint.",
     )
 
     def decide(self, curve: Curve, others: Sequence[Curve], sign: float) -> Decision | None:
-        """Whether an evaluation is to be stopped now, and why; None: it goes on.
+        """Why an evaluation must be stopped now; None: it goes on.
 
         others: the curves of other evaluations, as far as they have come. sign: 1 where small values are
         good, -1 where large ones are.
@@ -109,18 +110,19 @@ class Stopping(BaseModel):
     def counted(
         self, curve: Curve, others: Sequence[Curve], sign: float, first: float
     ) -> tuple[float, int, int] | None:
-        """The step at which a curve is worse than too many others, with the numbers; None if it goes on."""
+        """The step at which too many others are better, with the numbers; None if the evaluation
+        goes on."""
 
 
 class Shared(Stopping):
-    """Rules by the share of the others that an evaluation is worse than."""
+    """Rules that look at the share of other evaluations that are better."""
 
     patience: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="Steps over which that must hold at each report before an evaluation is stopped. Left "
-        "out: a tenth of the longest curve of those that have ended.",
+        description="An evaluation is stopped only if it was too bad at every report over this "
+        "many steps. Default: a tenth of the longest curve that has ended.",
     )
 
     def counted(
@@ -133,7 +135,7 @@ class Shared(Stopping):
         if last - patience < first:
             return None
         found = None
-        # From the last one back: of most runs no more is looked at.
+        # From the last report backwards, since for most runs the last one decides.
         for step in reversed(curve.steps):
             if step < last - patience:
                 break
@@ -146,11 +148,12 @@ class Shared(Stopping):
     @property
     @abstractmethod
     def most(self) -> float:
-        """An evaluation that is worse than more than this share is stopped."""
+        """An evaluation is stopped if more than this share of the others is better."""
 
 
 class Median(Shared, json_schema_extra=NAMED):
-    """Stops what is worse than half of the others at the same step. Each counts by its best value."""
+    """Stops an evaluation that is worse than half of the others at the same step. Each counts with
+    its best value so far."""
 
     kind: Literal["median"] = "median"
 
@@ -160,14 +163,15 @@ class Median(Shared, json_schema_extra=NAMED):
 
 
 class Quantile(Shared, json_schema_extra=NAMED):
-    """Stops what is worse than a share of the others at the same step. Each counts by its best value."""
+    """Stops an evaluation that is worse than a share of the others at the same step. Each counts
+    with its best value so far."""
 
     kind: Literal["quantile"] = "quantile"
     share: float = Field(
         0.5,
         gt=0,
         lt=1,
-        description="An evaluation that is worse than more than this share of the others is stopped.",
+        description="An evaluation is stopped if more than this share of the others is better.",
     )
 
     @property
@@ -189,7 +193,10 @@ class Asha(Stopping, json_schema_extra=NAMED):
         description="No evaluation is stopped before this many others have reached its step.",
     )
     eta: float = Field(
-        3.0, ge=1.5, le=100, description="One in so many evaluations at a rung goes on to the next."
+        3.0,
+        ge=1.5,
+        le=100,
+        description="Of this many evaluations at a rung, one goes on to the next.",
     )
 
     def counted(
@@ -204,15 +211,15 @@ class Asha(Stopping, json_schema_extra=NAMED):
 
 
 def longest(curves: Iterable[Curve]) -> float:
-    """The last step of the longest curve of those that have ended; 0 while none has."""
+    """The last step of the longest curve among ended evaluations; 0 as long as none has ended."""
     return max((c.reach for c in curves if c.ended), default=0.0)
 
 
 def comparable(curves: Sequence[Curve], level: int) -> list[Curve]:
-    """Those of other evaluations as far as one at a level of a fidelity goes.
+    """The curves of other evaluations, cut where an evaluation of this level ends.
 
-    One at a higher level goes further, so that this one would be stopped at its end. How far a level goes
-    is known from those at it that have ended.
+    Evaluations at a higher level go further, and compared with them this one would be stopped at
+    its end. How far a level goes is known from evaluations that have ended there.
     """
     if all(c.level <= level for c in curves):
         return list(curves)
@@ -221,7 +228,7 @@ def comparable(curves: Sequence[Curve], level: int) -> list[Curve]:
 
 
 def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
-    """How many others a curve is worse than at a step, and how many got there."""
+    """At a step: how many others are better than this curve, and how many got there."""
     own = curve.best_until(step, sign)
     reached = [best for o in others if (best := o.best_until(step, sign)) is not None]
     if own is None:

@@ -1,1 +1,1 @@
-"""What keeps things safe on disk: atomic files, digests of values, one owner at a time."""
+"""Keeps things safe on disk: atomic files, digests of values, one owner at a time."""

@@ -1,10 +1,10 @@
 """One owner at a time, across processes, hosts and crashes.
 
 A claim is a small file that names its owner. It is made with `link`, which is atomic on local and
-network file systems alike, or with O_EXCL where a file system has no links. It is released by its
-owner, or taken over once the owner is known dead: on the same host when its process is gone, elsewhere
-when its heartbeat has stood still for a minute of the observer's own clock (the clocks of two hosts are
-never compared).
+network file systems alike, or with O_EXCL where a file system has no links. Its owner releases it.
+If the owner is dead, another process takes it over. On the same host an owner is dead if its
+process is gone. On another host it is dead if its heartbeat has stood still for a minute. The
+observer's own clock measures that minute, and the clocks of two hosts are never compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dngo.storage.files import appear
 from dngo.storage.processes import host, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
-SILENCE = 60.0  # seconds without one after which an owner on another host is dead
+SILENCE = 60.0  # seconds without a heartbeat after which an owner on another host is dead
 
 
 class Claim:
@@ -41,7 +41,7 @@ class Claim:
         self._beat: tuple[str, int, float] = ("", 0, 0.0)
 
     def acquire(self) -> bool:
-        """Take the claim if nobody alive holds it; a dead owner's claim is taken over.
+        """Take the claim unless a living process holds it. A dead owner's claim is taken over.
 
         Raises OSError where the disk refuses.
         """
@@ -49,7 +49,8 @@ class Claim:
             if self._make():
                 return True
         except OSError:
-            # On such a disk the owner cannot beat either: silence counts from when the disk is back.
+            # If the disk refuses, the owner cannot show its heartbeat either. Silence counts only
+            # from when the disk is back.
             self._beat = ("", 0, 0.0)
             raise
         owner = self.owner()
@@ -60,7 +61,7 @@ class Claim:
         return self._take_over(owner)
 
     def owner(self) -> dict[str, Any] | None:
-        """Who holds the claim, or None; raises UserError for a folder in its place."""
+        """Who holds the claim, or None; raises UserError if a folder is in its place."""
         try:
             return json.loads(self.path.read_text())
         except FileNotFoundError:
@@ -73,7 +74,7 @@ class Claim:
             return {}
 
     def release(self) -> None:
-        """Give the claim back; a claim that was taken over is left alone."""
+        """Give the claim back. If another process has taken it over, do nothing."""
         _Heart.remove(self.path)
         owner = self.owner()
         if owner is not None and owner.get("token") == self.token:
@@ -107,7 +108,7 @@ class Claim:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the owner is on another host, where only its silence shows that it is dead."""
+        """Whether the owner is on another host. Then only its silence can show that it is dead."""
         here = host()
         owner = self.owner() or here
         return any(owner.get(k) != here[k] for k in here)
@@ -130,16 +131,16 @@ class Claim:
     def _write(self, owner: str) -> None:
         """Make the claim; raises FileExistsError if there is one, OSError.
 
-        Where there are no links it names nobody for a moment: a process that finds it so waits, as for
-        an owner on another host.
+        On a file system without links the file is empty for a moment. A process that finds it empty
+        waits, as for an owner on another host.
         """
         temporary = self.path.with_name(f".{self.path.name}.{self.token}")
         try:
             temporary.write_text(owner)
             appear(temporary, self.path)
         finally:
-            # A disk that refuses this must not hide that the claim was made: its owner would wait
-            # for itself.
+            # The claim is made, even if the disk refuses this. Otherwise its owner would wait for
+            # itself.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
@@ -147,9 +148,10 @@ class Claim:
         here = host()
         if all(owner.get(k) == here[k] for k in here):
             found, ticks = start_ticks(int(owner["pid"])), owner.get("ticks")
-            # A claim of an earlier release has no ticks: its process number must do.
+            # A claim of an earlier release does not have the process's start time, so only its
+            # number is compared.
             return found is not None and ticks in (found, None)
-        # Opening the file makes a network file system fetch its attributes afresh.
+        # When the file is opened, a network file system reads its attributes anew.
         try:
             with open(self.path) as stream:
                 modified = os.fstat(stream.fileno()).st_mtime_ns
@@ -161,9 +163,11 @@ class Claim:
         return time.monotonic() - self._beat[2] < SILENCE
 
     def _take_over(self, dead: dict[str, Any]) -> bool:
-        # Two heirs must not both remove "the dead claim", the second one the first one's new claim.
+        # If two processes take over at once, the second one must not remove the new claim of the
+        # first.
         with open(self.path.with_name(".takeover"), "w") as lock:
-            with contextlib.suppress(OSError):  # a file system without locks: the check below only
+            # a file system without locks has only the check below
+            with contextlib.suppress(OSError):
                 fcntl.lockf(lock, fcntl.LOCK_EX)
             now = self.owner()
             if now is not None and now.get("token") != dead.get("token"):
@@ -182,7 +186,7 @@ def describe(owner: dict[str, Any] | None) -> str:
 
 
 class _Heart:
-    """One thread a process that keeps the claims it holds fresh."""
+    """The one thread of a process that keeps all its claims fresh."""
 
     _paths: ClassVar[set[Path]] = set()
     _lock = threading.Lock()
@@ -190,7 +194,8 @@ class _Heart:
 
     @classmethod
     def begin(cls) -> None:
-        """Start the thread: a claim that no thread keeps fresh must not be made. Raises OSError."""
+        """Start the thread, before any claim is made: a claim needs a thread that keeps it fresh.
+        Raises OSError."""
         with cls._lock:
             if cls._thread is None:
                 thread = threading.Thread(target=cls._run, daemon=True)

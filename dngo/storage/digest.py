@@ -52,5 +52,6 @@ def _feed(state: Any, value: Any) -> None:
         else:
             floats = array.astype("<f8")
             if np.isnan(floats).any():
-                floats = np.where(np.isnan(floats), np.nan, floats)  # one NaN, whatever its bits
+                # every NaN counts as the same, whatever its bits
+                floats = np.where(np.isnan(floats), np.nan, floats)
             state.update(b"f" + shape + floats.tobytes())

@@ -21,13 +21,14 @@ from dngo.storage.text import storable
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\{\w+\})")
-BEGINNING = 4096  # bytes of a file that tell what it is
-# What file systems without hard links answer (exFAT, SMB, FUSE, some clusters' own).
+BEGINNING = 4096  # bytes at the beginning of a file that say what it is
+# The errors of file systems without hard links (exFAT, SMB, FUSE, some of clusters).
 NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def at_home(path: str, beside: Path = Path()) -> str:
-    """A path with a home folder instead of `~` or `~user`, unless a file of that very name exists.
+    """A path with a home folder instead of `~` or `~user`, unless a file with exactly that name
+    exists.
 
     beside: the folder that it is relative to.
     """
@@ -37,9 +38,9 @@ def at_home(path: str, beside: Path = Path()) -> str:
 
 
 def variable_in(path: str, beside: Path = Path()) -> str:
-    """The first `$NAME` in a path that is no part of an existing file's name; "" if there is none.
+    """The first `$NAME` in a path, unless it belongs to the name of an existing file; otherwise "".
 
-    Nothing puts a value in its place. beside: the folder that the path is relative to.
+    No value replaces it. beside: the folder that the path is relative to.
     """
     place = beside
     for part in Path(path).parts:
@@ -56,7 +57,7 @@ def without_variable(name: str) -> str:
 
 
 def cannot_be_written(folder: str) -> bool:
-    """Whether a folder is there and can be looked into, and no file can be made in it."""
+    """Whether a folder exists and can be read, but no file can be created in it."""
     return os.access(folder, os.X_OK) and not os.access(folder, os.W_OK)
 
 
@@ -71,7 +72,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends without an error.
+    """A temporary path beside `path` which replaces it when the block ends without an error.
 
     After a crash at any moment `path` is the old file or the new one, never a mixture.
     """
@@ -86,11 +87,13 @@ def replacing(path: Path) -> Iterator[Path]:
 def handing_out(
     path: Path, is_earlier: Callable[[bytes], bool] = lambda beginning: False
 ) -> Iterator[Path]:
-    """A temporary path whose file is put at `path`, which a user has named, when the block ends well.
+    """A temporary path. When the block ends well, its file is put at `path`, which a user has
+    named, when the block ends well.
 
-    It is a new file, or replaces one of its own kind, which `is_earlier` recognises by its beginning.
-    Raises UserError for any other file in the way, before the block, or after it if the file
-    appeared meanwhile. That file stays as it is.
+    The file is new, or it replaces a file of the same kind, which `is_earlier` recognises by its
+    beginning.
+    Raises UserError if any other file is in the way. This happens before the block, or after it if
+    the file appeared meanwhile. That file stays as it is.
     """
     known = _earlier(path, is_earlier)
     with _temporary(known or path) as temporary:
@@ -107,12 +110,12 @@ def handing_out(
 
 
 def in_the_way(path: Path, other: str = "name another file") -> UserError:
-    """The error that something stands where a user wants a file; what is there is not touched."""
+    """The error for a path where something already stands. That is not touched."""
     return UserError(f"{path}: is there already, and is not replaced; {other}")
 
 
 def _earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> Path | None:
-    """The file to be replaced, which a link may lead to; None if there is none, not even a link."""
+    """The file to replace, at the end of a link if there is one; None if nothing is there."""
     if not os.path.lexists(path):
         return None
     with contextlib.suppress(OSError, ValueError), reading_regular(path) as stream:
@@ -122,10 +125,10 @@ def _earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> Path | None:
 
 
 def appear(temporary: Path, path: Path) -> None:
-    """Have a file appear at `path`, where nothing may be; of several processes that try, one wins.
+    """Have a file appear at `path`, where nothing may be yet. If several processes try, one wins.
 
-    It is whole from the first moment, or, where a file system has no hard links, after a moment in
-    which it is empty. The temporary file may stay.  Raises FileExistsError, OSError.
+    It is complete from the first moment. On a file system without hard links it is empty for a
+    moment first. The temporary file may stay. Raises FileExistsError, OSError.
     """
     try:
         os.link(temporary, path)
@@ -155,7 +158,8 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 
 def _finish(temporary: Path) -> None:
-    """Make a file durable, and as readable as any that the user makes: mkstemp's are private."""
+    """Make a file durable, and as readable as the user's other files, since mkstemp makes private
+    ones."""
     with open(temporary, "rb+") as stream:
         os.fsync(stream.fileno())
     umask = os.umask(0)
@@ -165,8 +169,8 @@ def _finish(temporary: Path) -> None:
 
 @contextlib.contextmanager
 def reading_regular(path: Path) -> Iterator[IO[bytes]]:
-    """A file, opened to be read; raises OSError, ValueError if it is no regular one."""
-    # A pipe instead of a file must not block.
+    """A file, opened to be read; raises OSError, and ValueError if it is no regular file."""
+    # If it is a pipe instead of a file, opening must not block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is no regular file")
@@ -179,7 +183,8 @@ def write_json(path: Path, document: Any, *, patience: float = PATIENCE) -> None
 
 
 def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
-    """Write a text atomically and durably; what is no character, as in a folder's name, is replaced."""
+    """Write a text atomically and durably. Bytes that are no characters, as in a folder's name, are
+    replaced."""
 
     def write() -> None:
         with replacing(path) as temporary:
@@ -198,7 +203,7 @@ def read_json(path: Path) -> Any:
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether a file begins as such files do."""
+    """Whether a file has the beginning of such files."""
     try:
         with path.open("rb") as stream:
             return stream.read(len(HDF5)) == HDF5
@@ -207,6 +212,6 @@ def is_hdf5(path: Path) -> bool:
 
 
 def handing_out_page(path: Path, title: str) -> AbstractContextManager[Path]:
-    """`handing_out` of an HTML page, which an earlier page of the same title may give way to."""
+    """`handing_out` of an HTML page. It may replace an earlier page with the same title."""
     marks = b'<meta name="dngo-version"', f"<title>{title}</title>".encode()
     return handing_out(path, lambda beginning: all(mark in beginning for mark in marks))

@@ -1,8 +1,8 @@
 """HDF5 files that are not trusted.
 
-libhdf5 trusts what it reads: some damaged files crash it, others keep it busy for ever, and a small
-file may unpack to terabytes. So a child process with little time and memory looks a file through
-first; if the child does not come back, the file is to blame, and the reader goes on with an error.
+libhdf5 trusts what it reads. Some damaged files crash it, others keep it busy for ever, and a small
+file may unpack to terabytes. So a child process with little time and memory checks a file first. If
+the child does not come back, the file is to blame, and the reader gets an error.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes 
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
 MOST_DEPTH = 12
 MOST_BYTES = 2**19  # of an attribute
-TEXT_BYTES = 16  # of a text of any length in an attribute: it says where the text is
+TEXT_BYTES = 16  # bytes of an attribute's text of variable length: they say where the text is
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
-MISTAKE = "mistake: "  # begins what a child says that blames the reader, and not the file
-LEAST_MARKED = 4 * MEGABYTE  # of a file: below, looking it through takes no time
+MISTAKE = "mistake: "  # a child's message that begins with this blames the reader, and not the file
+LEAST_MARKED = 4 * MEGABYTE  # bytes; checking a smaller file takes no time
 
-# Which rows of a dataset, by its name, have been looked through: so many of the first; all of a group.
+# What is known to be sound, by name: of a dataset the number of its first rows, or a whole group.
 Known = Callable[[str], float]
 
 _sound: set[tuple[object, ...]] = set()
 
 
 class Unsound(ValueError):
-    """A file is not what it should be; the text says where and why."""
+    """A file cannot be used; the text says where and why."""
 
 
 @contextlib.contextmanager
 def opened(path: Path, check: Check) -> Iterator[h5py.File]:
     """A file opened to be read, after `check` has accepted it in a process of its own.
 
-    A file that was looked through is not again until it changes. What is read is the file that was
-    there at first, even if `path` is replaced meanwhile; no lock is taken.
-    Raises OSError if it cannot be opened, Unsound if it is not accepted.
+    A file is checked only once, until it changes. The same file is read to the end, even if `path`
+    is replaced meanwhile. No lock is taken. Raises OSError if it cannot be opened, and Unsound if
+    it is not accepted.
     """
-    # A pipe instead of a file must not block.
+    # If it is a pipe instead of a file, opening must not block.
     descriptor = _whatever_happens(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     try:
         known = os.fstat(descriptor)
@@ -74,12 +74,12 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
 
 
 def vouch(path: Path, written: os.stat_result, check: Check) -> None:
-    """Have a file that was looked through, and has a place now, not be looked through again.
+    """Note that a file is sound, now that it has its place, so that it is not checked again.
 
-    Neither by this process, nor, if it is large, by others: a mark beside it says that it is sound,
-    until it changes or is copied.  written: what the file was when it was looked through.
+    That holds for this process. A large file also gets a mark beside it, for other processes; it is
+    valid until the file changes or is copied. written: the state of the file when it was checked.
     """
-    with contextlib.suppress(OSError):  # it is as good without
+    with contextlib.suppress(OSError):  # the mark only saves time
         known = path.stat()
         if _signature(known) != _signature(written):
             return
@@ -97,7 +97,7 @@ def _mark(path: Path) -> Path:
 
 
 def _told_by_mark(known: os.stat_result) -> str:
-    """What a mark says: the file as it is, and a time that nobody can set."""
+    """The content of a mark: the state of the file, and a time that nobody can set."""
     return " ".join(map(str, (__version__, *_signature(known), known.st_ctime_ns))) + "\n"
 
 
@@ -110,7 +110,7 @@ def _is_marked(path: Path, known: os.stat_result) -> bool:
 
 @contextlib.contextmanager
 def _file(descriptor: int) -> Iterator[h5py.File]:
-    # By its descriptor: a file that was replaced has no name left, and HDF5 insists on one.
+    # Open it by its descriptor: a file that was replaced has no name any more, and HDF5 needs one.
     stream = _whatever_happens(lambda: open(f"/dev/fd/{descriptor}", "rb"))  # noqa: SIM115
     with stream, h5py.File(stream, "r") as file:
         yield file
@@ -118,9 +118,9 @@ def _file(descriptor: int) -> Iterator[h5py.File]:
 
 @contextlib.contextmanager
 def our_own(path: Path) -> Iterator[h5py.File]:
-    """A file that a stage wrote for another one, opened to be read.
+    """A file that a stage wrote for another stage, opened to be read.
 
-    Raises UserError if it is damaged: it can be made again.
+    Raises UserError if it is damaged, since it can be made again.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -134,9 +134,9 @@ def our_own(path: Path) -> Iterator[h5py.File]:
 
 
 def write(path: Path, fill: Callable[[h5py.File], Any]) -> None:
-    """Write a file for another stage, whole or not at all; a full disk is waited for.
+    """Write a file for another stage, completely or not at all. Wait while the disk is full.
 
-    fill: is given the file, and may be called again.
+    fill: a function that gets the file and writes into it; it may be called more than once.
     """
 
     def once() -> None:
@@ -153,10 +153,10 @@ def _damaged(path: Path, error: Exception) -> UserError:
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be opened, on one line of at most 300 characters, without HDF5's own words."""
+    """Why a file cannot be opened, in one line of at most 300 characters, not in HDF5's words."""
     text = " ".join(str(error).split())[:300]
     if "file signature not found" in text:
-        return "it does not begin as an HDF5 file does"
+        return "it does not begin like an HDF5 file"
     if found := re.search(r"truncated file: eof = (\d+), .*stored_eof = (\d+)", text):
         return f"{found[1]} of its {found[2]} bytes are there"
     found = re.fullmatch(r"Unable to .*? \((.*)\)", text)
@@ -173,18 +173,20 @@ def _look_through(path: Path, descriptor: int, check: Check, size: int) -> None:
     os.close(writer)
     with open(reader, "rb") as stream:
         verdict = stream.read().decode()
-    with contextlib.suppress(ChildProcessError):  # another supervisor of children was faster
+    # other code of this process has already waited for the child
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
     if verdict.startswith(MISTAKE):
         raise UserError(f"{path}: {verdict.removeprefix(MISTAKE)}")
     if verdict != "sound":
-        raise Unsound(verdict or "the HDF5 library crashes on it, or comes to no end")
+        raise Unsound(verdict or "the HDF5 library crashes on it, or never ends")
 
 
 def _whatever_happens(action: Callable[[], Any]) -> Any:
-    """The result of an action, repeated while the system refuses: a refusal says nothing about the file.
+    """The result of an action. It is repeated while the system refuses, since a refusal says
+    nothing about the file.
 
-    Raises UserError where it has none for long, OSError for other reasons.
+    Raises UserError if the system refuses for too long, and OSError for other reasons.
     """
     try:
         return patiently(action, what="opening a file", refusal=has_no_room)
@@ -195,7 +197,7 @@ def _whatever_happens(action: Callable[[], Any]) -> Any:
 
 
 def _fork() -> tuple[int, int, int]:
-    """The number of a child, 0 in the child, and the two ends of a pipe."""
+    """Fork. Returns the child's number (0 in the child), and the two ends of a pipe."""
     reader, writer = os.pipe()
     try:
         return os.fork(), reader, writer
@@ -229,7 +231,7 @@ def _child(descriptor: int, check: Check, size: int, writer: int) -> None:
 
 
 def _limit(size: int) -> None:
-    """Some seconds of processor time and some memory beyond what the process has, by a file's size."""
+    """Limit this process: to some seconds of CPU time and some further memory, by a file's size."""
     seconds = 3 + size // (4 * MEGABYTE)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -243,10 +245,11 @@ def _limit(size: int) -> None:
 
 
 def check_tree(file: h5py.File, size: int, known: Known = lambda name: 0) -> None:
-    """Look through everything in a file, except what is known to be sound.
+    """Check everything in a file, except parts that are known to be sound.
 
-    Raises Unsound unless it consists of groups, and of datasets and attributes of numbers and text:
-    in this file, each in one place, none larger than the file can hold.
+    Raises Unsound unless it consists only of groups, and of datasets and attributes of numbers and
+    text. All must lie in this file, each in one place, and none may be larger than the file can
+    hold.
     """
     _Walk(size, known).group(file["/"].id, "", 0)
 
@@ -255,7 +258,8 @@ class _Walk:
     def __init__(self, size: int, known: Known):
         self.size = size
         self.known = known
-        self.room = 16 * MEGABYTE + 8 * size  # bytes that all that is packed may unpack to
+        # most bytes that all packed values together may unpack to
+        self.room = 16 * MEGABYTE + 8 * size
         self.seen: set[int] = set()
 
     def group(self, group: h5g.GroupID, path: str, depth: int) -> None:
@@ -291,7 +295,7 @@ class _Walk:
             if size > MOST_BYTES:
                 raise Unsound(f"{path}: has an attribute that is far too large")
             if size % TEXT_BYTES:
-                continue  # it holds its value itself, so damage does no harm
+                continue  # its value is stored in place, so damage does no harm
             attribute = h5a.open(item, index=index)
             name = f"{path}@{attribute.name.decode()}"
             if _is_text(attribute.get_type(), name):
@@ -326,14 +330,15 @@ class _Walk:
         read = 0
         for start in range(first, shape[0] if shape else 0, SLICE):
             values = high_level[start : start + SLICE].ravel().tolist()
-            # No character of several bytes has that of a line's end in it.
+            # In UTF-8 no character of several bytes contains the byte of a line's end.
             read += len(_decoded(b"\n".join(values), name))
             if read > 4 * self.size:
                 raise Unsound(f"{name}: holds more text than the file has room for")
 
 
 def _is_text(kind: h5t.TypeID, name: str) -> bool:
-    """Whether values of a type are text and not numbers; raises Unsound if they are neither."""
+    """Whether values of a type are text (else they are numbers); raises Unsound if they are
+    neither."""
     group = kind.get_class()
     if group == h5t.STRING:
         return True

@@ -1,4 +1,5 @@
-"""What the objective printed at each point: a file a stream at first, one bundle an iteration once merged.
+"""What the objective printed at each point. At first each stream has a file. Once an iteration is
+merged, it has one bundle.
 
 A bundle is a ZIP file, which every system opens: `unzip -p results/STUDY/logs/points/3.zip 17.out`.
 """
@@ -23,13 +24,14 @@ class PointLogs:
         self.folder = folder
 
     def path(self, t: int, slot: int, stream: str) -> Path:
-        """Where a stream of `STREAMS` is kept while iteration t is in flight."""
+        """The place of a stream of `STREAMS` is kept while iteration t is in flight."""
         return self.folder / str(t) / f"{slot}.{STREAMS[stream]}"
 
     def bundle(self, iterations: int) -> None:
-        """Bundle the files of the first so many iterations; they are removed once the bundle is durable.
+        """Bundle the files of the first iterations, and remove them once the bundle is safely on
+        disk.
 
-        What cannot be bundled stays as it is: no merge fails for a log.
+        A file that cannot be bundled stays as it is: no merge fails because of a log.
         """
         folders = self.folder.iterdir() if self.folder.is_dir() else []
         for folder in folders:
@@ -49,7 +51,8 @@ class PointLogs:
                 with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as bundle:
                     known = set(bundle.namelist())
                     for path in files:
-                        if path.name not in known:  # otherwise left by a merge that was killed here
+                        # otherwise a merge that is killed here would leave it
+                        if path.name not in known:
                             bundle.write(path, path.name)
         for path in files:
             path.unlink()

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-PATIENCE = 600.0  # seconds to wait for a disk that is full or read-only to come back, or for room
+PATIENCE = 600.0  # seconds to wait until a full or read-only disk can be written to again
 LONGEST_PAUSE = 15.0  # seconds between two attempts
-# What the system answers where a limit is reached on processes, threads, memory or descriptors.
+# The system's errors at a limit on processes, threads, memory or descriptors.
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 SPARE = 16  # descriptors that are needed until the end of what was started has been written down
@@ -28,9 +28,9 @@ def has_no_room(error: BaseException) -> bool:
 
 
 def has_no_disk(error: BaseException) -> bool:
-    """Whether an error says that a disk is full, or cannot be written to now.
+    """Whether an error says that a disk is full, or cannot be written to at the moment.
 
-    What HDF5 says of it, which may come with no number of its own, counts as well.
+    HDF5's words for this count as well, since its errors may lack the system's number.
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in NO_DISK
@@ -38,7 +38,7 @@ def has_no_disk(error: BaseException) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """What the machine refuses, and where its limits stand; empty for any other error."""
+    """What the machine refuses, and where to find its limits; empty for any other error."""
     if has_no_room(error) or isinstance(error, MemoryError):
         what = getattr(error, "strerror", None) or str(error) or "out of memory"
         return (
@@ -59,10 +59,10 @@ def patiently(
     refusal: Callable[[Exception], bool] = lambda error: isinstance(error, OSError),
     heed: Callable[[], None] = lambda: None,
 ) -> Any:
-    """Repeat `action` while the machine refuses; what it writes was paid for and must not be dropped.
+    """Repeat `action` while the machine refuses. What it writes was paid for and must not be lost.
 
-    patience: seconds; by default `PATIENCE`.  refusal: which errors are worth a wait.  heed: raises
-    where there is to be no further attempt. Raises the last error once the time has passed.
+    patience: seconds; by default `PATIENCE`.  refusal: recognises errors that are worth a wait.
+    heed: raises if no further attempt must be made. Raises the last error once the time is over.
     """
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     pause = 0.5
@@ -70,7 +70,7 @@ def patiently(
         try:
             return action()
         except FileNotFoundError:
-            raise  # the folder is gone: waiting does not bring it back
+            raise  # the folder is gone, and waiting does not bring it back
         except Exception as error:
             if not refusal(error) or time.monotonic() + pause > deadline:
                 raise
@@ -96,8 +96,8 @@ _spare = threading.Lock()
 def spare_descriptors() -> Iterator[None]:
     """A block in which `TAKEN` descriptors are opened at most, after which there are `SPARE` more.
 
-    What has begun must not be lost because its end cannot be read. Raises OSError, and the block is not
-    entered.
+    Otherwise something could begin whose end cannot be read any more. Raises OSError before the
+    block if there are too few.
     """
     with _spare:
         made: list[int] = []

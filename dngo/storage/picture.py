@@ -1,11 +1,11 @@
-"""Pictures that a page may show: which files are one, by what they hold and not by their name."""
+"""Pictures that a page may show. A file's content decides whether it is one, and not its name."""
 
 from __future__ import annotations
 
 import re
 
 LARGEST = 1 << 20  # bytes
-# What a picture is called, and what it is.
+# Endings of pictures, and their media types.
 ENDINGS = {".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".svg": "svg"}
 TYPES = {"png": "image/png", "jpg": "image/jpeg", "svg": "image/svg+xml"}
 _SVG = re.compile(
@@ -14,7 +14,7 @@ _SVG = re.compile(
 
 
 def kind_of(data: bytes) -> str:
-    """png, jpg or svg; raises ValueError for anything else, and for what is too large."""
+    """png, jpg or svg; raises ValueError for anything else, and for a picture that is too large."""
     if len(data) > LARGEST:
         raise ValueError(f"is larger than {LARGEST >> 20} MiB")
     if data.startswith(b"\x89PNG\r\n\x1a\n"):

@@ -1,6 +1,6 @@
-"""Values of any library as JSON has them: nothing that was measured is lost because of its type.
+"""Values of any library as JSON. No measured value is lost because of its type.
 
-Imports nothing but the standard library: it runs beside every function that is evaluated.
+Imports only the standard library, since it runs with every function that is evaluated.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from typing import Any
 from dngo.storage.text import storable
 
 MOST_BYTES = 2**24  # of an outcome document
-MAX_DEPTH = 64  # of what lies inside metadata; JSON readers of other programs give up at some depth
+MAX_DEPTH = 64  # of metadata; other programs' JSON readers give up at some depth
 TOO_DEEP = "[left out: nested too deeply]"
-MOST_VALUES = 10_000  # of an array that is kept as a list
-MOST_TEXT = 2000  # characters of what is kept as text
+MOST_VALUES = 10_000  # most values of an array that is kept as a list
+MOST_TEXT = 2000  # most characters of a value that is kept as text
 MOST_NODES = 2**20  # values in all
 
 
 def scalar(value: Any) -> Any:
-    """The one value that an array or a tensor holds; anything else as it is."""
+    """The value of an array or a tensor that has only one; anything else is returned unchanged."""
     item = getattr(value, "item", None)
     if not callable(item) or isinstance(value, type):
         return value
     try:
-        if (
-            getattr(getattr(value, "dtype", None), "kind", "") == "M"
-        ):  # a time with a unit of its own
+        if getattr(getattr(value, "dtype", None), "kind", "") == "M":  # a time that has a unit
             return value.astype("datetime64[us]").item()
         if getattr(value, "mask", None) is not None and bool(value.mask):
-            return math.nan  # NumPy's masked value: what lies below the mask is no measurement
+            return math.nan  # NumPy's masked value: the value behind the mask is no measurement
         return item()
     except Exception:  # it holds several values, or no value
         return value
 
 
 def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """A value as JSON has it. It raises nothing: what JSON cannot say is text, or said to be left out."""
+    """A value as JSON. It never raises: a value that JSON lacks becomes text, or a remark that it
+    was left out."""
     return _plain(value, depth, (), [MOST_NODES])
 
 
@@ -72,7 +71,8 @@ def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -
 
 
 def _named_apart(values: dict[Any, Any]) -> dict[str, Any]:
-    """With keys that are text: 1 beside "1" is "1 (int)", so that neither is lost."""
+    """A mapping whose keys are text. If there are 1 and "1", the first becomes "1 (int)", so that
+    neither is lost."""
     found: dict[str, Any] = {storable(k): v for k, v in values.items() if isinstance(k, str)}
     if len(found) == len(values):
         return found

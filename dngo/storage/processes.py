@@ -1,4 +1,4 @@
-"""Telling processes apart for good, since their numbers are used again and clocks are set."""
+"""Identifies processes reliably, although numbers are used again and clocks may be set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 
 
 def host() -> dict[str, str]:
-    """What makes a process number meaningful: the machine, its boot, its PID namespace."""
+    """Where a process number is valid: the machine, its boot, its PID namespace."""
     found = {"host": socket.gethostname(), "boot": "", "namespace": ""}
     with contextlib.suppress(OSError):
         found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -23,12 +23,13 @@ def host() -> dict[str, str]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None if it is gone, or dead and not yet reaped.
+    """When a process started, in ticks since boot. None if it is gone, or has ended and only its
+    parent has not noticed.
 
-    The wall clock would not do: it is set, and every process then seems to have another start.
+    The wall clock would not do: if it is set, every process seems to have started at another time.
     """
     try:
-        # The name, in parentheses, may hold anything; the fields after it are numbers.
+        # The name in parentheses may contain anything. The fields after it are numbers.
         status = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return None if status[0] in "ZX" else int(status[19])
     except (FileNotFoundError, ProcessLookupError):
@@ -45,7 +46,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def since_boot() -> float:
-    """Seconds since boot, the sleep of the machine included: a clock that nobody sets."""
+    """Seconds since boot, including the machine's sleep. Nobody can set this clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -56,8 +57,8 @@ def age(pid: int) -> float:
 
 
 def end_at_once() -> None:
-    """Have this process end without a last search for garbage, which takes a job 0.1 to 0.3 s.
+    """Let this process end without a last garbage collection, which takes a job 0.1 to 0.3 s.
 
-    Not for a process in which a user's own code may rely on that search to close its files.
+    Not for processes with a user's code, which may rely on that collection to close its files.
     """
     atexit.register(gc.freeze)

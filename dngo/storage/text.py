@@ -1,6 +1,6 @@
-"""Text from outside: read as a number, and made storable in each of our formats.
+"""Text from outside: reads it as a number, or makes it storable in all our formats.
 
-HDF5 takes no NUL, and UTF-8 no half of a surrogate pair.
+HDF5 cannot store NUL, and UTF-8 cannot store half of a surrogate pair.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ _NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.I | re.A
 )
 
-LOST = "\ufffd"  # stands for a character that cannot be kept, as in every decoder
+LOST = "\ufffd"  # replaces a character that cannot be stored, as in every decoder
 
 
 def join_pairs(text: str) -> str:
-    """Text whose surrogate pairs, JSON's way to write an emoji in ASCII, are the characters they mean."""
+    """Text in which surrogate pairs have become characters. (JSON writes an emoji in ASCII as such
+    a pair.)"""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
@@ -26,7 +27,7 @@ def join_pairs(text: str) -> str:
 
 
 def fault(text: str) -> str:
-    """Why a text cannot be kept; empty if it can be."""
+    """Why a text cannot be stored; empty if it can be."""
     if "\0" in text:
         return "contains the character NUL, which no archive can hold"
     if any("\ud800" <= c <= "\udfff" for c in text):
@@ -35,7 +36,7 @@ def fault(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with `LOST` in place of what cannot be kept."""
+    """The text with `LOST` instead of characters that cannot be stored."""
     if text.isascii():
         return text.replace("\0", LOST)
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -43,30 +44,31 @@ def storable(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """A text with each letter and its accents in one sign, where there is such a sign."""
+    """A text in which a letter with its accents is one character, if there is such a character."""
     return unicodedata.normalize("NFC", text)
 
 
 def one_line(text: str, limit: int) -> str:
-    """Text from outside as one line of a message: nothing in it moves the cursor of a terminal."""
+    """Text from outside as one line of a message. Nothing in it moves the terminal's cursor."""
     line = " ".join(storable(text[: 4 * limit]).split())
     return "".join(c if c.isprintable() else LOST for c in line)[:limit]
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a text is, NaN and infinity included; None where it is anything else.
+    """A text as a number, which may be NaN or infinity; None if the text is something else.
 
-    As every program writes numbers; a whole one keeps all of its digits. Python alone would also read
-    `1_000` and the digits of other scripts.
+    It reads numbers as all programs write them. A whole number keeps all its digits. Only Python
+    would also read `1_000` and the digits of other scripts.
     """
-    word = text.strip(" \t\n\r\f\v")  # of ASCII alone: other programs do not skip other blanks
+    word = text.strip(" \t\n\r\f\v")  # only ASCII: other programs do not skip other blanks
     if _WHOLE.fullmatch(word):
         return int(word)
     return float(word) if _NUMBER.fullmatch(word) else None
 
 
 def visible(text: str) -> str:
-    """A line with its control characters as a programmer writes them: nothing moves the cursor."""
+    """A line with control characters made visible, as programmers write them. Nothing moves the
+    cursor."""
     escaped = (
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in storable(text)
     )
@@ -74,24 +76,25 @@ def visible(text: str) -> str:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """A value as a message quotes it: one line of bounded length, control characters made visible."""
+    """A value to quote in a message: one line of bounded length, with control characters made
+    visible."""
     text: Any = value
     if isinstance(value, str | bytes):
         text = value[: limit + 1]
-    elif isinstance(value, int) and value.bit_length() > 256:  # Python does not write all of them
+    elif isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write all digits
         return "an integer of more than 77 digits"
     try:
         text = " ".join(repr(text).split())
-    except Exception:  # of a class that somebody wrote
+    except Exception:  # a user's class may raise anything
         text = f"<{type(value).__name__}>"
     text = text if len(text) <= limit + 2 else f"{text[:limit]}..."
     return storable(
         text.replace("\\u0000", LOST)
-    )  # as JSON writes NUL, which must not be read back
+    )  # JSON's way to write NUL, which must not be read back
 
 
 def storable_tree(value: Any, depth: int) -> Any:
-    """A JSON document with every text in it, keys too, made storable.
+    """A JSON document in which every text, also every key, can be stored.
 
     Raises ValueError if it is nested deeper than `depth`, which not every reader would survive.
     """

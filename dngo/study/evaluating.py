@@ -151,8 +151,7 @@ def runner(records: Records, slot: Slot, judge: Judge | None = None) -> Runner:
     """The runner that evaluates points in one share of a job."""
     config = records.config
     environment = {**slot.environment, **config.objective.environment}
-    # If the command does not name the folder, nobody makes it. Then the program must not get its
-    # name.
+    # The folder is made only if the command names it. Otherwise the program must not get its path.
     checkpoints = records.checkpoints if _asks_for_checkpoints(records) else None
 
     def files_of(proposal: Proposal) -> Files:
@@ -189,7 +188,8 @@ def at_rest(records: Records, proposal: Proposal) -> Iterator[None]:
 
 
 def _archived(records: Records, t: int) -> Callable[[Proposal], Outcome | None]:
-    """A function that looks up outcomes in the archive. It reads the archive once, after t is merged."""
+    """A function that looks up outcomes in the archive. Once t is merged, it reads the archive a
+    single time."""
     known: dict[str, Outcome] = {}
 
     def look_up(proposal: Proposal) -> Outcome | None:

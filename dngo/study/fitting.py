@@ -63,7 +63,7 @@ def _fit(
         file.attrs["kept"] = "all" if recalls else records.config.archive.surrogates
         for name, value in _made_from(records, t, context).items():
             file.attrs[name] = value
-        if context.told:  # and so the rows of the archive that this model knew
+        if context.told:  # it identifies the rows of the archive that this model knew
             file["told"] = context.dump_told()
         model.save(file.create_group("model"))
 

@@ -50,7 +50,8 @@ class Paths:
         return self.pending(t) / "surrogate.h5"
 
     def curves(self, t: int) -> Path:
-        """The archive's curves at the proposal of iteration t, for its jobs."""
+        """A copy of the archive's curves for the jobs of iteration t, written when it was
+        proposed."""
         return self.pending(t) / "curves.json"
 
     def flying(self, t: int) -> Flying:

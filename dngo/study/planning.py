@@ -32,7 +32,7 @@ def plan(records: Records) -> Plan:
     if header is None and config.transfer and not has_transfer(records):
         read_transfer(records)  # planning writes nothing
     merged = header.iterations if header else 0
-    # This compares each batch with the configuration.
+    # This call compares each batch with the configuration.
     if not records.in_flight(merged) and header is None:
         refuse_secrets(records)
     if merged > config.iterations:

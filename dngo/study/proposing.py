@@ -68,8 +68,8 @@ def _design(records: Records) -> Batch:
 def _states_expected_gain(records: Records, t: int, number: int) -> bool:
     """Whether a batch of this many proposals states the expected gain.
 
-    Computing it takes as long as choosing a few points. If points come one by one, the value from
-    some rows ago still holds, unless a key of `stop` needs it.
+    Computing it takes as long as choosing a few points. If points come one by one, the value of
+    some rows ago is good enough, unless a key of `stop` needs it.
     """
     if records.config.stop.needs_expected_gain or number >= current().outlook.few or t <= 1:
         return True

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from dngo.surrogates.model import Model
     from dngo.surrogates.problem import Past
 
-# Raised if the same data, settings and random stream give another surrogate, or one stored otherwise.
+# A release raises it if the same data, settings and random stream give another surrogate, or if it
+# is stored in another way.
 FIT_VERSION = 3
 
 _HOMES = {

@@ -1,4 +1,4 @@
-"""Points that speak for the whole space."""
+"""Points that represent the whole space."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import numpy as np
 from dngo.rules import current
 from dngo.types import Array, Rows
 
-CONSIDERED = 5  # times as many rows as are needed: they cost distances
-# A scale of the objective, and the deviation of its targets, come from so many points.
+CONSIDERED = 5  # at most so many times the needed rows are looked at, since each costs distances
+# The objective's scale and the deviation of its targets are computed from at most so many points.
 SCALED = 1000
 
 
 def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = None) -> Rows:
-    """Rows of x (n, d), unit cube, no two of which are close together: at most `most`, sorted.
+    """Rows of x (n, d), unit cube, that lie apart from each other: at most `most`, sorted.
 
     groups: (d,) as in `Problem`.
 
-    A search piles its points up where the objective is low. There it is smooth and flat. A stationary
-    process fitted to all points takes the whole space to be smooth and flat. It is then too sure of
-    unexplored parts, and sends no points there.
+    A search piles up its points where the objective is low, and there the objective is smooth and
+    flat. A stationary process fitted to all points would take the whole space to be smooth and
+    flat. It would be too sure of unexplored parts, and send no points there.
     """
     if groups is not None:
         # Two levels of a category differ in two inputs, and are as far apart as the ends of a range.

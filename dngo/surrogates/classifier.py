@@ -1,4 +1,4 @@
-"""Constraint classifiers: adaptive basis with Bayesian classification as the last layer.
+"""Classifiers of constraints: adaptive bases with Bayesian classification as the last layer.
 
 Section 3.2, equation (10): the posterior of the weights is approximated by a Gaussian, and the probability
 that a constraint holds is integrated over it. With the logistic likelihood, for noisy constraints, this is
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import h5py
 
 
-MOST_NEWTON_STEPS = 100  # a convex function takes some ten
+MOST_NEWTON_STEPS = 100  # most steps; a convex function needs some ten
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Gaussian:
 
     @classmethod
     def fit(cls, phi: Array, labels: Array, precision: Array, start: Array | None = None) -> Self:
-        """phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. start: (D,)
-        where a search may begin."""
+        """phi: (n, D), labels: (n,) 0 or 1, precision: (D,) of the zero-mean Gaussian prior. start:
+        (D,) where the search may begin."""
         raise NotImplementedError
 
     def probability(self, phi: Array) -> Array:
@@ -79,7 +79,7 @@ class Laplace(Gaussian):
                     break
                 size *= 0.5
             else:
-                break  # floating point sees no descent
+                break  # in floating point nothing is lower
             w, value = moved, new
         hessian = _hessian(phi, expit(phi @ w), precision)
         covariance = cho_solve(cho_factor(hessian), np.eye(len(w)))
@@ -97,7 +97,7 @@ class Classifier:
 
     constant: the value everywhere if `members` is empty, because only one class (or nothing) has been seen:
     the mean (satisfied + 1) / (seen + 2) under a uniform prior.
-    log_density: mean out-of-fold log probability of the labels, NaN without any.
+    log_density: mean log probability of left-out labels, NaN if there are none.
     """
 
     members: tuple[tuple[Network, Gaussian], ...]

@@ -1,4 +1,4 @@
-"""A component of the posterior over functions: the interface for all questions to models.
+"""A component of the posterior over functions. All questions to models use this interface.
 
 Predictions, fantasies of pending points, and functions drawn from the posterior ask every component the
 same questions. A new kind of surrogate answers the first two (`latent`, `save`), inherits the other
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Component(ABC):
     """One component of a posterior over functions: Gaussian, for each of H hyperparameter samples.
 
-    noise: (H,) variance of an observation, in units of the targets; its mean, if it depends on the point
-    (`noise_at`). weight: of the component in the mixture that is the posterior. A subclass has a name in
-    files (`dngo.surrogates.storage.stored_as`, or an entry point of the group `dngo.components`) and a
-    class method `load(group)`.
+    noise: (H,) variance of an observation, in units of the targets; the mean variance, if it
+    depends on the point (`noise_at`). weight: of the component in the mixture that is the
+    posterior. A subclass has a name in files (`dngo.surrogates.storage.stored_as`, or an entry
+    point of the group `dngo.components`) and a class method `load(group)`.
     """
 
     noise: Array
@@ -43,7 +43,8 @@ class Component(ABC):
 
     @abstractmethod
     def save(self, group: h5py.Group) -> None:
-        """Write everything as datasets and attributes of a group; `load` then gives the same bits."""
+        """Write everything as datasets and attributes of a group; `load` then gives the same bits
+        again."""
 
     def noise_at(self, z: Array) -> Array:
         """Variance of an observation: z (n, .) -> (H, n), or (H, 1) if it is the same everywhere."""
@@ -52,7 +53,7 @@ class Component(ABC):
     def posterior_covariance(self, a: Array, b: Array) -> Array:
         """Covariance of the function between features a (n, .) and b (m, .): (H, n, m).
 
-        By default the correlation of two points follows the distance of their features:
+        By default the correlation of two points depends on the distance of their features:
         `exp(-distance^2 / 2)`, in units of `LENGTH` times the root of the features' number.
         """
         squares = np.square(a[:, None] - b[None]).sum(axis=2) / (LENGTH**2 * max(a.shape[1], 1))
@@ -77,12 +78,14 @@ class Component(ABC):
         """Functions of sample h, one for each of boldness (count,), which multiplies its deviation from the
         mean.
 
-        By default the mean plus the deviation times a smooth function of zero mean and unit variance.
+        By default it is the mean plus the deviation times a smooth function of zero mean and unit
+        variance.
         """
         return Modulated.draw(self, h, boldness, rng)
 
 
-LENGTH = 0.3  # of the default correlation, for each input; no kind of this package uses it
+# length of the default correlation, for each input; this package's kinds have their own
+LENGTH = 0.3
 WAVES = 128  # of the default draw
 
 
@@ -98,9 +101,9 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class Modulated:
-    """Functions m(x) + boldness s(x) g(x), g a sum of random waves: the default draw.
+    """The default draw: functions m(x) + boldness s(x) g(x), where g is a sum of random waves.
 
-    seed: of the waves' frequencies, which need as many numbers as points have inputs. amplitudes: (count, 2
+    seed: of the waves' frequencies, one number for each input. amplitudes: (count, 2
     WAVES) of their cosines and sines.
     """
 
@@ -141,9 +144,10 @@ class Modulated:
 
 
 class Conditioned(ABC):
-    """C components of one stack given what is pending, and the incumbents of their fantasies.
+    """C components of one stack, given everything pending, with the incumbents of their fantasies.
 
-    noise: (C, H); weight: (C,), shares of one. `dngo.acquisition.fantasies` sets best: (C, H, 1 or S), and
+    noise: (C, H); weight: (C,), which sum to 1. `dngo.acquisition.fantasies` sets best: (C, H, 1 or
+    S), and
     count: S, of the fantasies. Features z of n points are (C, n, .).
     """
 
@@ -176,11 +180,12 @@ class Conditioned(ABC):
 
 
 class Process(Conditioned):
-    """A component given what is pending. Each pick borders the Cholesky factor of the pending points.
+    """A component, given everything pending. Each pick adds a row to the Cholesky factor of the
+    pending points.
 
-    A candidate needs its earlier mean and variance, and its covariances with the pending points. From these
-    the factor gives how much of its variance each pending point takes. The cost of a candidate grows with
-    the square of the number of pending points.
+    A candidate needs its earlier mean and variance, and its covariances with the pending points.
+    With the factor, these give how much of its variance each pending point takes away. The cost of
+    a candidate grows with the square of the number of pending points.
     """
 
     def __init__(self, component: Component) -> None:
@@ -189,7 +194,7 @@ class Process(Conditioned):
         self.weight = np.array([component.weight])
         h = len(component.noise)
         self.pending: Array | None = None
-        self.inverse = np.empty((h, 0, 0))  # of the factor of the pending points' covariance
+        self.inverse = np.empty((h, 0, 0))  # the rows of the pending points' Cholesky factor
         self.surprise = np.empty((h, 0, 0))  # (H, J, S)
 
     def features(self, x: Array) -> Array:

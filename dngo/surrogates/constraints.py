@@ -23,9 +23,9 @@ def fit_classifier(
 ) -> Classifier:
     """x: (n, d) unit cube; labels: (n,) 1 satisfied, 0 violated, NaN unknown.
 
-    As in the regression, network k leaves out a fold. The prior precision of the weights is the one that
-    predicts left-out labels best: a network separates the classes perfectly on its training points, and
-    would be certain everywhere.
+    As in the regression, network k leaves out a fold. The prior precision of the weights is the one
+    that predicts left-out labels best. On its own training points a network separates the classes
+    perfectly, so they would make it certain everywhere.
     """
     known = ~np.isnan(labels)
     x, labels = x[known], labels[known]
@@ -64,7 +64,8 @@ def fit_classifier(
 
 
 def _some(rng: np.random.Generator, most: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The same random rows, in order, of each array (n, ...): all rows if there are no more than `most`."""
+    """The same random rows of each array (n, ...), in order; all rows if there are at most
+    `most`."""
     n = len(arrays[0])
     if n <= most:
         return arrays

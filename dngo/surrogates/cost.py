@@ -15,7 +15,7 @@ from dngo.surrogates.problem import Problem
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Rows
 
-MOST = 10_000  # observations in the fit: a second or two
+MOST = 10_000  # most observations in the fit, which then takes a second or two
 PROCESS = Covariance(), 10  # samples of the hyperparameters
 
 

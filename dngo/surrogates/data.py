@@ -32,7 +32,7 @@ class EarlierTask:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Every outcome that a fit may learn from, one row each.
+    """All outcomes from which a fit may learn, a row each.
 
     x: (n, d) encoded inputs in the unit cube.
     y: (n,) objective, minimised; NaN without one.
@@ -121,11 +121,13 @@ class TrainingData:
         return replace(self, y=np.where(ok, self.y, np.nan), objectives=objectives)
 
     def levels(self) -> dict[str, float]:
-        """While no outcome is ok: the level of each number with a threshold that counts as progress.
+        """As long as no outcome is ok: for each number with a threshold, the level that counts as
+        progress.
 
-        It is the bound, or, if that is worse, the number of the outcome that breaks its bounds by least.
-        The excess is counted in units of each number's own spread, so that no number outweighs the others.
-        Empty once an outcome is ok, or if no outcome has all numbers.
+        One outcome comes closest to keeping all its bounds. The level is its number, or the bound
+        itself if it keeps that. How far a bound is broken is counted in units of the number's
+        spread, so that no number outweighs the others. Empty once an outcome is ok, or if no
+        outcome has all numbers.
         """
         bounds = {n: t for n, t in self.thresholds.items() if n in self.numbers}
         if not bounds or self.ok.any():
@@ -147,10 +149,10 @@ class TrainingData:
         }
 
     def of_number(self, name: str) -> TrainingData | None:
-        """A constraint's number as the objective; None if no value is known.
+        """The data with a constraint's number as the objective; None if no value is known.
 
-        Also None if all values are the same: without a spread the bound would be kept or broken with
-        certainty. The flag is then modelled.
+        Also None if all values are the same: without a spread the model would be certain about the
+        bound. Then the flag is modelled instead.
         """
         numbers, threshold = self.numbers.get(name), self.thresholds.get(name)
         if threshold is None or numbers is None or np.isnan(numbers).all():
@@ -168,17 +170,19 @@ class TrainingData:
 class TargetScale:
     """A strictly increasing map (up to the cut-off) from the objective to the model's targets.
 
-    First comes the height above the least value, logarithmic beyond `depth`. It is for objectives with
-    walls thousands of times as high as the differences on the floor between them. An infinite depth changes
-    nothing. Next is the distance from the median in robust standard deviations, logarithmic beyond a few of
-    them: one value of 1e12 must not flatten all the others. Then comes a power transform (Yeo and Johnson
-    2000), for skewed objectives: under 1 `power` spreads the low values and draws the high ones together.
-    The last is standardisation. With a power of 1 and no depth the map only standardises values within a
-    few robust standard deviations.
+    The map has four steps. First is the height above the least value, logarithmic beyond `depth`.
+    This is for objectives whose walls are thousands of times as high as the differences on the
+    floor between them. With an infinite depth it changes nothing. Second is the distance from the
+    median in robust standard deviations, logarithmic beyond a few of them, so that one value of
+    1e12 does not flatten all the others. Third is a power transform (Yeo and Johnson 2000), for
+    skewed objectives. A power below 1 `power` spreads the low values and draws the high ones
+    together. The last step is standardisation. With a power of 1 and no depth, values within a few
+    robust standard deviations are only standardised.
 
     tails: whether values far from the median count by their logarithm; otherwise the map only standardises.
-    lowest, highest: no expectation needs to look beyond these objective values: the highest seen, and one
-    as far below the lowest seen as that lies below the median, on the scale of the heights.
+    lowest, highest: the range of objective values that an expectation has to cover. It reaches up
+    to the highest value seen. Downwards it reaches below the lowest value as far as that lies below
+    the median, on the scale of the heights.
     """
 
     centre: float
@@ -194,7 +198,7 @@ class TargetScale:
 
     def save(self, group: h5py.Group) -> None:
         for one in fields(self):
-            # A file without this entry has compressed tails, as all had before there was a choice.
+            # A file without this entry has compressed tails, since there was no choice before.
             if one.name != "tails" or not self.tails:
                 group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 
@@ -210,8 +214,9 @@ class TargetScale:
     ) -> TargetScale:
         """From the finite objective values y: (n,), n >= 1.
 
-        floor: the share of the values that are no farther above the least than the depth. There is no depth
-        if it is None, if such a share of the values is equal, or if heights exceed what a number can hold.
+        floor: the share of the values that lie above the least value by at most the depth. There is
+        no depth if floor is None, if this share of the values is equal, or if heights are too large
+        for a number.
         """
         least, highest = float(np.min(y)), float(np.max(y))
         depth = np.inf
@@ -223,7 +228,8 @@ class TargetScale:
         lower, upper = np.quantile(y, [0.25, 0.75])
         spread = float(upper / 1.349 - lower / 1.349)
         resolution = 1e-12 * max(abs(centre), float(np.finfo(float).tiny) * 1e12)
-        if spread <= resolution:  # over half the values agree: the mean deviation serves
+        # more than half of the values are equal, so use the mean deviation
+        if spread <= resolution:
             spread = float(np.mean(np.abs(y - centre)))
         if not np.isfinite(spread) or spread <= resolution:
             spread = 1.0
@@ -238,7 +244,7 @@ class TargetScale:
 
     @property
     def is_bent(self) -> bool:
-        """Whether it is more than standardisation, apart from outliers."""
+        """Whether it does more than standardise, apart from outliers."""
         return self.power != 1.0 or bool(np.isfinite(self.depth))
 
     def to_model(self, y: Array) -> Array:
@@ -275,8 +281,9 @@ class TargetScale:
 
 @dataclass(frozen=True)
 class LogScale(TargetScale):
-    """The same for the logarithm of the objective's height above a floor. It is for outcomes that noise
-    multiplies: a spread in proportion to the height is then the same everywhere.
+    """The same for the logarithm of the objective's height above a floor. It is for outcomes that
+    noise multiplies: their spread is proportional to the height, and so the same everywhere on this
+    scale.
 
     floor: below the lowest value, by a share of `unit`. unit: the median's height above the lowest value.
     """
@@ -284,8 +291,8 @@ class LogScale(TargetScale):
     floor: float = 0.0
     unit: float = 1.0
 
-    # The distance of the floor below the lowest value. Nearby processes rank points as well with 0.1, and
-    # less well with 1 (benchmarks/rules.md, noise).
+    # How far the floor lies below the lowest value. With 0.1 local processes rank points equally
+    # well, with 1 less well (benchmarks/rules.md, noise).
     BELOW: ClassVar[float] = 0.3
 
     @classmethod
@@ -315,8 +322,8 @@ class LogScale(TargetScale):
 
 
 def _height(y: Array, least: float, depth: float) -> Array:
-    """The height above the least value, in depths, cut off where its logarithm reaches the upper limit; 0
-    without a depth."""
+    """The height above the least value, in units of the depth, cut off where its logarithm reaches
+    the upper limit; 0 without a depth."""
     if np.isinf(depth):
         return np.zeros_like(y)
     with np.errstate(over="ignore"):
@@ -352,7 +359,8 @@ def _unbend(b: Array, power: float) -> Array:
 
 
 def _inverse_box_cox(b: Array, power: float) -> Array:
-    # Nothing observed reaches these bounds: of overflow, and of the values of a negative power.
+    # Bounds against overflow, and of the values that a negative power can have. No observed value
+    # reaches them.
     most = 300.0 if power == 0.0 else (1e-6 - 1.0) / power if power < 0.0 else np.inf
     return np.asarray(inv_boxcox1p(np.minimum(b, most), power))
 

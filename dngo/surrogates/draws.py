@@ -1,4 +1,4 @@
-"""Functions drawn from the posterior: evaluating one anywhere costs as much as a mean."""
+"""Functions drawn from the posterior. Evaluating one at a point costs as much as the mean there."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dngo.types import Array
 
 @dataclass(frozen=True)
 class Draws:
-    """`count` functions drawn from a mixture, in groups that share their features.
+    """`count` functions drawn from a mixture. Functions of one group have the same features.
 
-    groups: functions of one hyperparameter sample of one component; rows[g]: their numbers, of 0 to
-    count - 1.
+    groups: the functions of one hyperparameter sample of one component; rows[g]: their numbers, of
+    0 to count - 1.
     """
 
     groups: tuple[Functions, ...]
@@ -59,8 +59,8 @@ class Draws:
 def draw(components: Sequence[Component], boldness: Array, rng: np.random.Generator) -> Draws:
     """One function for each of `boldness` (count,), from the mixture of the components.
 
-    A function's deviation from the posterior's mean is multiplied by its boldness. With 1 it is a draw,
-    with 0 the mean of its component's hyperparameter sample.
+    A function's deviation from the posterior's mean is multiplied by its boldness. With 1 it is a
+    draw, and with 0 the mean of its hyperparameter sample.
     """
     weight = np.array([c.weight for c in components])
     which = rng.choice(len(components), len(boldness), p=weight / weight.sum())

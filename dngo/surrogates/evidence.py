@@ -19,8 +19,8 @@ class Evidence:
     """log p(targets, hyperparameters) as a function of the logarithms of the hyperparameters.
 
     Coordinates: log lengthscales (one for each parameter, or 1 shared), log of the noise's share of the
-    signal, log signal. With the others fixed the signal scales the whole covariance, so its density costs
-    nothing. If noise is reported, its prior is on the level, not on the share.
+    signal, log signal. If the others are fixed, the signal only scales the covariance, so its
+    density costs nothing. If noise is reported, its prior is on the level instead of the share.
     """
 
     def __init__(self, problem: Problem, covariance: Covariance) -> None:
@@ -115,7 +115,8 @@ class Evidence:
         return found.x, float(-found.fun)
 
     def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
-        """Covariance divided by the signal, the kernel's slope, both (n, n), and the scaled inputs."""
+        """The covariance divided by the signal, and the kernel's slope, both (n, n); and the scaled
+        inputs."""
         scaled = self.x * np.exp(-log[:-2])[self.groups]
         squares = squared_distances(scaled, scaled)
         matrix, slope = with_slope(self.kernel, squares)
@@ -143,7 +144,8 @@ class Solved:
         if info != 0:
             return None
         log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
-        # It takes a third of the operations of solving for an identity; half of the matrix is filled.
+        # This takes a third of the operations of solving for an identity, but fills only half of
+        # the matrix.
         half, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         inverse = half + half.T
         inverse[np.diag_indices(len(half))] *= 0.5

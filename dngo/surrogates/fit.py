@@ -28,7 +28,8 @@ def fit_model(
     progress: Progress | None = None,
     past: Past | None = None,
 ) -> Model:
-    """Fit the objective to the rows that have one, and each constraint: its number if it has one, or flag.
+    """Fit the objective to the rows that have one, and each constraint: its number if it has one,
+    else its flag.
 
     classifier: by default the configuration's. past: the data of earlier iterations' fits, for kinds that
     build on it. The result depends only on these and the state of `rng`: neither the order of the
@@ -130,7 +131,8 @@ def _problem(
     own = EarlierTask(data.x[ok], data.y[ok])
     batch = None if data.batch is None else data.batch[ok]
     tasks = [own, *data.earlier]
-    # All tasks share a power and a share on the floor, chosen where most is known.
+    # All tasks have the same power and the same share on the floor. They are chosen by the task
+    # with most observations.
     most = max(tasks, key=lambda task: len(task.y))
     chosen, found = choose_scale(most.x, most.y, settings, rng=rng, groups=data.groups)
     power, floor = chosen.power, found.get("floor")

@@ -1,11 +1,12 @@
-"""Exact Gaussian process regression, hyperparameters integrated by slice sampling.
+"""Exact Gaussian process regression. Its hyperparameters are integrated over by slice sampling.
 
 The model of Snoek, Larochelle and Adams (2012, section 3): a stationary kernel with automatic relevance
-determination, a constant mean, Gaussian noise. It is the better surrogate while observations are few, and
-its cost is cubic in their number.
+determination, a constant mean, Gaussian noise. It is the better surrogate while observations are
+few. Its cost is cubic in their number.
 
-It is not taken from GPyTorch: a few hundred observations need only a kernel matrix and its Cholesky factor,
-torch takes longer to start than the fit, and the sampler's random stream stays ours.
+GPyTorch is not used, for three reasons. A few hundred observations need only a kernel matrix and
+its Cholesky factor. Torch would take longer to start than the fit takes. And the sampler keeps our
+random stream.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
 
 Single = NDArray[np.float32]
 
-DEGREES = {"matern52": 5, "matern32": 3}  # of freedom of the Student t that is the spectral density
+# degrees of freedom of the Student t that is the spectral density
+DEGREES = {"matern52": 5, "matern32": 3}
 GIVEN = ("x", "targets", "log_lengthscales", "signal", "noise")  # of a process, in files
-STEPS = 60  # of L-BFGS-B to a mode, at most
+STEPS = 60  # most steps of L-BFGS-B to a mode
 REPORTED = "relative_noise"  # only where noise was reported
 FACTORS = ("reduction", "readout")  # of a sparse one
 
@@ -44,16 +46,18 @@ FACTORS = ("reduction", "readout")  # of a sparse one
 @stored_as("gaussian_process")
 @dataclass(frozen=True)
 class GaussianProcess(Component):
-    """One component of a posterior over functions: a Gaussian process, H times over.
+    """One component of a posterior over functions: a Gaussian process, at H samples of its
+    hyperparameters.
 
-    x: (n, d) unit cube, targets: (n,): what it is conditioned on; no targets if sparse.
+    x: (n, d) unit cube, targets: (n,): the data on which it is conditioned; no targets if it is
+    sparse.
     log_lengthscales: (H, d); signal: (H,) variance; noise: (H,) variance of an observation.
-    relative_noise: (n,) factor on each observation's noise; empty: all are alike.
+    relative_noise: (n,) factor on each observation's noise; empty: all have the same.
     weight: of the component in the mixture that is the posterior.
-    reduction: (H, n, n) and readout: (H, n). With v = reduction k(X, x) the posterior mean is readout^T v,
-    and the variance is v^T v less than the prior's. By default they are computed: the inverse Cholesky
-    factor, and that times the targets. In a sparse process x are inducing inputs, and reduction and readout
-    come from more observations.
+    reduction: (H, n, n) and readout: (H, n). With v = reduction k(X, x) the posterior mean is
+    readout^T v, and the variance is the prior's minus v^T v. By default reduction is the inverse
+    Cholesky factor, and readout is that times the targets. In a sparse process x are inducing
+    inputs, and reduction and readout come from more observations.
 
     The constant mean is integrated out, as a constant in the kernel (`ProcessRules.constant`).
     """
@@ -81,7 +85,8 @@ class GaussianProcess(Component):
         object.__setattr__(self, "readout", factors @ self.targets)
 
     def save(self, group: h5py.Group) -> None:
-        """An exact process's factors are computed again on loading: same bits, smaller file."""
+        """When an exact process is loaded, its factors are computed again: the bits are the same,
+        and the file is smaller."""
         group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
         reported = (REPORTED,) if len(self.relative_noise) else ()
         for name in (*GIVEN, *reported, *(FACTORS if self.is_sparse else ())):
@@ -109,9 +114,11 @@ class GaussianProcess(Component):
         return self.stationary(a, b) + constant[:, None, None]
 
     def stationary(self, a: Array, b: Array, h: int | slice = slice(None)) -> Array:
-        """The part of the covariance that falls with distance, for all samples or sample h: (n, m)."""
+        """The part of the covariance that falls with distance, for all samples, or for sample h:
+        (n, m)."""
         scales = np.exp(-self.log_lengthscales[h])[..., None, :]
-        # Most of a thousand levels are never seen: a column of zeros takes no part in any product.
+        # Of a thousand levels most are never seen, and a column of zeros adds nothing to any
+        # product.
         kept = b.any(axis=0)
         further: Array | float = 0.0
         if not kept.all():
@@ -122,12 +129,13 @@ class GaussianProcess(Component):
         return found
 
     def basis(self, x: Array, h: int) -> Array:
-        """Features for the rest of the covariance, by their products, for sample h: x (n, d) -> (n, 1)."""
+        """Features whose products are the rest of the covariance, for sample h: x (n, d) -> (n,
+        1)."""
         return np.full((len(x), 1), np.sqrt(current().process.constant * self.signal[h]))
 
     def stationary_slopes(self, x: Array, weights: Array, h: int) -> Array:
-        """Gradients at x (n, d) of each row's own weighted sum of sample h's stationary part with the
-        process's inputs: (n, d). weights: (n, N)."""
+        """Gradients at x (n, d): (n, d). For each row, the function is a weighted sum of sample h's
+        stationary covariances with the process's inputs. weights: (n, N)."""
         scales = np.exp(-self.log_lengthscales[h])
         a, b = x * scales, self.x * scales
         _, slope = with_slope(self.kernel, squared_distances(a, b))
@@ -149,7 +157,8 @@ class GaussianProcess(Component):
         return np.concatenate([x, whitened.transpose(1, 0, 2).reshape(len(x), -1)], axis=1)
 
     def split(self, z: Array) -> tuple[Array, Array]:
-        """Features apart: inputs (n, d), whitened covariances with the observations (H, n, N)."""
+        """The two kinds of features: inputs (n, d), and whitened covariances with the observations
+        (H, n, N)."""
         d = self.x.shape[1]
         return z[:, :d], z[:, d:].reshape(len(z), len(self.noise), -1).transpose(1, 0, 2)
 
@@ -171,8 +180,8 @@ class GaussianProcess(Component):
     def left_out(self, fold: Rows) -> tuple[Array, Array]:
         """The prediction of each fold's rows from the other folds, noise included: two (n, H).
 
-        It is exact without refitting, from blocks of the inverse covariance. Only the hyperparameters have
-        seen everything. fold: (n,) labels.
+        It is exact and needs no new fit: blocks of the inverse covariance are enough. Only the
+        hyperparameters have seen all rows. fold: (n,) labels.
         """
         mean = np.empty((len(self.x), len(self.noise)))
         variance = np.empty_like(mean)
@@ -189,11 +198,13 @@ class GaussianProcess(Component):
 
 @dataclass(frozen=True)
 class Paths:
-    """Functions of one sample of a process, drawn path-wise: evaluating one costs as much as a mean.
+    """Functions of one sample of a process, drawn path-wise. Evaluating one costs as much as a
+    mean.
 
-    Each is a function of the prior, by random Fourier features, plus the kernel's correction for where it
-    missed the data (Wilson and others 2020, "Efficiently sampling functions from Gaussian process
-    posteriors"). The correction is exact. Only the prior is approximate, where there are no data.
+    Each is a function drawn from the prior (by random Fourier features), plus a correction that
+    makes it fit the data (Wilson and others 2020, "Efficiently sampling functions from Gaussian
+    process posteriors"). The correction is exact. Only the prior is approximated, which matters
+    where there are no data.
 
     frequencies: (F, d), of unscaled inputs; waves: (2 F, count) weights of their cosines and sines;
     weights: (p, count) of the process's basis; correction: (N, count) of its stationary kernel.
@@ -218,9 +229,9 @@ class Paths:
             current().paths.frequencies, process.signal[h] / current().paths.frequencies
         )
         if process.kernel in DEGREES:
-            # The spectrum is a Student t: a normal over the root of a gamma variable. The variable is drawn
-            # in strata of an exponential, and weighted. Its smallest values give the few highest waves,
-            # which hold most of what the data leave open.
+            # The spectrum is a Student t: a normal over the root of a gamma variable. This variable
+            # is drawn in strata of an exponential, and weighted. Its smallest values give the few
+            # highest frequencies, which make up most of what the data leave open.
             shape = 0.5 * DEGREES[process.kernel]
             strata = (
                 np.arange(current().paths.frequencies) + rng.random(current().paths.frequencies)
@@ -234,13 +245,13 @@ class Paths:
         weights = rng.standard_normal((basis.shape[1], count))
         prior = _waves(process.x, frequencies) @ waves + basis @ weights
         reduction = process.reduction[h]
-        # With v = reduction k(X, x), the prior's function has a white v except for a rest: the
-        # observations' noise, or in a sparse process all that the inducing inputs leave open.
+        # With v = reduction k(X, x), the prior's function has a white v, up to a rest. The rest is
+        # the observations' noise, and in a sparse process all that the inducing inputs leave open.
         missed = reduction @ prior + _rest(process, h) @ rng.standard_normal(
             (len(reduction), count)
         )
         correction = reduction.T @ (process.readout[h][:, None] - boldness * missed)
-        # The basis has finitely many weights, so the correction changes these.
+        # The basis has finitely many weights, so there the correction changes the weights.
         weights = boldness * weights + basis.T @ correction
         waves = (boldness * waves).astype(np.float32)
         return cls(process, h, frequencies, waves, weights, correction)
@@ -278,7 +289,8 @@ class Paths:
 def _waves(x: Array, frequencies: Array) -> Single:
     """Cosines and sines in single precision: (n, 2 F).
 
-    A prior needs no more digits, and a cosine takes NumPy 1 ns, but 20 to 40 ns in double precision.
+    A prior needs no more digits. NumPy needs 1 ns for such a cosine, and 20 to 40 ns in double
+    precision.
     """
     angles = x.astype(np.float32) @ frequencies.T.astype(np.float32)
     found = np.empty((len(x), 2 * len(frequencies)), dtype=np.float32)
@@ -288,7 +300,8 @@ def _waves(x: Array, frequencies: Array) -> Single:
 
 
 def _rest(process: GaussianProcess, h: int) -> Array:
-    """A root of I - R K R^T, R the reduction and K the prior covariance at the process's inputs."""
+    """A root of I - R K R^T, where R is the reduction and K the prior covariance at the process's
+    inputs."""
     reduction = process.reduction[h]
     if not process.is_sparse:
         return reduction * np.sqrt(process.noise_of_rows(h))
@@ -305,7 +318,7 @@ def fit_process(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
-    """One component: a process with so many samples of its hyperparameters, or with 0 at their mode."""
+    """One component: a process with this many samples of its hyperparameters; 0: at their mode."""
     x = problem.x
     rows = apart(x, len(x), rng, problem.groups)
     rules, near, steps = current().process, None, STEPS
@@ -328,7 +341,7 @@ def fit_process(
     process = GaussianProcess(
         x,
         problem.targets,
-        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as it is read again
+        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as when it is read from a file
         signal,
         signal * np.exp(chain[:, -2]),
         evidence.kernel,
@@ -347,7 +360,7 @@ def _sampled(
 ) -> Array:
     """Samples (H, p) of the logarithms of the hyperparameters, by a chain from the mode.
 
-    Very many lengthscales stay at the mode. n: observations.
+    If there are very many lengthscales, these stay at the mode. n: observations.
     """
     rules, moving = current().process, np.arange(len(mode))
     if len(mode) - 2 > rules.most_alone:
@@ -372,7 +385,8 @@ def _sampled(
 
 
 def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:
-    """Redraw the noise of a sample, in place, from all observations, as replicates show it best."""
+    """Redraw the noise of a sample, in place, from all observations, since replicates show the
+    noise best."""
 
     def density(noise: Array) -> float:
         return evidence(np.r_[log[:-2], noise, log[-1]])
@@ -396,6 +410,6 @@ def inverse_cholesky(covariance: Array) -> Array:
         more = max(10 * jitter, 1e-12 * float(np.trace(covariance)) / n)
         covariance = covariance + (more - jitter) * np.eye(n)
         jitter = more
-    # Above the diagonal the zeros of LAPACK remain.
+    # LAPACK leaves the zeros above the diagonal.
     inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
     return inverse

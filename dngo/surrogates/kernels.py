@@ -8,8 +8,8 @@ import numpy as np
 
 from dngo.types import Array
 
-# Numbers handled at once. More do not fit in a processor's cache, and allocating their memory took three
-# times as long as the arithmetic.
+# Numbers handled at once. More would not fit a processor's cache, and allocating their memory took
+# three times as long as the arithmetic.
 BLOCK = 16_384
 # Each kernel, and its factor on squared distances.
 KERNELS = {"matern52": 5.0, "matern32": 3.0, "squared_exponential": 0.5}
@@ -35,7 +35,7 @@ def _factors(
 ) -> tuple[Array, Array]:
     """Two matrices whose product is the squared distances times a factor, apart from rounding.
 
-    further: (..., n, 1) squared distance by which each of a is farther from all of b."""
+    further: (..., n, 1) a squared distance that is added between each of a and all of b."""
     own, others = (np.sum(z * z, axis=-1, keepdims=True) for z in (a, b))
     own = own + further
     left = np.concatenate([-2.0 * a, own, np.ones_like(own)], axis=-1)
@@ -46,8 +46,8 @@ def _factors(
 def by_lengthscale(scaled: Array, weight: Array) -> Array:
     """Squared distances in each input, in a weighted sum over pairs: (n, d), (n, n) -> (d,).
 
-    weight: symmetric. If it is the derivative of something by the covariance, times the slope, the result
-    is its derivative by the logarithm of each input's lengthscale.
+    weight: symmetric. Let it be the derivative of a function by the covariance, times the slope.
+    Then the result is the function's derivative by the logarithm of each input's lengthscale.
     """
     own = np.sum(scaled * scaled * weight.sum(axis=1)[:, None], axis=0)
     return 2.0 * (own - np.sum(scaled * (weight @ scaled), axis=0))
@@ -62,7 +62,7 @@ def _factor(kernel: str) -> float:
 def correlation(kernel: str, a: Array, b: Array, further: Array | float = 0.0) -> Array:
     """Between scaled points a (..., n, d) and b (..., m, d): (..., n, m), 1 at a distance of 0.
 
-    further: (..., n, 1) squared distance of each of a from all of b in omitted inputs.
+    further: (..., n, 1) squared distance of each of a from all of b in inputs that were left out.
 
     Raises ValueError for a kernel that is not in `KERNELS`.
     """
@@ -91,8 +91,8 @@ def correlation(kernel: str, a: Array, b: Array, further: Array | float = 0.0) -
 
 
 def with_slope(kernel: str, squares: Array) -> tuple[Array, Array]:
-    """The correlation at squared scaled distances, elementwise, 1 at 0, and its slope: -2 times the
-    derivative by the squared distance, with the same exponential. Raises as `correlation` does."""
+    """The correlation at squared scaled distances, elementwise (1 at 0), and its slope: -2 times
+    the derivative by the squared distance. Raises as `correlation` does."""
     _factor(kernel)
     if kernel == "squared_exponential":
         decay = np.exp(-0.5 * squares)

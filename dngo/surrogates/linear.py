@@ -1,7 +1,7 @@
 """Bayesian linear regression on fixed features: equations (4) to (8), diagonalised.
 
-With Phi^T Phi = U diag(lambda) U^T, one eigendecomposition makes K = beta Phi^T Phi + alpha I
-diagonal for every alpha and beta, so that each evaluation of the evidence costs O(D).
+One eigendecomposition, Phi^T Phi = U diag(lambda) U^T, makes K = beta Phi^T Phi + alpha I diagonal
+for every alpha and beta. So each evaluation of the evidence costs only O(D).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dngo.types import Array
 if TYPE_CHECKING:
     import h5py
 
-ARRAYS = ("rotation", "mean", "variance", "noise")  # of a finite basis, in files
+ARRAYS = ("rotation", "mean", "variance", "noise")  # name of a finite basis in files
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Regression:
     def fit(cls, phi: Array, y: Array, relative_noise: Array | None = None) -> Regression:
         """phi: (n, D) features, y: (n,) targets; n may be smaller than D, or zero.
 
-        relative_noise: (n,) factors on the variance 1 / beta of each row's noise; the evidence then lacks a
-        constant.
+        relative_noise: (n,) factors on the variance 1 / beta of each row's noise; with them the
+        evidence lacks a constant.
         """
         if relative_noise is not None:
             phi, y = equally_precise(phi, y, relative_noise)
@@ -59,8 +59,9 @@ class Regression:
     def log_evidence(self, alpha: float, beta: float) -> float:
         """log p(y | X, alpha, beta), equation (8).
 
-        beta ||y - Phi m||^2 + alpha m^T m is written as the unreachable residual plus positive terms: the
-        textbook y^T y - m^T Phi^T y cancels to nothing for a network that interpolates its data.
+        beta ||y - Phi m||^2 + alpha m^T m is computed as the unreachable residual plus positive
+        terms. The textbook's y^T y - m^T Phi^T y would lose all digits for a network that
+        interpolates its data.
         """
         precision = beta * self.eigenvalues + alpha
         reachable = self.projection**2 / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
@@ -82,7 +83,8 @@ class Regression:
 
 
 def equally_precise(phi: Array, y: Array, relative_noise: Array) -> tuple[Array, Array]:
-    """Rows divided by the relative deviations of their noise: plain least squares then weigh them."""
+    """Rows divided by the relative deviations of their noise, so that plain least squares give them
+    the right weight."""
     if np.all(relative_noise == 1.0):
         return phi, y
     deviation = np.sqrt(relative_noise)
@@ -106,10 +108,11 @@ class Basis(Protocol):
 @stored_as("finite_basis")
 @dataclass(frozen=True)
 class FiniteBasis(Component):
-    """One component of a posterior over functions: f(x) = w^T z(x), w Gaussian, H times over.
+    """One component of a posterior over functions: f(x) = w^T z(x) with Gaussian w, for H samples
+    of the hyperparameters.
 
-    network, rotation: the feature map z(x) = U^T phi(x). `quadratic` appends 1, x and x^2: their weights,
-    known in each sample, are the prior mean (9).
+    network, rotation: the feature map z(x) = U^T phi(x). `quadratic` appends 1, x and x^2: their
+    weights are known in each sample and make up the prior mean (9).
     mean, variance: (H, D) of the weights, uncorrelated, for each hyperparameter sample.
     noise: (H,) variance of an observation of f, on the model's scale.
     weight: of the component in the mixture that is the posterior.
@@ -124,7 +127,7 @@ class FiniteBasis(Component):
     quadratic: bool = False
 
     def save(self, group: h5py.Group) -> None:
-        """Into an empty group, with the basis functions among the rest."""
+        """Write into an empty group, with the basis functions."""
         group.attrs["basis"] = self.network.stored_as
         group.attrs["weight"], group.attrs["quadratic"] = self.weight, self.quadratic
         for name in ARRAYS:
@@ -188,7 +191,8 @@ class Weights:
 
 
 class Bases(Conditioned):
-    """Finite bases of one shape given what is pending: means (S x D) and a covariance (D x D) of weights.
+    """Finite bases of one shape, given everything pending: means (S x D) and a covariance (D x D)
+    of weights.
 
     The cost of a candidate does not grow with the number of pending points.
     """
@@ -201,7 +205,7 @@ class Bases(Conditioned):
         self.features_each = variance.shape[2]
         self.diagonal: Array | None = variance  # until the first pending point
         self.covariance = np.empty(0)  # (C, H, D, D)
-        # All fantasies share one mean until the first pending point distinguishes them.
+        # Until the first pending point, all fantasies have the same mean.
         self.means = np.stack([c.mean for c in components])[:, :, None, :]  # (C, H, 1 or S, D)
 
     def features(self, x: Array) -> Array:
@@ -233,7 +237,7 @@ class Bases(Conditioned):
             self.diagonal = None
         pushed = taken / deviation[..., None]
         self.means = self.means + surprise[..., None] * pushed[:, :, None, :]
-        # One by one and in place: all at once need as much memory again, and take twice as long.
+        # One by one and in place: all at once would need twice the memory and twice the time.
         for c, h in np.ndindex(self.noise.shape):
             one, covariance = pushed[c, h], self.covariance[c, h].T
             dger(-1.0, one, one, a=covariance, overwrite_a=1)

@@ -1,15 +1,16 @@
-"""A Gaussian process for a small region: few hundred points, resolved as finely as they allow.
+"""A Gaussian process for a small region: it resolves a few hundred points as finely as they allow.
 
-The surrogate of the whole space spends its capacity on the whole space. Near an optimum a kernel method on
-the nearest points is sharper, and cheap on a few hundred of them. Its kernel is a sum of three parts:
+The surrogate of the whole space spends its capacity on the whole space. Near an optimum, a kernel
+method on the nearest few hundred points is sharper, and cheap. Its kernel is a sum of three parts:
 
-- a Matern 5/2 with a length for each input, for anything smooth
-- a Fourier series in each input alone: many objectives are mostly sums over their parameters, and far fewer
-  points teach such a sum
+- a Matern 5/2 with a lengthscale for each input, for anything smooth
+- a Fourier series in each input alone, since many objectives are nearly sums over their parameters,
+  and a sum is learnt from far fewer points
 - all quadratics: objectives are quadratic near their minima, in valleys of any length and direction
 
-A high outcome need only be known in proportion to its height. Otherwise an objective over many orders of
-magnitude would be noise near its minimum. The marginal likelihood decides how much of each there is.
+A high outcome may have an error in proportion to its height. Otherwise, an objective over many
+orders of magnitude would look like noise near its minimum. The marginal likelihood decides how
+large each part is.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from dngo.types import Array
 
 @dataclass(frozen=True)
 class LocalProcess(GaussianProcess):
-    """A process of one sample, on inputs in about [-1, 1]^d. It is never stored.
+    """A process with one sample of its hyperparameters, on inputs in about [-1, 1]^d. It is never
+    stored.
 
     signal: (1,) variance of the Matern part. additive: (harmonics,) variances of the series' parts, over
     all inputs. quadratic: variance of the quadratics, 0 without any. reported: (n,) factors on the noise
-    alone. error: variance beside the noise's, relative to the height. logarithms: of all hyperparameters,
-    from which a fit continues.
+    alone. error: a further variance, relative to the height. logarithms: of all hyperparameters; a
+    later fit starts from them.
     """
 
     additive: Array = field(default_factory=lambda: np.empty(0))
@@ -52,7 +54,8 @@ class LocalProcess(GaussianProcess):
         rng: np.random.Generator,
         relative_noise: Array | None = None,
     ) -> LocalProcess:
-        """The first stage of a fit, on few points: a fifth of the cost. `refined` does the others.
+        """The first stage of a fit, on few points, at a fifth of the cost. `refined` does the
+        others.
 
         t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
         relative_noise: (n,) factor on each row's noise; None: all are alike.
@@ -60,14 +63,15 @@ class LocalProcess(GaussianProcess):
         d = t.shape[1]
         relative = np.ones(len(t)) if relative_noise is None else relative_noise
         log_length = 0.5 * np.log(d) + np.log(current().local.length)
-        # Half of the variance is the additive part's. It hardly matters which share: most fits end alike.
+        # The additive part starts with half of the variance. The share hardly matters, since most
+        # fits end alike.
         start = np.log([0.5, 0.5, *current().local.medians[2:]])
         theta = np.concatenate([np.full(d, log_length), start])
         theta = _stage(t, targets, relative, theta, *current().local.stages[0], rng)
         return cls.of(t, targets, relative, theta)
 
     def refined(self, rng: np.random.Generator) -> LocalProcess:
-        """A sketch, taken through the later stages of its fit."""
+        """Completes a sketch by the later stages of its fit."""
         t, targets, relative, theta = self.x, self.targets, self.reported, self.logarithms
         for points, steps in current().local.stages[1:]:
             theta = _stage(t, targets, relative, theta, points, steps, rng)
@@ -100,15 +104,15 @@ class LocalProcess(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """Log density of the targets given the hyperparameters, up to a constant."""
+        """Log density of the targets, given the hyperparameters, up to a constant."""
         (reduction,), (readout,) = self.reduction, self.readout
         return float(np.log(np.diag(reduction)).sum() - 0.5 * readout @ readout)
 
     def evidence_by_mean(self) -> float:
         """Like `log_evidence`, with the error in proportion to the heights of the mean.
 
-        An error in proportion to an outcome's own height makes every high outcome likely. That is good for
-        finding a minimum, but does not show whether the noise is in proportion.
+        If the error is proportional to the outcome's own height, every high outcome is likely. That
+        helps to find a minimum, but does not show whether the noise is proportional to the height.
         """
         mean, _ = self.at_rows()
         height = np.maximum(mean - np.quantile(self.targets, current().selection.low), 0.0)
@@ -118,7 +122,7 @@ class LocalProcess(GaussianProcess):
     def at_rows(self) -> tuple[Array, Array]:
         """Mean and variance of the function at the rows that it is conditioned on: two (n,).
 
-        No new covariance is needed: with noise N they are y - N K^-1 y and N - N K^-1 N.
+        This needs no new covariance: with noise N they are y - N K^-1 y and N - N K^-1 N.
         """
         (reduction,), (readout,) = self.reduction, self.readout
         noise = self.noise_of_rows(0)
@@ -193,12 +197,13 @@ def _stage(
     steps: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Logarithms of the hyperparameters after so many steps from theta, on so many of the points."""
+    """Logarithms of the hyperparameters after this many steps from theta, with this many of the
+    points."""
     d = t.shape[1]
     bounds = [current().local.bounds[0]] * d + list(current().local.bounds[1:])
     if d > current().local.most_quadratic:
         bounds[d + 2] = (theta[d + 2], theta[d + 2])
-    # Half of the points are the best: the function must be resolved there.
+    # Half of the points are the best ones, where the function must be resolved.
     best, others = np.split(np.argsort(targets, kind="stable"), [points // 2])
     rows = np.sort(np.concatenate([best, rng.permutation(others)[: points - len(best)]]))
     found: Array = minimize(
@@ -264,13 +269,13 @@ class LocalLikelihood:
 
 
 def heights(targets: Array) -> Array:
-    """How far each of the targets (n,) lies above the low ones: (n,), 0 for these."""
+    """How far each of the targets (n,) lies above the low ones: (n,), 0 for low ones."""
     return np.maximum(targets - np.quantile(targets, current().selection.low), 0.0)
 
 
 def products(t: Array) -> Array:
     """All products of two of (1, t), scaled to squares of about 1 in sum: t (n, d) in [-1, 1] ->
-    (n, (d + 1) (d + 2) / 2). Their kernel is the one of all quadratics, (1 + t^T t')^2.
+    (n, (d + 1) (d + 2) / 2). Their kernel, (1 + t^T t')^2, contains all quadratics.
     """
     n, d = t.shape
     one = np.hstack([np.ones((n, 1)), t])
@@ -280,7 +285,7 @@ def products(t: Array) -> Array:
 
 @dataclass(frozen=True)
 class Quadratic:
-    """A quadratic's axes, along which it is a sum, in columns (d, d), and its log evidence."""
+    """The axes along which a quadratic is a sum, in columns (d, d), and its log evidence."""
 
     axes: Array
     log_evidence: float
@@ -289,11 +294,11 @@ class Quadratic:
 def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     """The likeliest one for points t (n, d) and targets (n,), or None with one input or too many.
 
-    Its error is the likeliest mixture of noise and a part in proportion to the targets' heights. It is
-    fitted to whitened points: a steep function leaves its low points in a thin slab, where the inputs
-    hardly show the axes. Nothing here is random: axes from the quadratic part of a process that was fitted
-    to a few of the points were missed by chance in one fit of six (benchmarks/rules.md, the likeliest
-    quadratic).
+    Its error is the likeliest mixture of noise and a part in proportion to the targets' heights. It
+    is fitted to whitened points, because the low points of a steep function lie in a thin slab, in
+    which the plain inputs hardly show the axes. Nothing here is random. Taken from a process that
+    was fitted to a few of the points, axes were missed by chance in one fit of six
+    (benchmarks/rules.md, the likeliest quadratic).
     """
     n, d = t.shape
     if not 1 < d <= current().local.most_turned:
@@ -314,13 +319,14 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
 
 
 def _weights(z: Array, targets: Array, variance: Array) -> tuple[float, Array]:
-    """Bayesian linear regression, weights of unit variance a priori: log evidence and their mean.
+    """Bayesian linear regression with a prior of unit variance: the log evidence, and the weights'
+    mean.
 
     z: (n, q); targets and variance of their noise: (n,). Bishop (2006), equations (3.53) and (3.86).
     """
     scaled = z / variance[:, None]
     form = z.T @ scaled
-    # Added to the prior's: what rounding takes from the smallest eigenvalue.
+    # Added to the prior's covariance: what rounding takes from the smallest eigenvalue.
     form[np.diag_indices(len(form))] += 1.0 + 1e-13 * np.trace(form)
     precision = cho_factor(form)
     weights: Array = cho_solve(precision, scaled.T @ targets)
@@ -346,13 +352,13 @@ def series(t: Array) -> Array:
 
 
 def harmonics(d: int) -> int:
-    """The number for each of d inputs: lower with hundreds."""
+    """The number of harmonics for each of d inputs; lower if there are hundreds."""
     rules = current().local
     return max(2, min(rules.harmonics, rules.most_harmonics // max(d, 1)))
 
 
 def spectrum(length: float, d: int) -> Array:
-    """Shares of the harmonics, for a function of one of d inputs that varies over this length."""
+    """Shares of the harmonics, for a function of one of d inputs with this length."""
     frequency = 0.5 * np.pi * np.arange(1, harmonics(d) + 1)
     density = (1.0 + (frequency * length) ** 2 / 3.0) ** -2.0  # a Matern 3/2
     shares: Array = density / density.sum()

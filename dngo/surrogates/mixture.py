@@ -1,4 +1,4 @@
-"""Surrogates side by side, weighted by how well each predicts what it has not seen."""
+"""A mixture of surrogates, weighted by how well each predicts outcomes that it has not seen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dngo.surrogates.regression import Ensemble, fit_regression, folds, number_o
 from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.types import Array, Progress, Rows
 
-# Observations of a sparse process: with more the bases resolve more, and cost less.
+# Most observations of a sparse process: with more, the bases resolve more and cost less.
 MOST_FOR_PROCESS = 20_000
 NEGLIGIBLE = 0.02  # a smaller share is dropped: it costs time and changes little
 
@@ -38,11 +38,11 @@ def fit_mixture(
     observations it is sparse, on `inducing` inputs. The bases stand alone with too many observations even
     for that, with too few folds, or without such inputs.
 
-    A process that stood alone in the previous fit does so again if there is little new.
+    If the process had all the weight in the previous fit, and little is new, it has it again.
     """
     streams = rng.spawn(4)
     n, networks = len(problem.x), ensemble.networks.ensemble
-    # If all inputs are levels, a network has nothing to interpolate. It would be half of the cost.
+    # If all inputs are levels, a network has nothing to interpolate, but would be half of the cost.
     listed = bool(np.isin(problem.x, (0.0, 1.0)).all())
     parameters = problem.x.shape[1] if problem.groups is None else int(problem.groups.max()) + 1
     # With fewer observations than inputs a network is a guess, and costs more than the process.
@@ -80,7 +80,8 @@ def fit_mixture(
 
 
 def _still_alone(problem: Problem) -> dict[str, float]:
-    """Diagnostics of an earlier verdict for the process alone, if it still holds; else empty."""
+    """If an earlier fit gave the process all the weight, and that still holds: its diagnostics.
+    Else empty."""
     summary = problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
     if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().mixture.judged_again) * at:
@@ -89,7 +90,7 @@ def _still_alone(problem: Problem) -> dict[str, float]:
 
 
 def _scores(process: Array, bases: Array) -> dict[str, float]:
-    """How well both predict outcomes that they had not seen, by their log densities (m,)."""
+    """How well both predict outcomes that they had not seen: log densities (m,)."""
     return {
         "gp_out_of_fold_log_density": float(np.mean(process)),
         "basis_out_of_fold_log_density": float(np.mean(bases)),
@@ -109,9 +110,9 @@ def shares(log_density: Array, rng: np.random.Generator) -> Array:
 
     A surrogate's evidence is the product of its densities of rows that it had not seen. A Bayesian
     bootstrap over the rows prevents a few of them from deciding (pseudo-BMA+, Yao, Vehtari, Simpson and
-    Gelman 2018). Stacking the densities predicts a little better, but keeps a share of every surrogate.
-    Expected improvement near the optimum then comes only from the one with the widest intervals: searches
-    stopped converging.
+    Gelman 2018). Stacking the densities predicts a little better, but every surrogate keeps a
+    share. Near the optimum, expected improvement then comes only from the surrogate with the widest
+    intervals, and searches stopped converging.
     """
     k, m = log_density.shape
     if m == 0:

@@ -21,9 +21,9 @@ from dngo.types import Array
 if TYPE_CHECKING:
     import h5py
 
-CHUNK = 1024  # points whose costs or numbers are predicted at once
+CHUNK = 1024  # points at which costs or numbers are predicted at once
 
-# Gauss-Hermite quadrature over a normal.
+# Nodes of Gauss-Hermite quadrature over a normal.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
@@ -34,10 +34,9 @@ class Model:
 
     objective: components whose mixture, by their weights, is the posterior; empty if no row was ok.
     scale: the map between the objective and the components' targets.
-    classifiers: one for each constraint, by name, of its flag or of its number; constraints are taken to be
-    independent.
-    diagnostics: numbers that describe the fit.
-    cost: of an evaluation, taken to be independent of the objective; None if it is not modelled.
+    classifiers: one for each constraint, by name, of its flag or its number; constraints count as
+    independent. diagnostics: numbers that describe the fit. cost: of an evaluation, which counts as
+    independent of the objective; None if it is not modelled.
     objectives: of several objectives, a model of each by name; `objective` is then empty.
     """
 
@@ -74,10 +73,11 @@ class Model:
         return self._to_objective(mean, deviation)
 
     def function(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the function where it was evaluated, without noise: two (n,).
+        """Mean and deviation of the function at evaluated points, without noise: two (n,).
 
-        x: (n, d) encoded. y: (n,) outcomes that the model has not learnt from, in units of the objective;
-        each counts at its own point. NaN at points whose outcomes the model has learnt from.
+        x: (n, d) encoded. y: (n,) outcomes from which the model has not learnt, in units of the
+        objective; each changes the prediction at its own point. NaN if the model has learnt from
+        the outcome.
         """
         if not self.objective:
             return np.full(len(x), np.nan), np.full(len(x), np.nan)
@@ -102,7 +102,8 @@ class Model:
         if not self.scale.is_bent:
             high, low = (self.scale.to_objective(mean + s * deviation) for s in (1, -1))
             return self.scale.to_objective(mean), 0.5 * (high - low)
-        # The mixture counts as one normal. A tail far beyond the data may map back to any value.
+        # The mixture counts as one normal, since a tail far beyond the data may map back to any
+        # value.
         targets = mean[:, None] + deviation[:, None] * NODES
         values = np.clip(self.scale.to_objective(targets), self.scale.lowest, self.scale.highest)
         first = values @ NODE_WEIGHTS
@@ -130,11 +131,11 @@ class Model:
             self.cost.expected(x)
 
     def log_density(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """How the model judged outcomes before they were known: two (n,).
+        """What the model thought of outcomes before they were known: two (n,).
 
         x: (n, d) encoded, y: (n,) objective. Returns the log predictive density in units of the objective,
-        and the probability that the model gave to a lower value. This is uniform if the model is
-        calibrated, and beyond 0.025 and 0.975 as often as the 95 % interval misses.
+        and the probability that the model gave to a lower value. This probability is uniform if the
+        model is calibrated. It is below 0.025 or above 0.975 as often as the 95 % interval misses.
         """
         with one_thread():
             means, variances, weight = self._mixture(x)
@@ -175,8 +176,9 @@ class Model:
         return np.sum(each, axis=0) if each else np.zeros(len(x))
 
     def log_progress(self, x: Array) -> Array:
-        """Like `log_feasibility`, while no point is known to be feasible. A number far from its bound
-        counts by the probability to be nearer to it than the least infeasible point."""
+        """Like `log_feasibility`, while no point is known to be feasible. A number far from its
+        bound then counts with the probability that it comes nearer to it than the least infeasible
+        point."""
         with one_thread():
             each = [self.classifiers[n].log_progress(x) for n in sorted(self.classifiers)]
         return np.sum(each, axis=0) if each else np.zeros(len(x))
@@ -220,7 +222,7 @@ class Model:
     def load(cls, group: h5py.Group) -> Model:
         """The model that `save` wrote.
 
-        Raises ValueError when the group holds no model, or one of a newer format.
+        Raises ValueError if the group holds no model, or a model of a newer format.
         """
         found = group.attrs.get("format")
         if found is None or int(found) > FORMAT:
@@ -254,13 +256,13 @@ def _type_in_format_2(part: h5py.Group) -> str:
 
 @dataclass(frozen=True)
 class Bounded:
-    """The prediction of a number, and with it of the constraint that it keeps its threshold.
+    """Predicts a number, and so whether it keeps its threshold.
 
     number: a model whose objective is the number, or its negative if large ones are good.
-    observations: how many it was fitted to. With n of them a variance has n - 1 degrees of freedom: a bound
-    far beyond all that was seen has the odds of Student's t, not of a normal.
-    level: in units of the number, what counts as progress while no point is known to be feasible: the
-    bound, or the number of the least infeasible point.
+    observations: how many it was fitted to. With n of them a variance has n - 1 degrees of freedom,
+    so a bound far beyond all that was seen has the odds of Student's t, not of a normal. level:
+    what counts as progress as long as no point is known to be feasible, in units of the number. It
+    is the bound, or the number of the least infeasible point.
     """
 
     number: Model
@@ -268,14 +270,14 @@ class Bounded:
     observations: float = math.inf
     level: float | None = None
 
-    is_constant: ClassVar[bool] = False  # a number says more than whether it keeps its bound
+    is_constant: ClassVar[bool] = False  # a number varies even if it always keeps its bound
 
     def probability(self, x: Array) -> Array:
         """P(an outcome keeps the threshold), noise included: x (n, d) encoded -> (n,)."""
         return np.exp(self.log_probability(x))
 
     def log_probability(self, x: Array) -> Array:
-        """Its logarithm. Each sample of the hyperparameters has a probability; these are averaged."""
+        """Its logarithm. The probabilities of all samples of the hyperparameters are averaged."""
         return self._log_within(x, self.threshold.bound)
 
     def log_progress(self, x: Array) -> Array:
@@ -317,10 +319,11 @@ class Bounded:
 
 
 def normal_quantile(t: Array, degrees: float) -> Array:
-    """The quantile of a normal that is as likely to be undercut as t is by Student's, elementwise.
+    """The quantile of a normal whose lower tail is as likely as Student's below t, elementwise.
 
-    Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions". It has
-    three correct digits, and the right logarithm where both odds are too small for numbers.
+    Wallace (1959), "Bounds on normal approximations to Student's and the chi-square distributions". It
+    is right to three digits. Its logarithm is right even where both odds are too small for a
+    number.
     """
     if not math.isfinite(degrees):
         return t
@@ -333,8 +336,9 @@ def normal_quantile(t: Array, degrees: float) -> Array:
 class Cost:
     """The prediction of an evaluation's cost. log: a model whose objective is ln cost.
 
-    It is a Gaussian process beside every kind of surrogate, sparse beyond a few hundred observations. It
-    takes a second or two; a second ensemble of networks would double the cost of the fit.
+    Whatever the kind of surrogate, this is a Gaussian process, and a sparse one beyond a few
+    hundred observations. It takes a second or two. A second ensemble of networks would double the
+    cost of the fit.
     """
 
     log: Model
@@ -342,7 +346,8 @@ class Cost:
     def expected(self, x: Array) -> tuple[Array, Array]:
         """Expected cost and expected inverse cost (Snoek et al. 2012, section 3.2): two (n,).
 
-        x: (n, d) encoded. Values count up to the seen range, widened by its own spread on either side.
+        x: (n, d) encoded. Costs are cut off at the seen range, widened by its own spread on either
+        side.
         """
         scale = self.log.scale
         parts = [self.log.normal(x[rows]) for rows in chunks(len(x), CHUNK)]

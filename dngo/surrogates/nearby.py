@@ -1,18 +1,21 @@
-"""A model of a few hundred points that lie together, where the surrogate of the whole space sees less.
+"""A local model of a few hundred points in one region. There it sees more than the surrogate of the
+whole space.
 
-It searches trust regions, and chooses a study's best point. Among points that differ little, a model of the
-whole space smooths away the differences, and a lucky outcome is no better guide
+Trust regions and the choice of a study's best point use it. Among points that differ little, a
+model of the whole space smooths the differences away, and the best outcome may be luck
 (`benchmarks/recommended.py`; benchmarks/rules.md, noise).
 
-The likeliest quadratic of the points has axes. They replace the inputs if the outcomes are then likelier. A
-turned sum becomes a plain one. A turned valley has one length along it and one across. A steep function
-leaves a thin slab of low points: it becomes as thick as it is long.
+The axes of the points' likeliest quadratic replace the inputs, if the outcomes are then likelier.
+Along them a turned sum becomes a plain sum, and a turned valley has one length along it and one
+across. The low points of a steep function lie in a thin slab, which becomes as thick as it is long.
 
-A few outcomes may be far off for a reason that the inputs do not show: a run that did not converge, noise
-of heavy tails. Under noise each of them gets a noise of its own, if the others are then much likelier.
+A few outcomes may be far off for reasons that the inputs do not show, such as a run that did not
+converge, or noise with heavy tails. Under noise, each such outcome gets a noise of its own, if the
+others are then much likelier.
 
-Outcomes that noise multiplies are seen by their logarithms, if they are then likelier and much of them is
-noise. Seen directly, values that are low by luck look certain, and high ones show nothing.
+Outcomes that noise multiplies are modelled by their logarithms, if they are then likelier and much
+of them is noise. Modelled directly, values that are low by luck would look certain, and high ones
+would teach nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +34,15 @@ from dngo.surrogates.problem import ReportedNoise
 from dngo.surrogates.selection import is_likelier, is_of_no_use, predicts_better
 from dngo.types import Array, Rows
 
-NORMAL = 2.198  # variance of a normal, by the square of its median deviation
+NORMAL = 2.198  # variance of a normal, divided by the square of its median deviation
 EDGE = 1.5  # bound of a process's inputs: beyond it nothing changes
 MOST = 800  # points that the process of a region or a front is conditioned on, at a cubic cost
-# So many of the nearest to the best point decide which one that is. On thirty noisy functions of the tuning
-# families 100, 200 and 400 do about as well; on bbob-noisy 400 is better than both.
+# This many points nearest to the best one decide which point is the best. On thirty noisy functions
+# of the tuning families, 100, 200 and 400 are about equally good. On bbob-noisy 400 is better than
+# both.
 DECIDING = 400
 REFINED_EVERY = (
-    3  # rounds in which outliers are looked for: the hyperparameters are then fitted anew
+    3  # rounds of the search for outliers; after each the hyperparameters are fitted anew
 )
 
 
@@ -46,8 +50,8 @@ REFINED_EVERY = (
 class Frame:
     """Points along axes of their own: t @ axes - middle. axes: (d, d), in columns; middle: (d,).
 
-    None: the points as they are. A product with a matrix of ones and zeros takes a third of the time where
-    choices have thousands of columns.
+    axes None: the points stay as they are. With choices of thousands of columns, a product with an
+    identity matrix would take a third of the time.
     """
 
     axes: Array | None = None
@@ -58,7 +62,8 @@ class Frame:
         """The frame in which points t (n, d) are in [-1, 1] along each axis."""
         seen = t @ axes
         reach = 0.5 * np.ptp(seen, axis=0)
-        reach = np.where(reach > 1e-9, reach, 1.0)  # 0 where points share an input's value
+        # 0 if all points have the same value of an input
+        reach = np.where(reach > 1e-9, reach, 1.0)
         return cls(axes / reach, 0.5 * (seen.max(axis=0) + seen.min(axis=0)) / reach)
 
     def of(self, t: Array) -> Array:
@@ -66,11 +71,11 @@ class Frame:
         return t if self.axes is None else t @ self.axes - self.middle
 
     def back(self, slopes: Array) -> Array:
-        """Gradients by the points from gradients in this frame, (n, d): (n, d)."""
+        """Converts gradients in this frame, (n, d), to gradients by the points: (n, d)."""
         return slopes if self.axes is None else slopes @ self.axes.T
 
     def rows(self, inputs: list[int]) -> Array:
-        """How these inputs move a point along the axes: (f, d)."""
+        """How a point moves along the axes if these inputs change: (f, d)."""
         if self.axes is not None:
             return self.axes[inputs]
         return np.eye(len(inputs))  # the others stay at 0
@@ -78,11 +83,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Nearby:
-    """A process fitted to points that lie together.
+    """A process fitted to points of one region.
 
     x, y, noise: as in `fit`. middle, reach: (d,) of the encoded inputs, which they map to [-1, 1]. frame:
-    from these to the inputs of the process. scale: of the objective. outliers: rows whose outcomes are not
-    believed.
+    the map from these to the inputs of the process. scale: of the objective. outliers: rows whose
+    outcomes count as outliers.
     """
 
     x: Array
@@ -108,9 +113,9 @@ class Nearby:
     ) -> Nearby:
         """x: (n, d) encoded; y: (n,) objective, minimised; noise: (n,) as reported, NaN unknown.
 
-        turn: whether axes are looked for, which costs one more fit. floor: share of the
-        outcomes within the depth of the scale (`TargetScale.fit`); the apparent noise is then taken for
-        real.
+        turn: whether turned axes are looked for, which costs one more fit. floor: share of the
+        outcomes within the depth of the scale (`TargetScale.fit`); with a floor, apparent noise
+        counts as real.
         """
         middle, reach = 0.5 * (x.max(axis=0) + x.min(axis=0)), 0.5 * np.ptp(x, axis=0)
         reach = np.maximum(reach, 1e-6)
@@ -123,16 +128,17 @@ class Nearby:
         is_even = first.noise_of_rows(0).mean() <= current().nearby.noisy or is_plain
         if floor is None and not is_even:
             points, scale, first = points.as_noise_is(scale, first, rng)
-        # Under noise axes never paid (37 fits to runs on the noisy functions of families.py).
+        # Under noise, axes never gained anything (37 fits to runs on the noisy functions of
+        # families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
             frame, first = points.along_axes(scale, first, quadratic, rng)
         return cls(x, y, noise, middle, reach, frame, scale, first, points.outliers)
 
     def resolved(self, *, turn: bool, rng: np.random.Generator) -> Nearby:
-        """The same on a scale on which the lowest outcomes differ, if that predicts them better.
+        """The same on a scale that spreads the lowest outcomes, if that predicts them better.
 
-        If walls are a thousand times as high as the differences on the floor between them, drawn functions
-        dive hundreds below the floor. turn: as in `fit`.
+        Without it, if walls are a thousand times as high as the differences on the floor between
+        them, drawn functions fall hundreds below the floor. turn: as in `fit`.
         """
         y, share = self.y, current().selection.low
         least, low = np.quantile(y, [0.0, share])
@@ -145,7 +151,7 @@ class Nearby:
         return found if better else self
 
     def log_scores(self, level: float) -> Array:
-        """Log scores (n,) of the outcomes that the process was fitted to, each given the others.
+        """Log scores (n,) of the outcomes to which the process was fitted, each given the others.
 
         An outcome up to `level` has its density, in units of the objective. A higher one has the
         probability of being higher (Diks, Panchenko and van Dijk 2011, the censored likelihood).
@@ -163,7 +169,7 @@ class Nearby:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the share of noise in the targets' variance has to be heeded."""
+        """Whether so much of the targets' variance is noise that it matters."""
         return bool(self.model.noise[0] > current().nearby.noisy)
 
     def inputs(self, x: Array) -> Array:
@@ -176,8 +182,8 @@ class Nearby:
         return self.frame.back(by_input * free) / self.reach
 
     def metric(self, inputs: list[int]) -> Array:
-        """A matrix (f, f) for these encoded inputs. Its product with a gradient by them is the steepest way
-        down, by the lengths of the processes."""
+        """A matrix (f, f) for these encoded inputs. Its product with a gradient is the steepest
+        descent, if distances are measured in the process's lengthscales."""
         by_input = self.frame.rows(inputs) / self.reach[inputs, None]
         form = by_input @ by_input.T
         least = 1e-12 * np.trace(form) * np.eye(len(form))
@@ -195,7 +201,8 @@ class Nearby:
         return mean, np.sqrt(variance)
 
     def is_blind(self, u: Array, centre: Array, *, alike: bool) -> bool:
-        """Whether as many points as a quadratic has weights have taught nothing, and not because of noise.
+        """Whether the model is of no use, although it has as many points as a quadratic has
+        weights, and although there is little noise.
 
         u: (n, k) the points in the unit cube, centre: (1, k) the best one. alike: as in `is_of_no_use`.
         """
@@ -247,21 +254,24 @@ class _Points:
     def as_noise_is(
         self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[_Points, TargetScale, LocalProcess]:
-        """The points, their scale and their process, changed if noise has heavy tails or multiplies."""
+        """The points, their scale and their process, changed if the noise has heavy tails or
+        multiplies outcomes."""
         points, found = self, first
         if first.noise[0] > current().nearby.noisy:
             points, found = self.with_outliers(first, *rng.spawn(1))
-        # Where noise multiplies outcomes, an outlier may be none by their logarithms.
+        # If noise multiplies outcomes, an outlier may be none on the scale of logarithms.
         other_scale, other = self.by_logarithms(scale, found, rng)
         return (points, scale, found) if other is found else (self, other_scale, other)
 
     def with_outliers(
         self, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[_Points, LocalProcess]:
-        """The points and their process with a noise of its own for each outlier, or unchanged.
+        """The points and their process. Each outlier gets a noise of its own; without outliers
+        nothing changes.
 
-        Without that the noise of all points covers the outliers, and a low outlier is believed. Outliers
-        hide each other: they are looked for in rounds, by the median noise of all points.
+        Otherwise the noise of all points would grow to cover the outliers, and a low outlier would
+        be believed. Outliers hide each other, so they are looked for in rounds, with the median
+        noise of all points.
         """
         points, found = self, first
         for round_ in range(1, current().nearby.rounds + 1):
@@ -278,7 +288,7 @@ class _Points:
         if not len(points.outliers):
             return self, first
         found = found.refined(rng)
-        # Each outlier's noise is a number, and its row among n counts as two.
+        # An outlier costs two further numbers: its noise, and which of the n rows it is.
         numbers = 3 * len(points.outliers)
         evidence = found.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=numbers, n=len(self.y))
@@ -287,12 +297,13 @@ class _Points:
     def by_logarithms(
         self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator
     ) -> tuple[TargetScale, LocalProcess]:
-        """The scale and the process of the outcomes' logarithms or the given ones: the likelier."""
+        """Of two scales with their processes, the given one and that of the outcomes' logarithms,
+        the likelier."""
         log_scale, (rng,) = LogScale.of(self.y), rng.spawn(1)
         slopes = np.sum(log_scale.log_slope(self.y) - scale.log_slope(self.y))
         least = first.evidence_by_mean() - slopes
         other = self.sketch(log_scale, rng)
-        # Where noise multiplies, a sketch gains thousands of nats; elsewhere it loses some.
+        # If noise multiplies, even a sketch gains thousands of nats; otherwise it loses some.
         if other.evidence_by_mean() < least:
             return scale, first
         other = other.refined(rng)
@@ -307,10 +318,10 @@ class _Points:
         quadratic: Quadratic,
         rng: np.random.Generator,
     ) -> tuple[Frame, LocalProcess]:
-        """The process along a quadratic's axes, or the inputs and the given process.
+        """The process along a quadratic's axes, or the given process.
 
-        The axes are the quadratic's or those of the process's own quadratic part, which accounts for the
-        other parts: a sketch decides which are likelier.
+        Axes may come from the likeliest quadratic, or from the quadratic part of the process
+        itself, which allows for its other parts. A sketch of each decides which axes are likelier.
         """
         d = self.t.shape[1]
         found = [axes for axes in (quadratic.axes, first.axes()) if axes is not None]
@@ -326,9 +337,10 @@ class _Points:
 def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:
     """The points near the best one, and the function's mean and deviation there: rows and two (m,).
 
-    u: (n, k) in the unit cube, which says what is near, and x: (n, d) the same encoded. y: (n,) finite;
-    noise: (n,). First come the points near the lowest value, then, of these, the ones near the lowest mean.
-    No rows if there are too few. The same points always give the same bits.
+    u: (n, k) in the unit cube, for distances; x: (n, d) the same points, encoded. y: (n,) finite;
+    noise: (n,). First the points near the lowest value are fitted, and then the points near the
+    lowest mean of that fit. No rows if there are too few. The same points always give the same
+    bits.
     """
     if len(y) < current().nearby.least or u.shape[1] == 0:
         return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)

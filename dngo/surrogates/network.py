@@ -1,4 +1,4 @@
-"""The basis functions: hidden layers of trained networks, computed in NumPy wherever they are used."""
+"""The basis functions: hidden layers of trained networks. They are always computed in NumPy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def inputs_of(x: Array) -> Array:
 
 
 def is_relu(activation: str, layer: int, depth: int) -> bool:
-    """Whether a hidden layer is rectified linear rather than tanh."""
+    """Whether a hidden layer is rectified linear (otherwise tanh)."""
     return activation == "relu" or (activation == "relu_tanh" and layer < depth - 1)
 
 

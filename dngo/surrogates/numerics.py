@@ -11,15 +11,16 @@ from threadpoolctl import ThreadpoolController
 
 from dngo.types import Array
 
-# A larger value, such as sys.float_info.max for a run that failed, is modelled as this one: sums and
-# squares of many such values are still numbers.
+# A larger value, such as sys.float_info.max for a run that failed, counts as this one. Sums and
+# squares of many such values are still finite.
 LARGEST = 1e100
-# The largest distance of a variance's or a length's logarithm from its expected value: no overflow.
+# How far the logarithm of a variance or a length may lie from its expected value, so that nothing
+# overflows.
 LOG_LIMIT = 18.0
 
 
 def one_thread():
-    """Context in which BLAS runs on one thread.
+    """A context in which BLAS runs on one thread.
 
     The order of a threaded sum depends on the number of threads. On one thread the same inputs give the
     same bits with any OMP_NUM_THREADS. The matrices here are too small to gain from a second thread.
@@ -29,8 +30,8 @@ def one_thread():
 
 @cache
 def _libraries(with_torch: bool) -> ThreadpoolController:
-    # The search reads the whole memory map of the process, which takes a millisecond: it is done once, and
-    # once more when PyTorch has brought its own.
+    # The search reads the whole memory map of the process, which takes a millisecond. So it is done
+    # once, and once more after PyTorch has loaded its own BLAS.
     return ThreadpoolController()
 
 
@@ -40,6 +41,6 @@ def bounded(y: Array) -> Array:
 
 
 def with_task(x: Array, inputs: int) -> Array:
-    """x: (n, d) -> (n, inputs): after the parameters, a 0 for every other task."""
+    """x: (n, d) -> (n, inputs): the parameters, and then a 0 for each other task."""
     missing = inputs - x.shape[1]
     return np.hstack([x, np.zeros((len(x), missing))]) if missing else x

@@ -1,4 +1,4 @@
-"""What turns gradients into steps: Adam, SGD, and Adam in rotated coordinates (`soap`)."""
+"""Turns gradients into steps: Adam, SGD, and Adam in rotated coordinates (`soap`)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Optimizer:
         return 0.5 * self.settings.learning_rate * (1.0 + math.cos(math.pi * done))
 
     def _adam(self, gradient: torch.Tensor, rate: float) -> tuple[torch.Tensor, float]:
-        """Decays the parameters and updates the averages. The step is the mean by this root, times this."""
+        """Decays the parameters and updates the averages. Returns a root and a factor: the step is
+        the mean divided by the root, times the factor."""
         self.steps += 1
         first, second = current().training.betas
         self.flat.addcmul_(self.flat, self.decay, value=-rate)
@@ -65,9 +66,9 @@ class Optimizer:
 class Rotated(Optimizer):
     """Adam in the eigenbasis of the gradients' second moments (SOAP, Vyas et al. 2024).
 
-    Adam takes each weight by itself, as if no two of them acted together. Here the gradient G of each
-    matrix is first turned by the eigenvectors of the averages of G G^T and G^T G. Networks then need a
-    small part of the steps (benchmarks/results/fit_size.csv). Biases are not turned.
+    Adam treats each weight by itself, as if weights did not act together. Here the gradient G of
+    each matrix is first turned by the eigenvectors of the averages of G G^T and G^T G. Networks
+    then need a small part of the steps (benchmarks/results/fit_size.csv). Biases are not turned.
 
     shapes: of all parameters: the weights (k, inputs, outputs) of k networks, layer by layer, then the
     biases.
@@ -84,7 +85,7 @@ class Rotated(Optimizer):
         self.turned, self.moved = torch.zeros_like(flat), torch.zeros_like(flat)
         self.bases = [_Basis(shape, flat) for shape in shapes[: len(shapes) // 2]]
         self.shapes = shapes
-        # The parts of these vectors that are turned, a matrix for each basis.
+        # The parts of these vectors that are turned, as a matrix for each basis.
         self.means, self.turns, self.moves = (
             views(vector, shapes) for vector in (self.mean, self.turned, self.moved)
         )
@@ -117,7 +118,7 @@ class Rotated(Optimizer):
 class _Basis:
     """The eigenvectors of the averages of G G^T (k, a, a) and G^T G (k, b, b), for gradients G (k, a, b).
 
-    A side of one column, or of too many to be decomposed in time, is not turned.
+    A side with one column, or with too many columns to decompose in time, is not turned.
     """
 
     def __init__(self, shape: Sequence[int], like: torch.Tensor) -> None:
@@ -137,9 +138,9 @@ class _Basis:
                 average.lerp_(torch.bmm(own, own.mT), share)
 
     def renew(self, mean: torch.Tensor) -> None:
-        """The eigenvectors of the averages as they are now; mean: (k, a, b) turned, in place."""
+        """Decompose the current averages. mean: (k, a, b), turned to the new basis in place."""
         plain = self.out_of(mean)
-        # A training that diverged ends with an error that names the learning rate, not here.
+        # If the training diverged, the caller raises an error that names the learning rate.
         self.vectors = [
             torch.linalg.eigh(average)[1] if average.isfinite().all() else vectors
             for average, vectors in zip(self.averages, self.vectors, strict=True)
@@ -147,7 +148,7 @@ class _Basis:
         mean.copy_(self.into(plain))
 
     def into(self, g: torch.Tensor) -> torch.Tensor:
-        """A matrix (k, a, b) as this basis has it."""
+        """A matrix (k, a, b) in this basis."""
         left, right = self.vectors
         g = torch.bmm(left.mT, g) if left.numel() else g
         return torch.bmm(g, right) if right.numel() else g

@@ -19,11 +19,12 @@ C = TypeVar("C")  # the class of the components
 
 @dataclass(frozen=True)
 class Past:
-    """Earlier fits to prefixes of the same data, for a kind that builds on them.
+    """Earlier fits to prefixes of the same data, for a kind that starts from them.
 
-    iterations: this fit learns from their rows. model: iteration -> its model, and the settings of that
-    model's fit as plain data; None if none is recorded. stream: iteration -> a random
-    stream, the same at each call. summary: diagnostics of the newest model.
+    iterations: this fit learns from their rows. model: a function of an iteration; returns its
+    model and the settings of its fit as plain data, None if there is no record. stream: a function
+    of an iteration; returns its random stream, the same at each call. summary: diagnostics of the
+    newest model.
     """
 
     iterations: int
@@ -45,10 +46,11 @@ class Past:
 
 @dataclass(frozen=True)
 class ReportedNoise:
-    """How precise each observation is, as reported.
+    """How precise each observation is, by the reported noise.
 
-    level: variance on the targets' scale, the geometric mean of the reported ones. relative: (n,) each one
-    divided by that, 1 where nothing is reported. The model learns one factor for all of them.
+    level: the geometric mean of the reported variances, on the targets' scale. relative: (n,) each
+    variance divided by the level, 1 if nothing was reported. The model learns one factor for all of
+    them.
     """
 
     level: float

@@ -1,10 +1,10 @@
 """Adaptive basis regression of the objective: an ensemble of networks with Bayesian heads.
 
-Post-hoc Bayesian linear regression on a network that interpolates its data sees residuals near zero. The
-evidence (8) then chooses a noise near zero, and the model is certain of what it has not seen. So network k
-leaves out fold k (a single network leaves out one fold of several), and the hyperparameters are sampled
-from the predictive likelihood of the left-out rows. The paper's recipe, one network and the evidence of its
-own training data, is in `dngo.papers.in_sample`.
+A network interpolates its training data, so a Bayesian linear regression on it sees residuals near
+zero. The evidence (8) then chooses a noise near zero, and the model is certain about points that it
+has not seen. So network k leaves out fold k (a single network leaves out one fold of several), and
+the hyperparameters are sampled from the predictive likelihood of the left-out rows. The paper's
+recipe, one network and the evidence of its own training data, is in `dngo.papers.in_sample`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dngo.surrogates.sections import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.types import Array, Progress, Rows
 
-# The out-of-fold likelihood is a sum over at most so many random observations. These determine three
-# numbers, and the sampler's cost does not grow with the data.
+# The likelihood of left-out rows is a sum over at most this many random observations. They are
+# enough for three numbers, and the sampler's cost does not grow with the data.
 MOST_LEFT_OUT = 1000
 
 
 def number_of_folds(networks: int) -> int:
-    """Each network leaves out one. With a single fold a network would learn from nothing."""
+    """Each network leaves out one fold. With a single fold it would learn from nothing."""
     return networks if networks > 1 else current().regression.folds_alone
 
 
 def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
-    """The fold that each of n rows belongs to, of sizes that differ by one at most: (n,)."""
+    """The fold of each of n rows: (n,). Sizes of folds differ by at most one."""
     return rng.permutation(np.arange(n) % number_of_folds(networks))
 
 
@@ -110,7 +110,7 @@ def _out_of_fold(
     alpha = np.exp(log_ridge) * beta
     components = []
     for network in networks:
-        # Every head is conditioned on all data, with the fold that its network has not seen.
+        # Every head learns from all data, including the fold that its network has not seen.
         features = network.features(problem.x)
         head = Regression.fit(features, problem.targets, problem.relative_noise)
         mean, variance = head.posterior(alpha, beta)
@@ -130,8 +130,8 @@ def _out_of_fold(
         "log_inflation": float(np.mean(log_inflation)),
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
     }
-    # One network left out each row, but the average of all is used. Its errors have (1 + agreement) / 2 of
-    # one network's variance, so its log density is higher by this much.
+    # One network left out each row, but the average of all networks is used. The average's error
+    # variance is (1 + agreement) / 2 of one network's, so its log density is higher by this.
     together = -0.5 * np.log(0.5 * (1.0 + agreement))
     return Fit(
         tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together)
@@ -149,12 +149,13 @@ def sample_chain(
 
 
 def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator) -> float:
-    """The factor on a network's variance when it is one of an ensemble.
+    """The factor on a network's variance in an ensemble.
 
-    Left-out errors calibrate one network by itself. The average of K networks errs less: of the variance B
-    between the networks it is rid of (1 - 1/K) B. The variance of the mixture of their predictions holds
-    (1 - 1/K) B already, and is too wide by 2 (1 - 1/K) B. B is measured half-way between observations and
-    their nearest neighbours: no network has seen these points, and yet they lie among the data.
+    Left-out errors calibrate each network by itself, but the average of K networks errs less. Let B
+    be the variance between the networks. The average's error variance is smaller by (1 - 1/K) B.
+    The mixture of their predictions adds (1 - 1/K) B, so it is too wide by 2 (1 - 1/K) B. B is
+    measured half-way between observations and their nearest neighbours. No network has seen these
+    points, and yet they lie among the data.
     """
     k = len(components)
     if k < 2 or len(x) < 2 * k:
@@ -162,7 +163,7 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
     some = x[rng.permutation(len(x))[: current().regression.midpoints]]
     others = x[rng.permutation(len(x))[:MOST_LEFT_OUT]]
     squares = np.sum((some[:, None] - others) ** 2, axis=2)
-    squares[squares < 1e-12] = np.inf  # the row itself, and its duplicates
+    squares[squares < 1e-12] = np.inf  # skip the row itself, and its duplicates
     new = 0.5 * (some + others[np.argmin(squares, axis=1)])
     found = [c.predict(c.features(new)) for c in components]
     between = np.var([mean for mean, _ in found], axis=0, ddof=1)
@@ -175,9 +176,9 @@ def _agreement(components: list[FiniteBasis], x: Array, rng: np.random.Generator
 class _LeftOut:
     """Each network's prediction of the fold that it left out, as a function of three numbers.
 
-    The coordinates are logarithms: of the ridge alpha / beta (the means depend on nothing else), of the
-    inflation, and of the noise 1 / beta. They are nearly independent in the posterior. alpha, beta and the
-    inflation are tightly correlated there, and mix slowly.
+    The coordinates are logarithms: of the ridge alpha / beta (only this changes the means), of the
+    inflation, and of the noise 1 / beta. In the posterior they are nearly independent. alpha, beta
+    and the inflation would be tightly correlated, and mix slowly.
     """
 
     features: list[Array]
@@ -196,7 +197,7 @@ class _LeftOut:
         fold: Rows,
         kept: Array,
     ) -> _LeftOut:
-        """kept: (n,) which of the left-out rows judge."""
+        """kept: (n,) which of the left-out rows count."""
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
         features, ys, heads, rows = [], [], [], []
         for k, network in enumerate(networks):

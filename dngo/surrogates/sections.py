@@ -1,4 +1,4 @@
-"""Settings of networks. Code that trains and uses networks knows no kind of surrogate.
+"""Settings of networks. Code that trains and uses networks does not know the kinds of surrogates.
 
 Another way to train the networks of adaptive bases is an entry point of the group `dngo.trainings`. It
 refers to a function that is called like `dngo.surrogates.training.train_networks`.
@@ -31,8 +31,9 @@ class Section(BaseModel):
 def only_where(
     given: Any, key: str, default: Any, other: str, value: Any, *, otherwise: Any
 ) -> Any:
-    """`given` with a key that acts only if another key has a certain value. Then its default is filled
-    in; otherwise giving the key is an error. otherwise: the other key's default."""
+    """`given` with a key that acts only if another key has a certain value. If it has, this key's
+    default is filled in. If not, giving this key is an error. otherwise: the other key's
+    default."""
     if not isinstance(given, Mapping):
         return given
     if given.get(other, otherwise) == value:
@@ -43,34 +44,34 @@ def only_where(
 
 
 class NetworkSettings(Section):
-    """A network's size, and what one of its steps looks at."""
+    """A network's size, and the observations of one step."""
 
     layers: int = Field(default=3, ge=1, le=8, description="Hidden layers of each network.")
     width: int = Field(default=50, ge=1, le=1024, description="Units in each hidden layer.")
     minibatch: int = Field(default=256, ge=1, description="Observations in one step, at most.")
     device: Literal["cpu", "cuda"] = Field(
         default="cpu",
-        description="Where the networks are trained. cuda: on a GPU, for many observations and wide "
-        "networks; untested, and replay then needs a GPU too.",
+        description="Where the networks are trained. cuda: on a GPU, for many observations and "
+        "wide networks; untested, and replay then needs a GPU too.",
     )
 
 
 class TrainedNetworkSettings(NetworkSettings):
-    """A network that is trained by minibatches, and how."""
+    """A network that is trained by minibatches, and its training."""
 
     activation: Literal["tanh", "relu_tanh", "relu"] = Field(
         default="tanh",
-        description="tanh in every hidden layer, or relu with a tanh in the last one only "
-        "(section 3.1.1), for objectives that are not smooth, or relu in all of them.",
+        description="tanh: in every hidden layer. relu_tanh: relu, and tanh in the last layer "
+        "(section 3.1.1), for objectives that are not smooth. relu: in every layer.",
     )
     optimizer: Literal["adam", "soap", "sgd"] = Field(
         default="adam",
-        description="How the networks are trained. soap is adam in rotated coordinates: it follows a "
-        "smooth objective more closely, at half as much cost again, up to a width of 128. The paper "
-        "has sgd with momentum.",
+        description="How the networks are trained. soap is adam in rotated coordinates: it "
+        "follows a smooth objective more closely and costs one and a half times as much, up to "
+        "a width of 128. The paper uses sgd with momentum.",
     )
     momentum: float | None = Field(
-        default=None, ge=0, lt=1, description="Of sgd alone, and there 0.9 if left out."
+        default=None, ge=0, lt=1, description="Only for sgd; default there: 0.9."
     )
     learning_rate: float = Field(
         default=0.01,
@@ -80,14 +81,15 @@ class TrainedNetworkSettings(NetworkSettings):
     weight_decay: float = Field(
         default=0.03,
         ge=0,
-        description="Decay of the networks' weights: an l2 penalty with sgd, otherwise decoupled.",
+        description="Decay of the networks' weights: with sgd an l2 penalty, otherwise decoupled.",
     )
     steps: int = Field(default=1000, ge=0, description="Training steps, at least.")
     epochs: int = Field(
         default=40,
         ge=0,
-        description="Passes over the observations, at least; with many observations this decides. "
-        "Beyond 20,000 the steps of adam no longer grow with their number.",
+        description="Passes over the observations, at least. With many observations this key "
+        "decides how many steps there are. Beyond 20,000 observations the steps of adam no "
+        "longer grow.",
     )
 
     @model_validator(mode="before")
@@ -97,14 +99,15 @@ class TrainedNetworkSettings(NetworkSettings):
 
 
 class EnsembleSettings(TrainedNetworkSettings):
-    """Several such networks side by side, each of which leaves out a part of the observations."""
+    """Several such networks; each leaves out a part of the observations."""
 
     ensemble: int = Field(
         default=5,
         ge=1,
         le=64,
-        description="Networks in the ensemble; the paper has one. Out of fold, each leaves out one fold "
-        "of as many, and a network alone one of five.",
+        description="Networks in the ensemble; the paper has one. With calibration out_of_fold "
+        "there are as many folds as networks, and each network leaves out one. A single network "
+        "leaves out one fold of five.",
     )
 
 
@@ -122,8 +125,8 @@ Training = Annotated[
     str,
     AfterValidator(_known_training),
     Field(
-        description="What the networks are trained for: map, a point estimate of all weights; "
-        "evidence, the marginal likelihood (8) of the last layer (section 3.1.2), slower.",
+        description="What the training maximises. map: the posterior density of all weights. "
+        "evidence: the marginal likelihood (8) of the last layer (section 3.1.2); slower.",
         json_schema_extra={"enum": [*TRAININGS.own]},
     ),
 ]

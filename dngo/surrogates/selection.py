@@ -1,8 +1,9 @@
-"""Which models of points that lie together are kept: every such choice is made here.
+"""Chooses between models of the points of one region. Every such choice is made here.
 
-Models that see the same outcomes, and differ in how they were fitted, are compared by their evidence
-(`is_likelier`). Models that see other outcomes, or another scale, are compared by how well each predicts
-left-out outcomes (`predicts_better`). And a model may be no better than none (`is_of_no_use`).
+Models of the same outcomes are compared by their evidence
+(`is_likelier`). Models of different outcomes, or on different scales, are compared by how well each
+predicts left-out outcomes (`predicts_better`). And a model may be no better than none
+(`is_of_no_use`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dngo.types import Array
 
 
 def is_likelier(other: float, first: float, *, numbers: float, n: int) -> bool:
-    """Whether another model has a higher log evidence, after the price of its further numbers.
+    """Whether another model has a higher log evidence, minus the price of its further numbers.
 
-    The price is half of log n for each, as the same n outcomes chose them (Schwarz 1978).
+    The price is half of log n for each number that the same n outcomes chose (Schwarz 1978).
     """
     return other - 0.5 * numbers * np.log(n) > first
 
@@ -24,23 +25,25 @@ def is_likelier(other: float, first: float, *, numbers: float, n: int) -> bool:
 def predicts_better(other: Array, first: Array, n: int) -> bool:
     """Whether another model has a higher mean log score of n outcomes, by more than `better`.
 
-    other, first: (m,) log scores of the outcomes that both know. Both have the same score for the others.
+    other, first: (m,) log scores of the outcomes that both know. All other outcomes have the same
+    score in both models.
     """
     return float(np.sum(other - first)) / n > current().selection.better
 
 
 def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bool) -> bool:
-    """Whether a model predicts no more than the distance from the best point does.
+    """Whether a model predicts no better than the distance from the best point.
 
-    predicted: (n,) its prediction of each target from all others. targets, distance: (n,). alike: whether
-    points next to each other are known to have similar outcomes.
+    predicted: (n,) its prediction of each target from all others. targets, distance: (n,). alike:
+    whether neighbouring points are known to have similar outcomes.
 
-    Points near the best one are low, which needs no model. On a bowl the distance ranks all outcomes, and
-    the partial correlation is 0 even for the best model: one that ranks them well is of use.
+    Points near the best one are low; no model is needed to know that. On a bowl the distance ranks
+    all outcomes, and the partial correlation is 0 even for the best model. So a model that ranks
+    outcomes well is of use in any case.
     """
     from scipy.stats import (
         spearmanr,
-    )  # the import takes half a second: commands that only read models save it
+    )  # the import takes half a second, which commands that only read models save
 
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:

@@ -1,4 +1,5 @@
-"""The sections `surrogate:` and `classifier:` of the configuration. Imports nothing heavy.
+"""The sections `surrogate:` and `classifier:` of the configuration. This module imports nothing
+heavy.
 
 Each class here is a kind of surrogate. It has exactly the keys that act under its kind, and the way to fit
 it. Every package, this one as well, adds a kind by an entry point of the group `dngo.surrogates` that is
@@ -28,7 +29,7 @@ NAMED = {"required": ["kind"]}  # in the schema, for kinds that are not the defa
 
 
 class SurrogateKind(Section):
-    """What every kind of surrogate has: the scale of the objective, and `fit`.
+    """The keys of every kind of surrogate: the scale of the objective, and `fit`.
 
     To add a kind, write a subclass with a field `kind: Literal["name"] = "name"`, a field for each
     key of its own, and `fit`.
@@ -37,25 +38,26 @@ class SurrogateKind(Section):
     kind: str
     warp: bool = Field(
         default=True,
-        description="Model a power transform of the objective where it is skewed, or the logarithm of "
-        "its height where walls (penalties, say) are far higher than all that is to be found between "
-        "them, by evidence, and the logarithm of what lies many deviations from the median; improvement "
-        "is then counted on that scale. false: the objective as it is, standardised.",
+        description="Model the objective on a scale that suits it: a power transform if it is "
+        "skewed, or the logarithm of its height if walls (such as penalties) are far higher "
+        "than everything between them. The evidence decides. Values many deviations from the "
+        "median count by their logarithm. Improvement is then counted on that scale. false: "
+        "only standardise the objective.",
     )
     highest_power: float | None = Field(
         default=None,
         ge=1,
         le=2,
-        description="Largest power of that transform, 2 if left out. Over 1 it draws low values "
-        "together, which describes an objective with narrow holes far better; 1: never. With warp "
-        "alone.",
+        description="Largest power of that transform; default: 2. A power above 1 draws low "
+        "values together, which suits objectives with narrow holes. 1: never do that. Only with "
+        "warp.",
     )
 
     learn_infeasible: bool = Field(
         default=True,
-        description="Learn the objective from points that break a constraint as well, wherever it was "
-        "reported. The best point is a feasible one either way. false: from feasible points alone, as "
-        "the papers do.",
+        description="Learn the objective also from points that break a constraint, if they "
+        "reported it. The best point is always a feasible one. false: learn only from feasible "
+        "points, as the papers do.",
     )
 
     @model_validator(mode="before")
@@ -97,13 +99,14 @@ class _Process(SurrogateKind):
     )
     ard: bool = Field(
         default=True,
-        description="A lengthscale for each input of the Gaussian process, or one for all.",
+        description="true: a lengthscale for each input of the Gaussian process. false: one for "
+        "all inputs.",
     )
     hyperparameter_samples: int = Field(
         default=10,
         ge=1,
         le=1000,
-        description="Slice samples of the hyperparameters that every prediction is averaged over.",
+        description="Slice samples of the hyperparameters. Every prediction is averaged over them.",
     )
 
     @property
@@ -115,22 +118,23 @@ Calibration = Literal["out_of_fold", "in_sample"]
 
 
 class Auto(_Process):
-    """A Gaussian process and adaptive bases in a mixture, weighted by how well each predicts
-    observations it has not seen; the process is sparse beyond gp_limit."""
+    """A mixture of a Gaussian process and adaptive bases. Each is weighted by how well it predicts
+    observations that it has not seen. Beyond gp_limit the process is sparse."""
 
     kind: Literal["auto"] = "auto"
     gp_limit: int = Field(
         default=300,
         ge=0,
-        description="Most observations with which the Gaussian process is exact; beyond, it is a "
-        "sparse one.",
+        description="Up to this many observations the Gaussian process is exact; beyond, it is "
+        "sparse.",
     )
     inducing: int = Field(
         default=200,
         ge=0,
         le=2000,
-        description="Inducing inputs of the sparse Gaussian process, of a cost linear in the "
-        "observations; 0: none, so that the adaptive bases stand alone beyond gp_limit.",
+        description="Inducing inputs of the sparse Gaussian process, whose cost is linear in "
+        "the observations. 0: no sparse process; beyond gp_limit only the adaptive bases are "
+        "used.",
     )
     training: Training = "map"
     networks: EnsembleSettings = EnsembleSettings()
@@ -164,8 +168,8 @@ class Auto(_Process):
 
 
 class ExactProcess(_Process, json_schema_extra=NAMED):
-    """An exact Gaussian process (Snoek, Larochelle and Adams 2012), better with few observations, of a
-    cost cubic in them."""
+    """An exact Gaussian process (Snoek, Larochelle and Adams 2012). It is better with few
+    observations, and its cost is cubic in their number."""
 
     kind: Literal["gp"] = "gp"
 
@@ -181,10 +185,10 @@ class ExactProcess(_Process, json_schema_extra=NAMED):
 class Numbers(ExactProcess):
     """The settings by which `auto` fits numbers; no configuration names them.
 
-    A study may have a dozen thresholds, each at a tenth of the cost of an objective. A bound needs less
-    than an optimum: the side on which a point lies, and how sure that is. So a process has few samples
-    for few observations. Then it is at the mode of its hyperparameters, and Student's odds (`Bounded`)
-    cover their uncertainty.
+    A study may have a dozen thresholds, so each may take only a tenth of an objective's cost. A
+    bound needs less than an optimum: on which side a point lies, and how sure that is. So a process
+    has few samples while observations are few. With more, it is at the mode of its hyperparameters,
+    and Student's odds (`Bounded`) cover their uncertainty.
     """
 
     gp_limit: int = 300
@@ -209,13 +213,15 @@ class ClassifierSettings(Section):
 
     likelihood: Literal["logistic", "step"] = Field(
         default="logistic",
-        description="How a constraint's flag depends on the point (section 3.2). logistic: by "
-        "chance near the boundary. step: without chance, if a flag is the same every time.",
+        description="How a constraint's flag depends on the point (section 3.2). logistic: near "
+        "the boundary, chance decides. step: no chance; use it if a point has the same flag "
+        "every time.",
     )
     calibration: Calibration = Field(
         default="out_of_fold",
-        description="Where the prior precision of the weights is learnt. out_of_fold: from what each "
-        "network has left out. in_sample: nowhere, it is 1; overconfident, kept for comparison.",
+        description="How the prior precision of the weights is found. out_of_fold: it is learnt "
+        "from the points that each network has left out. in_sample: it is always 1, which is "
+        "overconfident; for comparisons.",
     )
     networks: EnsembleSettings = EnsembleSettings()
 

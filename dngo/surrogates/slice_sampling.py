@@ -8,7 +8,7 @@ import numpy as np
 
 from dngo.types import Array
 
-MAX_STEPS_OUT = 16  # widths of a slice, at most, as it may have no end. Not measured.
+MAX_STEPS_OUT = 16  # most widths of a slice, since a slice may have no end. Not measured.
 
 
 def slice_sample(
@@ -55,7 +55,7 @@ def _update(
         moved[i] = value
         return moved, log_density(moved)
 
-    # Stepping out with a random split of the step budget keeps the update reversible.
+    # The steps are split at random between both sides, so that the update is reversible.
     left = x[i] - width * rng.random()
     right = left + width
     steps_left = int(rng.integers(0, MAX_STEPS_OUT))

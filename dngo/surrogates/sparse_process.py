@@ -1,7 +1,7 @@
-"""A Gaussian process on inducing inputs, of a cost linear in the observations.
+"""A Gaussian process on inducing inputs. Its cost is linear in the observations.
 
-A random part of the observations is enough to sample lengthscales. Signal, noise and the posterior come
-from all of them, by Bayesian linear regression on the kernel's features.
+A random part of the observations is enough to sample lengthscales. All observations determine the
+signal, the noise and the posterior, by Bayesian linear regression on the kernel's features.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def fit_sparse_process(
 ) -> Fit[GaussianProcess]:
     """One component, a process on `size` inducing inputs.
 
-    trial: labels (n,) of folds, and rows (m,) that are predicted from the other folds. The prior variance
-    at a point is exact, so that the process is uncertain far from the inducing inputs (Titsias 2009).
+    trial: labels (n,) of folds, and rows (m,) to predict from the other folds. The prior variance
+    at a point is not approximated, so the process is uncertain far from the inducing inputs
+    (Titsias 2009).
     """
     x, targets = problem.x, problem.targets
     streams = rng.spawn(3)
@@ -107,7 +108,8 @@ class _Head:
         whitening = inverse_cholesky(covariance + current().sparse.jitter * np.eye(len(inducing)))
         phi = unit.covariance(problem.x, inducing)[0] @ whitening.T
         head = Regression.fit(phi, problem.targets, problem.relative_noise)
-        # The prior is on the noise's share of the signal, or on its level if that is reported.
+        # The prior is on the noise as a share of the signal, or, if noise is reported, on its
+        # level.
         noise, width, of_signal = (
             np.log(current().process.noise),
             current().process.noise_deviation,

@@ -1,8 +1,8 @@
-"""How the parts of a surrogate are stored in HDF5: each class writes and reads itself, under a name.
+"""Stores the parts of a surrogate in HDF5. Each class writes and reads itself, under a name.
 
-A part is an object with `save(group)` and a class method `load(group)`. Its name stands in the file. The
-class of a name is found among the installed entry points `dngo.components`, this package's and others': a
-file cannot name code that was not installed on purpose.
+A part is an object with `save(group)` and a class method `load(group)`. The file holds its name.
+The class of a name is looked up in the entry points `dngo.components`, of this package and others.
+So a file can only name code that was installed on purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ COMPONENTS = Registry("dngo.components")
 
 
 def stored_as(name: str) -> Callable[[T], T]:
-    """Decorator of a class with `save` and `load`: its type's name in files and of its entry point."""
+    """Decorator for a class with `save` and `load`: its type's name in files and of its entry
+    point."""
 
     def register(part: T) -> T:
         part.stored_as = name  # type: ignore[attr-defined]
@@ -39,7 +40,7 @@ def write(part: Any, group: h5py.Group) -> None:
 def read(group: h5py.Group, name: str | None = None) -> Any:
     """The part that `write` wrote, or, with a name, a part of that type.
 
-    Raises ValueError where the type is not known, or a package that adds it is not installed.
+    Raises ValueError if the type is not known, or if its package is not installed.
     """
     name = str(group.attrs["type"] if name is None else name)
     try:

@@ -1,7 +1,8 @@
-"""Training networks with torch: an ensemble as one batch of matrices, on a processor or a GPU.
+"""Trains networks with torch: an ensemble as one batch of matrices, on a CPU or a GPU.
 
-Training is in float32, on one thread: networks of this size gain nothing from a second one, and the order
-of its sums would change the bits. The trained networks return to NumPy, so that only a fit imports torch.
+Training is in float32, on one thread: a second thread brings such small networks nothing, and would
+change the order of sums and so the bits. Trained networks become NumPy arrays, so only a fit
+imports torch.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.types import Array, Progress, Rows
 
 Tensors = Sequence[torch.Tensor]
-AT_ONCE = 200  # steps whose minibatches go to the device together: it has latency
+# steps whose minibatches go to the device together, because each transfer has a latency
+AT_ONCE = 200
 
 
 @contextmanager
 def deterministic(device: str) -> Iterator[torch.device]:
-    """A device on which the same steps give the same bits: one thread, deterministic algorithms.
+    """A device on which the same steps give the same bits: with one thread and deterministic
+    algorithms.
 
     Raises UserError if it is "cuda" and there is no GPU.
     """
@@ -41,8 +44,8 @@ def deterministic(device: str) -> Iterator[torch.device]:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it
     threads, flag = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
-    # On one thread of a processor every operation here is deterministic. Asking for it loads torch's
-    # compiler: 2 CPU seconds, as much as a fit takes.
+    # On one CPU thread all operations here are deterministic anyway. Asking torch for it would load
+    # its compiler: 2 CPU seconds, as much as a fit takes.
     if device == "cuda":
         torch.use_deterministic_algorithms(True)
     try:
@@ -66,19 +69,21 @@ def train_networks(
     """Train one network on each set of rows by minibatches, with backpropagation.
 
     x: (n, d) unit cube. targets: (n,), of zero mean and unit variance for the squared loss, 0 or 1 for the
-    logistic one. A network without rows keeps its random initial weights: its features are then as good as
-    any. Raises UserError if the training diverges.
+    logistic one. A network without rows keeps its random initial weights. Raises UserError if the
+    training diverges.
 
     The output layer is trained as well, and then replaced by a Bayesian one (section 3). The paper trains
-    by SGD with momentum, `optimizer: sgd`. Adam reaches a lower loss in the same number of steps, and needs
-    no learning rate for each problem. With many observations `Rotated` takes a part of these steps.
+    by SGD with momentum, `optimizer: sgd`. Adam reaches a lower loss in the same number of steps,
+    and its learning rate suits all problems. With many observations `Rotated` needs only a part of
+    these steps.
     """
     sizes = [x.shape[1], *[settings.width] * settings.layers, 1]
     start = _initial(len(training_rows), sizes, rng)
     trained = np.array([len(rows) > 0 for rows in training_rows], dtype=bool)
     result = start
     if trained.any():
-        # A network without rows trains on another one's, and gets its initial weights back at the end.
+        # A network without rows is trained on another network's rows, and gets its initial weights
+        # back at the end.
         some = training_rows[int(np.argmax(trained))]
         rows_of = [rows if len(rows) > 0 else some for rows in training_rows]
         after = _descend(x, targets, rows_of, start, settings, loss, rng, progress)
@@ -172,7 +177,8 @@ def backpropagate(
     activation: str,
     loss: Literal["squared", "logistic"],
 ) -> None:
-    """The gradient of half the squared error, or of the logistic loss: mean over rows, sum over networks.
+    """The gradient of half the squared error, or of the logistic loss. It is the mean over rows and
+    the sum over networks.
 
     x (k, n, d) in [-1, 1]^d, targets (k, n). parameters: weights of all layers, then biases, as in
     `_initial`; gradients: written here. Autograd would take 1.5 times as long.
@@ -186,7 +192,7 @@ def backpropagate(
     for layer in reversed(range(layers)):
         h = hidden[layer]
         torch.sum(error, 1, keepdim=True, out=gradients[layers + layer])
-        if layer == layers - 1:  # one column: these forms multiply it seven times as fast
+        if layer == layers - 1:  # with one column, these forms are seven times as fast
             torch.bmm(error.mT, h, out=gradients[layer].mT)
             error = error * weights[layer].mT
         else:

@@ -15,7 +15,7 @@ from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import Numbers, SurrogateKind
 from dngo.types import Array, Rows
 
-NEXT_STEPS = 15  # of L-BFGS-B from a neighbour's mode, at most
+NEXT_STEPS = 15  # most steps of L-BFGS-B from a neighbour's mode
 
 
 def choose_scale(
@@ -26,13 +26,13 @@ def choose_scale(
     rng: np.random.Generator,
     groups: Rows | None = None,
 ) -> tuple[TargetScale, dict[str, float]]:
-    """The scale under which a Gaussian process finds the objective likeliest.
+    """The scale on which a Gaussian process finds the objective likeliest.
 
     x: (n, d) unit cube, y: (n,) objective, finite; groups: (d,) as in `Problem`. The scale should make the
-    function smooth and evenly scaled over the cube. The values alone do not show that, so the usual maximum
-    likelihood of a normal would not do. Evidences of different scales are compared as densities of y, with
-    the slope of the map. At most `WarpingRules.most` random observations count, so that the cost does not
-    grow with n.
+    function smooth and evenly scaled over the cube. The values alone do not show that, so the usual
+    maximum likelihood of a normal is not enough. To compare scales, the evidence is converted to a
+    density of y, by the slope of the map. At most `WarpingRules.most` random observations count, so
+    that the cost does not grow with n.
     """
     rules, own, steps = current().warping, current().numbers, NEXT_STEPS
     if isinstance(settings, Numbers):
@@ -54,7 +54,7 @@ def choose_scale(
         mode, value = found.mode(start, STEPS if start is None else steps)
         return mode, value + float(np.sum(scale.log_slope(y[rows])))
 
-    # The plain scale first: each search starts from the mode of its neighbour.
+    # The plain scale comes first. Each search starts from the mode of its neighbour.
     for power in sorted(rules.powers, key=lambda p: abs(p - 1.0)):
         if power > (settings.highest_power or 1.0):
             continue

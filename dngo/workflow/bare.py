@@ -1,4 +1,4 @@
-"""A stage's job on a cluster without a Snakemake in it.
+"""Runs a stage in a job of a cluster without a Snakemake in the job.
 
 A Snakemake in a job reads the workflow again, and starts the rule's script in another process. That
 costs more than sixty short evaluations. The Snakemake that submits the job knows all of that

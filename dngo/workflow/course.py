@@ -21,7 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from dngo.study import Study
 
 PAUSE = 1.0  # least seconds between two looks at the study
-SHARE = 0.05  # of a core, at most, for these looks
+SHARE = 0.05  # largest share of a core for these looks
 STAGES = {"surrogate.h5": "fit", "proposals.json": "propose", "receipt.json": "merge"}
 
 

@@ -65,7 +65,8 @@ class Dag:
 
     @classmethod
     def of(cls, workflow: Any, config: Any) -> Dag:
-        """The DAG for the Snakefile that Snakemake is reading: the main one, or a module.
+        """The DAG for the Snakefile that Snakemake is reading, which may be the main one or a
+        module.
 
         workflow: Snakemake's.
         config: a module's; the main Snakefile reads its own from files.
@@ -193,8 +194,8 @@ class Dag:
     def targets(self, wildcards: Any) -> list[str]:
         """The last planned receipt, the report if there is something to report, and the run's end."""
         assert self.plan is not None
-        # The receipt is a target of its own. If the report exists, Snakemake would not make a
-        # missing receipt again for it.
+        # The receipt is a target as well. Otherwise, if the report existed, Snakemake would not
+        # make a missing receipt again.
         receipts = [self._receipt(t) for t in self.plan.iterations[-1:]]
         if not receipts and not self.archived:
             return []
@@ -413,7 +414,7 @@ class Dag:
 
 
 def _as_inputs(needs: Sequence[str], modified: Any) -> list[Any]:
-    """Files as inputs of a rule. Their age makes no evaluation run again.
+    """Files as inputs of a rule. If they change, no evaluation runs again.
 
     modified: how a module changes the paths of its rules. These files belong to the user's
     workflow, so their paths stay.

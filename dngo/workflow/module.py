@@ -1,8 +1,9 @@
-"""What a study needs as a module of a user's workflow, but Snakemake does for main Snakefiles only.
+"""Gives a study that is a module of a user's workflow what Snakemake does only for main Snakefiles.
 
 Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
-it, by which only the age of files decides what runs again. A study that is used as a module gets both
-here, for its own rules: those of the workflow around it keep their handlers and rerun triggers.
+it, by which only the age of files decides what runs again. A study that is used as a module gets
+both here, for its own rules. The other rules of the workflow keep their handlers and rerun
+triggers.
 """
 
 from __future__ import annotations

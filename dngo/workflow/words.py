@@ -6,4 +6,4 @@ CANNOT_BEGIN = (
 )
 CANNOT_START = "dngo: the objective cannot be started on this node"
 STOPS = "This stops the run: nothing more is started."
-CLUSTER_JOB = "DNGO_CLUSTER_JOB"  # this variable says to a job that its executor reads these lines
+CLUSTER_JOB = "DNGO_CLUSTER_JOB"  # this variable tells a job that its executor reads these lines

@@ -1,12 +1,12 @@
-"""The same aerofoils at an angle of attack of their own: as much lift as can be had for little drag.
+"""The same aerofoils, each at its own angle of attack: much lift for little drag.
 
-Shapes and their solution are those of objective.py. Parameters: its six, and the angle of attack (degrees).
-The outcome, the last line of standard output:
+objective.py explains the shapes and their solution. Parameters: its six, and the angle of attack
+(degrees). The outcome, the last line of standard output:
     objectives     "lift": higher is better; "drag": lower is better (coefficients by the chord)
-    constraints    "thickness" and "moment", as numbers: configuration and search know what they are held to
+    constraints    "thickness" and "moment", as numbers; their bounds stand in the configuration
     metadata       moment, angle of attack in degrees
 
-Near the stall XFOIL seldom converges: such a point is a failed evaluation (exit status 1).
+Near the stall XFOIL seldom converges. Such a point is a failed evaluation (exit status 1).
 """
 
 import json

@@ -1,15 +1,15 @@
 """Shape an aerofoil for the best lift-to-drag ratio, judged by XFOIL (Debian package `xfoil`).
 
-The shape has a camber line and a thickness about it, each a class function times a quadratic
-Bernstein polynomial in the position x along the chord (x = 0 at the nose, 1 at the tail), after
-Kulfan's class-shape transformation:
+The shape is a camber line with a thickness around it, after Kulfan's class-shape transformation.
+Each is a class function times a quadratic Bernstein polynomial in x, the position along the chord
+(0 at the nose, 1 at the tail):
 
     half thickness   sqrt(x) (1 - x) sum_i thickness_i B_i(x)
     camber           x (1 - x) sum_i camber_i B_i(x)
 
 XFOIL solves the flow at a fixed lift coefficient of 0.8, a Reynolds number of one million and low
-Mach number. For some shapes its boundary layer iteration never settles: nobody planted that
-constraint and nobody knows its formula. Such a shape is a failed evaluation (exit status 1).
+Mach number. For some shapes its boundary layer iteration does not converge: a natural constraint,
+whose formula nobody knows. Such a shape is a failed evaluation (exit status 1).
 
 Parameters, a JSON object on standard input:
     thickness_front, thickness_middle, thickness_rear, camber_front, camber_middle, camber_rear
@@ -54,7 +54,7 @@ def outline(parameters: dict[str, float]) -> tuple[list[tuple[float, float]], fl
     """Points from the tail over the top to the nose and back below, and the thickness."""
     thickness = [parameters[f"thickness_{part}"] for part in ("front", "middle", "rear")]
     camber = [parameters[f"camber_{part}"] for part in ("front", "middle", "rear")]
-    # Cosine spacing puts the points where the curvature is, at the nose.
+    # Cosine spacing puts most points at the nose, where the curvature is.
     stations = [(1 - math.cos(math.pi * i / POINTS)) / 2 for i in range(POINTS + 1)]
     half = [math.sqrt(x) * (1 - x) * bernstein(thickness, x) for x in stations]
     line = [x * (1 - x) * bernstein(camber, x) for x in stations]
@@ -68,7 +68,7 @@ def run_xfoil(
 ) -> dict[str, float]:
     """Angle of attack (degrees), lift, drag and moment coefficients of the outline.
 
-    condition: what XFOIL is to hold: a lift coefficient, or an angle of attack as "ALFA 3".
+    condition: what XFOIL keeps fixed: a lift coefficient, or an angle of attack such as "ALFA 3".
 
     Raises:
         ArithmeticError: XFOIL found no solution.
@@ -82,8 +82,8 @@ def run_xfoil(
         ["xfoil"],
         input="\n".join(commands) + "\n",
         cwd=folder,
-        # Debian's build divides by the size of a window that does not exist and is killed by it
-        # AFTER the solution is printed. Unbuffered, what was printed is not lost.
+        # Debian's build divides by the size of a window that does not exist, which kills it AFTER
+        # it has printed the solution. Without a buffer, the output is not lost.
         env=os.environ | {"GFORTRAN_UNBUFFERED_ALL": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -97,7 +97,8 @@ def run_xfoil(
 def final_state(log: str) -> dict[str, float]:
     """The last state that XFOIL printed, if it is a solution.
 
-    On the way it may print states, and complaints, that it later gets over: only the end counts.
+    Before that, it may print other states and complaints that it later overcomes. Only the end
+    counts.
 
     Raises:
         ArithmeticError: the last state is no solution.

@@ -6,7 +6,7 @@ on x1 in [-5, 10], x2 in [0, 15]. Its three minima, at (-pi, 12.275), (pi, 2.275
 (3 pi, 2.475), all have the value 5 / (4 pi) = 0.397887.
 
 The parameters "x1" and "x2" come as a JSON object on standard input; the value goes to standard
-output as a bare number, which is all that an objective without constraints has to say.
+output as a bare number. An objective without constraints need not report more.
 """
 
 import json

@@ -1,14 +1,15 @@
-"""What the best configurations of a study are worth on the test scenes, alone and together.
+"""How good the best configurations of a study are on the test scenes, alone and together.
 
     dngo best results/captions/archive.h5 --by observed --top 3 --output best
     python ensemble.py best/*.json
     python ensemble.py best/*.json --seeds 5
 
-Each configuration is trained anew from each seed, and all are judged on the test scenes, which no study
-looks at: each alone, the best with the next ones (models of different configurations), and as many
-of the best alone (one configuration, different initial weights). The models of an ensemble vote on
-each next word of the beam search. Printed are means and standard deviations of BLEU-4 over the seeds.
-A training that diverges is made again from a further seed, and counted.
+Each configuration is trained anew from each seed. All are judged on the test scenes, which no study
+looks at. There are three scores: each configuration alone; an ensemble of different configurations,
+the best and the next ones; and an ensemble of as many models of the best configuration, with
+different initial weights. The models of an ensemble vote on each next word of the beam search.
+The output has means and standard deviations of BLEU-4 over the seeds. A training that diverges is
+repeated with a further seed, and counted.
 """
 
 import argparse
@@ -32,7 +33,8 @@ def cell(scores: list[float]) -> str:
 def trainings(
     parameters: dict[str, Any], scenes: dict[str, Scenes], count: int
 ) -> tuple[list[LogBilinear], int]:
-    """So many models of these parameters, and how many trainings diverged; Diverged if most do."""
+    """Some models of these parameters, and how many trainings diverged; raises Diverged if most
+    do."""
     models: list[LogBilinear] = []
     diverged = 0
     while len(models) < count:

@@ -8,11 +8,11 @@ words, x the image and C(i) a matrix for each place of the context,
     additive            scores = p R' + b                                           (section 3.2)
     multiplicative      scores = ((p Wp) * (h Wh)) Wr + b, and R = (Wp Wr)'         (section 3.3)
 
-The softmax of the scores is the next word's distribution. In the multiplicative model the image changes
-how words go together, through a tensor of the rank "factors".
+The softmax of the scores is the next word's distribution. In the multiplicative model the image
+changes how words combine, through a tensor of rank "factors".
 
-Texts are arrays of words' numbers; the number 0 begins a caption and ends it, and fills the context in
-front of its first word.
+Texts are arrays of words' numbers. The number 0 begins and ends a caption, and fills the context
+before its first word.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +32,14 @@ STOP = 0
 
 
 class Diverged(Exception):
-    """The loss grew far beyond that of knowing nothing, or is no number."""
+    """The loss is no number, or far above the loss of a model that knows nothing."""
 
 
 class Text:
     """Every word of some captions, with the words before it and its image.
 
     words: (n,); contexts: (n, context), the nearest word last; captions: (m, 2), where each begins
-    and ends in words; images: (m,), which image it describes.
+    and ends in words; images: (m,), the image that it describes.
     """
 
     def __init__(self, captions: list[list[str]], vocabulary: list[str], context: int) -> None:
@@ -47,7 +47,7 @@ class Text:
         words, contexts, ends, images = [], [], [0], []
         for image, wordings in enumerate(captions):
             for wording in wordings:
-                # What training never saw cannot be predicted, and is left out.
+                # Words that training never saw cannot be predicted, and are left out.
                 text = [number[w] for w in wording.split() if w in number] + [STOP]
                 padded = [STOP] * context + text
                 words += text
@@ -98,7 +98,7 @@ class LogBilinear:
         return (w["Wp"] @ w["Wr"]).T if self.multiplicative else w["R"]
 
     def hidden(self, images: Array) -> Array:
-        """What is seen in images: (n, pixels), as (n, hidden_size)."""
+        """The hidden layer of images (n, pixels): (n, hidden_size)."""
         return np.maximum(images @ self.weights["J"] + self.weights["j"], 0)
 
     def scores(self, contexts: Array, h: Array, which: Array) -> tuple[Array, dict[str, Array]]:
@@ -123,13 +123,14 @@ class LogBilinear:
     def gradient(
         self, text: Text, chosen: Array, images: Array, rng: np.random.Generator
     ) -> tuple[float, Weights]:
-        """Mean loss (nats a word) of the chosen captions, and its gradient; drops hidden units out."""
+        """Mean loss (nats per word) of the chosen captions, and its gradient, with dropout of
+        hidden units."""
         spans = text.captions[chosen]
         at = np.concatenate([np.arange(*span) for span in spans])
         lengths = spans[:, 1] - spans[:, 0]
         first = (
             np.cumsum(lengths) - lengths
-        )  # row where each caption begins: its words share an image
+        )  # row at which each caption begins; all its words have one image
         which = np.repeat(np.arange(len(chosen)), lengths)
         x = images[text.images[chosen]]
         h = self.hidden(x)
@@ -171,7 +172,7 @@ class LogBilinear:
         return loss, {name: g + self.decay[name] * w[name] for name, g in slopes.items()}
 
     def perplexity(self, text: Text, images: Array) -> float:
-        """That of all words of a text, in one pass."""
+        """The same for all words of a text, in one pass."""
         lengths = text.captions[:, 1] - text.captions[:, 0]
         log_p = self.log_p(text.contexts, self.hidden(images), np.repeat(text.images, lengths))
         return float(np.exp(-log_p[np.arange(len(text.words)), text.words].mean()))
@@ -197,8 +198,8 @@ class LogBilinear:
         for _ in range(EPOCHS):
             for chosen in np.array_split(rng.permutation(len(text.captions)), batches):
                 loss, slopes = self.gradient(text, chosen, images, rng)
-                # Ten times the loss of knowing nothing never comes back. So written, it is also true
-                # of NaN.
+                # A loss of ten times that of a model that knows nothing never recovers. In this
+                # form the test is also true for NaN.
                 if not loss < 10 * np.log(len(self.weights["b"])):
                     raise Diverged(f"training diverged: a loss of {loss:.3g} nats a word")
                 for name, w in self.weights.items():
@@ -226,15 +227,15 @@ def log_softmax(scores: Array) -> Array:
 def beam_search(models: list[LogBilinear], images: Array) -> Iterator[list[int]]:
     """A caption for each of images: (n, pixels), as its words' numbers.
 
-    The models' log probabilities are averaged: several of them are an ensemble. Of each image the
-    BEAM likeliest beginnings are followed; the one with the best mean log probability a word wins, as
-    a sum would favour short captions.
+    The models' log probabilities are averaged: several of them are an ensemble. For each image the
+    BEAM likeliest beginnings are followed. The caption with the best mean log probability per word
+    wins, since a sum would favour short captions.
     """
     n, longest = len(images), max(model.context for model in models)
     hidden = [model.hidden(images) for model in models]
     which = np.repeat(np.arange(n), BEAM)
     texts = np.full((n, BEAM, longest), STOP)
-    # All beams begin alike, so that only the first of them counts.
+    # All beams begin in the same way, so only the first one counts.
     totals = np.where(np.arange(BEAM) == 0, 0.0, -np.inf) * np.ones((n, 1))
     ended, lengths = np.zeros((n, BEAM), dtype=bool), np.zeros((n, BEAM))
     for _ in range(LONGEST):
@@ -243,7 +244,7 @@ def beam_search(models: list[LogBilinear], images: Array) -> Iterator[list[int]]
             [m.log_p(flat[:, -m.context :], h, which) for m, h in zip(models, hidden, strict=True)],
             axis=0,
         ).reshape(n, BEAM, -1)
-        # What has ended goes on with stops, for nothing.
+        # Captions that have ended go on with stops, at no cost.
         log_p[ended] = np.where(np.arange(log_p.shape[2]) == STOP, 0.0, -np.inf)
         candidates = (totals[:, :, None] + log_p).reshape(n, -1)
         best = np.argsort(-candidates, axis=1, kind="stable")[:, :BEAM]

@@ -1,17 +1,18 @@
 """Tune a multimodal log-bilinear language model that describes small scenes in words.
 
-The eleven hyperparameters are those of Snoek et al. 2015 (section 4.2 and table 6), with their ranges: a
-small scene of two digits (scenes.py) stands for a photograph of COCO, and the model (model.py) is that of
-Kiros et al. 2014. It learns from 800 scenes and is judged on 200 others, of other handwriting.
+The eleven hyperparameters and their ranges come from Snoek et al. 2015 (section 4.2 and table 6).
+Here a small scene of two digits (scenes.py) replaces a photograph of COCO. The model (model.py)
+comes from Kiros et al. 2014. It learns from 800 scenes and is judged on 200 others, which have
+other handwriting.
 
 Parameters, a JSON object on standard input:
-    model            "additive", or "multiplicative": how the image acts on the words
-    context          number of words that the next one is predicted from
+    model            "additive", or "multiplicative": how the image changes the words
+    context          number of words from which the next one is predicted
     learning_rate    step size of the gradient descent
     momentum         its momentum
     batch_size       captions in one step
-    hidden_size      units that stand for the image, and join it to the words
-    embedding_size   numbers that stand for a word
+    hidden_size      hidden units for the image
+    embedding_size   length of a word's embedding
     dropout          share of the hidden units left out of a step
     word_decay       decay of the words' embeddings
     context_decay    decay of the weights of context and image
@@ -21,14 +22,14 @@ Outcome, a JSON object as the last line of standard output:
     objective        BLEU-4 of a beam search against five captions a scene, in percent; higher is better
     metadata         perplexity, epochs, CPU seconds, and the first three captions
 
-After each epoch a line {"step": 3, "objective": -12.5}, minus the perplexity, is appended to the file that
-the environment variable DNGO_PROGRESS names: `early_stopping: true` in a configuration stops what is worse
-than the others.
+After each epoch a line {"step": 3, "objective": -12.5}, minus the perplexity, goes to the file in
+the environment variable DNGO_PROGRESS: `early_stopping: true` in a configuration stops evaluations
+that are worse than the others.
 
-Where training diverges, or takes more CPU seconds than the limit below, the program says so and exits with
-status 1. It is CPU time, not wall time, so that neighbours on a busy machine matter little. Initial
-weights, the order of the captions and dropout come from the environment variable DNGO_SEED. With the
-word "test" as its argument, the program is judged on the test scenes, for the end of a study.
+If training diverges, or takes more CPU seconds than the limit below, the program says so and exits
+with status 1. The limit is CPU time, so that a busy machine matters little. Initial weights, the
+order of the captions and dropout come from the environment variable DNGO_SEED. With the word "test"
+as its argument, the program is judged on the test scenes, for the end of a study.
 """
 
 import json
@@ -57,16 +58,18 @@ CPU_SECONDS = 6
 
 
 def vocabulary(scenes: Scenes) -> list[str]:
-    """The words of the captions; number 0, which is no word, begins and ends each."""
+    """The words of the captions. Number 0 is no word; it begins and ends each caption."""
     words = {w for wordings in scenes.captions for caption in wordings for w in caption.split()}
     return ["", *sorted(words)]
 
 
 def report(epoch: int, perplexity: float) -> None:
-    """Say how far training has come, if anybody wants to know: what is less perplexed describes better.
+    """Report the progress of training, if anybody wants to know: a less perplexed model describes
+    better.
 
-    A search for captions after each epoch would take longer than the epoch. Rules of early stopping compare
-    evaluations with each other at the same epoch, for which another number of the same order will do.
+    A search for captions after each epoch would take longer than the epoch. Rules of early stopping
+    only compare evaluations at the same epoch. Any number that ranks them in the same way is
+    enough.
     """
     if place := os.environ.get("DNGO_PROGRESS"):
         with open(place, "a") as stream:
@@ -76,7 +79,7 @@ def report(epoch: int, perplexity: float) -> None:
 def trained(
     parameters: dict[str, Any], scenes: dict[str, Scenes], seed: int
 ) -> tuple[LogBilinear, list[float]]:
-    """The model of these parameters, and its perplexity after each epoch; Diverged if it did."""
+    """The model of these parameters, and its perplexity after each epoch; raises Diverged."""
     rng = np.random.default_rng(seed)
     words = vocabulary(scenes["train"])
     train, judge = (
@@ -91,7 +94,7 @@ def trained(
 def score(models: list[LogBilinear], scenes: Scenes, words: list[str]) -> tuple[float, list[str]]:
     """BLEU-4 (Papineni et al. 2002), in percent, of the models' captions, and the captions."""
     found = [" ".join(words[i] for i in text) for text in beam_search(models, scenes.images)]
-    # One list for the first reference of every scene, one for the second, and so on.
+    # One list has the first reference of every scene, the next the second ones, and so on.
     references = [list(column) for column in zip(*scenes.captions, strict=True)]
     bleu = BLEU(tokenize="none", smooth_method="none")
     return bleu.corpus_score(found, references).score, found
@@ -107,7 +110,8 @@ def main() -> None:
     part = "test" if sys.argv[1:] == ["test"] else "validation"
     signal.signal(signal.SIGXCPU, stop)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
-    np.seterr(over="ignore", invalid="ignore", divide="ignore")  # divergence is reported in words
+    # words report that training diverged
+    np.seterr(over="ignore", invalid="ignore", divide="ignore")
     scenes = load_scenes()
     try:
         model, perplexities = trained(parameters, scenes, int(os.environ.get("DNGO_SEED", "0")))

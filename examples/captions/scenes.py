@@ -1,9 +1,9 @@
-"""Small scenes of handwritten digits, and captions in which several wordings are right.
+"""Small scenes of handwritten digits, with captions. Several wordings are right for a scene.
 
 A scene has two by two cells of 8 x 8 pixels. Two different cells hold a digit each, from scikit-learn's
-`digits` (1,797 images, shipped with the package); three in ten digits are faint. The digits are dealt
-once into three pools, so that the scenes to validate and to test on are of handwriting that no
-training scene has.
+`digits` (1,797 images, shipped with the package); three in ten digits are faint. The digits are
+divided once into three pools. So validation and test scenes have handwriting that no training scene
+has.
 
 A caption is drawn from a small grammar:
 
@@ -11,8 +11,8 @@ A caption is drawn from a small grammar:
     digit    = "a" [faint] name                 | "the" [faint] "digit" name   | ...
     relation = "above" | "over" | "on top of"   | "left of" | "to the left of" | ...
 
-Either digit may come first, and of synonyms the first is the likeliest. Five captions describe a scene,
-as in the Microsoft COCO data; of a training scene two are enough, and quicker to learn from.
+Either digit may come first. The first of several synonyms is the likeliest. Five captions describe
+a scene, as in the Microsoft COCO data; for a training scene two are enough, and training is faster.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SIDE = 8  # pixels of a cell
-FAINT, SHADE = 0.3, 0.4  # share of faint digits, and what is left of their brightness
+FAINT, SHADE = 0.3, 0.4  # share of faint digits, and their remaining brightness
 # Digits in the pool, scenes, captions of each scene.
 PARTS = {"train": (1000, 800, 2), "validation": (397, 200, 5), "test": (400, 200, 5)}
 
@@ -35,7 +35,7 @@ NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 FAINT_WORDS = ("faint", "pale", "light")
 NOUNS = ("a {} {}", "the {} digit {}", "a handwritten {} {}")
 VERBS = ("is", "", "stands", "sits")
-# By rows and columns that the first digit lies below and right of the second.
+# Relations, by how many rows and columns the first digit lies below and to the right of the second.
 RELATIONS = {
     (0, -1): ("left of", "to the left of", "on the left of"),
     (0, 1): ("right of", "to the right of", "on the right of"),
@@ -46,7 +46,7 @@ RELATIONS = {
     (1, -1): ("below and left of", "under and to the left of"),
     (1, 1): ("below and right of", "under and to the right of"),
 }
-PAIRS = {  # of two digits of one kind, by whether their rows and their columns differ
+PAIRS = {  # arrangements of two equal digits, by whether their rows and their columns differ
     (False, True): ("side by side", "next to each other"),
     (True, False): ("one above the other", "one over the other"),
     (True, True): ("diagonally", "one above and beside the other"),
@@ -55,7 +55,7 @@ PAIRS = {  # of two digits of one kind, by whether their rows and their columns 
 
 @dataclass(frozen=True)
 class Scenes:
-    """images: (n, 256), pixels in [0, 1]; captions: those of each image, words and spaces."""
+    """images: (n, 256), pixels in [0, 1]; captions: the texts for each image, words and spaces."""
 
     images: Array
     captions: list[list[str]]
@@ -75,7 +75,7 @@ def load_digits() -> tuple[Array, Array]:
 
 
 def pick(words: tuple[str, ...], rng: np.random.Generator) -> str:
-    """One of the synonyms; of three, the first with a probability of .58, the last of .18."""
+    """One of the synonyms; of three, the first has a probability of 0.58, and the last of 0.18."""
     return words[int(len(words) * rng.random() ** 2)]
 
 
@@ -100,7 +100,8 @@ def describe(names: list[str], faint: list[bool], cells: Array, rng: np.random.G
 def compose(
     digits: Array, labels: Array, number: int, wordings: int, rng: np.random.Generator
 ) -> Scenes:
-    """Scenes of two of the digits: (n, 8, 8) with labels: (n,); so many, in so many wordings."""
+    """Scenes of two digits each, from digits (n, 8, 8) with labels (n,); a number of scenes, each
+    with a number of captions."""
     images = np.zeros((number, 2, SIDE, 2, SIDE), dtype=np.float32)
     captions = []
     for image in images:

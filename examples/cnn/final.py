@@ -1,11 +1,11 @@
-"""What configurations are worth in the end: trained for longer, on all that is not the test.
+"""How good configurations are in the end: trained for longer, on all images except the test images.
 
     dngo best results/cnn/archive.h5 --by observed --top 1 --output best
     python final.py best/*.json --seeds 5
 
-As in the paper (section 4.3) training lasts 350 epochs where those of the study had 200, here 35 for 20, on
-the training and the validation images. Printed are mean and standard deviation of the test error over the
-seeds, in percent.
+In the paper (section 4.3) this training has 350 epochs instead of the study's 200; here it has 35
+instead of 20. It uses the training and the validation images. The output has mean and standard
+deviation of the test error over the seeds, in percent.
 """
 
 import argparse

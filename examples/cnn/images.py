@@ -2,11 +2,11 @@
 
 The digits are scikit-learn's `digits` (1,797 images of 8 x 8 pixels), the photographs its two sample
 images, a temple and a flower; all are shipped with the package. An image is |patch - digit|, channel by
-channel, with 10 x 10 pixels of a photograph: where there is ink, the background is seen in its
-complementary colours. So Ganin and Lempitsky (2015) made MNIST-M.
+channel, with 10 x 10 pixels of a photograph: where there is ink, the background has its
+complementary colours. Ganin and Lempitsky (2015) made MNIST-M in this way.
 
-Digits and photographs are dealt once: validation and test images have handwriting and backgrounds that no
-training image has.
+Digits and photographs are divided once, so validation and test images have handwriting and
+backgrounds that no training image has.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-SIDE, DIGIT = 10, 8  # pixels of an image, and of the digit in its middle
+SIDE, DIGIT = 10, 8  # width in pixels of an image, and of the digit in its middle
 PHOTOGRAPHS = ("china.jpg", "flower.jpg")
-# Digits in the pool, images of each, and the share of the photographs' width they lie on.
+# Digits in the pool, images of each digit, and the part of the photographs' width behind them.
 PARTS = {
     "train": (1000, 1, (0.0, 0.5)),
     "validation": (397, 3, (0.5, 0.75)),

@@ -1,10 +1,10 @@
 """A convolutional network after Snoek et al. 2015 (table 3 and appendix A), in PyTorch, for small images.
 
-Of the paper's eight convolutions every second one is left out: as many layers do not learn in the few
-hundred steps that an evaluation takes here.
+Every second one of the paper's eight convolutions is left out, because so many layers do not learn
+in the few hundred steps of an evaluation here.
 
-A corruption is drawn anew for each image in each epoch, and again for each prediction, which is averaged
-over several (appendix A.3). The hyperparameters are those that objective.py explains.
+Images are corrupted at random, anew in each epoch. A prediction is averaged over several
+corruptions (appendix A.3). objective.py explains the hyperparameters.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 CLASSES = 10
-FILTERS = (16, 32)  # before the first pooling and after it: a sixth of the paper's
-CROP = 8  # pixels on a side that the network sees
+FILTERS = (16, 32)  # filters before and after the first pooling: a sixth of the paper's
+CROP = 8  # width in pixels of the window that the network sees
 BATCH = 32
-ANNEALED = (0.65, 0.95)  # shares of the epochs after which the learning rate is a tenth
-SAMPLES = 5  # corruptions of an image that a prediction is averaged over
-CENTRE, SPREAD = 0.4, 0.25  # of the pixels, about: the network sees them standardised
-UNTRAINED = float(np.log(CLASSES))  # loss of a network that knows nothing, nats an image
+ANNEALED = (0.65, 0.95)  # after these shares of the epochs the learning rate falls to a tenth
+SAMPLES = 5  # a prediction is averaged over this many corruptions of an image
+# mean and deviation of the pixels, roughly; the network sees them standardised
+CENTRE, SPREAD = 0.4, 0.25
+UNTRAINED = float(np.log(CLASSES))  # loss of a network that knows nothing, nats per image
 
 
 class Diverged(Exception):
-    """The loss grew far beyond that of knowing nothing, or is no number."""
+    """The loss is no number, or far above the loss of a network that knows nothing."""
 
 
 def network(p: dict[str, Any], generator: torch.Generator) -> nn.Sequential:
-    """Convolutions, two poolings with dropout, and the mean over what is left of the image (table 3).
+    """Convolutions, two poolings with dropout, and the mean over the remaining image (table 3).
 
-    The weights of a layer are drawn with a deviation over the root of a filter's weights (appendix A.2).
+    A layer's weights are drawn with a deviation that is divided by the root of the number of a
+    filter's weights (appendix A.2).
     """
     few, many = FILTERS
 
@@ -77,7 +79,7 @@ def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     """The inverse of `to_hsv`: (n, 3, h, w)."""
     channels = []
-    for n in (5, 3, 1):  # red, green, blue: the sectors where each is full lie around the others'
+    for n in (5, 3, 1):  # red, green, blue: each is full in its own sector of hues
         k = (n + hue) % 6
         channels.append(value * (1 - saturation * torch.minimum(k, 4 - k).clamp(0, 1)))
     return torch.stack(channels, dim=1)
@@ -96,7 +98,7 @@ def corrupted(x: Tensor, p: dict[str, Any], generator: torch.Generator) -> Tenso
         bound, shift = 1 + p[f"{name}_scale"], p[f"{name}_shift"]
         bent.append((uniform(1 / bound, bound) * field + uniform(-shift, shift)).clamp(0, 1))
     x = to_rgb(hue, *bent)
-    # One interpolation both scales an image and crops a window from it, where that may fall.
+    # One interpolation both scales an image and crops a random window from it.
     zoom = uniform(1 / (1 + p["scaling"]), 1 + p["scaling"])[:, 0, 0]
     side = x.shape[-1]
     corner = torch.randint(0, side - CROP + 1, (len(x), 2), generator=generator)
@@ -125,7 +127,8 @@ def train(
         Diverged: the loss is no number, or far beyond that of knowing nothing.
     """
     model = network(p, generator)
-    # By hand: torch.optim brings a compiler whose import takes longer than half the training.
+    # The optimizer is written out, because importing torch.optim would take longer than half of the
+    # training.
     weights = list(model.parameters())
     velocities = [torch.zeros_like(w) for w in weights]
     momentum, decay = 1 - 0.1 ** p["momentum"], 0.1 ** p["weight_decay"]
@@ -135,7 +138,7 @@ def train(
         seen = corrupted(x, p, generator)
         for chosen in torch.randperm(len(x), generator=generator).split(BATCH):
             loss = functional.cross_entropy(model(seen[chosen]), labels[chosen])
-            # So written, it is also true of NaN.
+            # In this form the test is also true for NaN.
             if not loss.item() < 10 * UNTRAINED:
                 raise Diverged(f"training diverged: a loss of {loss.item():.3g} nats an image")
             slopes = torch.autograd.grad(loss, weights)

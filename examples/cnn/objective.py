@@ -1,20 +1,21 @@
 """Tune the convolutional network of Snoek et al. 2015, section 4.3, at the size of one core.
 
-The fourteen hyperparameters are those of the paper's table 5. The network (network.py) has half of its
-layers and a sixth of its filters, the images (images.py) have 10 x 10 pixels in place of 32 x 32, and
-there are twenty epochs in place of 200: 640 steps, for which the learning rates are ten times as high.
+The fourteen hyperparameters come from the paper's table 5. The network (network.py) has half of its
+layers and a sixth of its filters, the images (images.py) have 10 x 10 pixels instead of 32 x 32,
+and there are twenty epochs instead of 200. With only 640 steps the learning rates are ten times as
+high.
 
 Parameters, a JSON object on standard input:
     momentum             M: the momentum is 1 - 0.1^M
     learning_rate        L: the learning rate is 0.1^L
-    deviation            of the initial weights, times the root of the weights of a filter
+    deviation            of the initial weights, times the root of the number of a filter's weights
     input_deviation      the same for the first layer
     hue_shift            bound of the change of the hue, degrees
-    saturation_scale     bound A of what the saturation is multiplied by, 1 / (1 + A) to 1 + A
-    saturation_shift     bound of what is then added to the saturation
+    saturation_scale     bound A of the factor on the saturation, from 1 / (1 + A) to 1 + A
+    saturation_shift     largest amount that is then added to the saturation
     value_scale, value_shift    the same for the value (the brightness)
     pixel_dropout        share of the inputs set to zero
-    scaling              bound S of the images' scaling, 1 / (1 + S) to 1 + S
+    scaling              bound S of the images' scaling, from 1 / (1 + S) to 1 + S
     weight_decay         W: the weights decay by 0.1^W
     dropout_1, dropout_2 share of the outputs of the two pooling layers left out of a step
 
@@ -22,12 +23,12 @@ Outcome, a JSON object as the last line of standard output:
     objective        validation error in percent; lower is better
     metadata         log loss on the validation images (nats an image), CPU seconds
 
-After each epoch the validation error of a single look is appended to the file that the variable
-DNGO_PROGRESS names, as a line {"step": 3, "objective": 41.5}: `early_stopping: true` in a configuration
-then stops what is worse than the others.
+After each epoch the validation error, with a single corruption, goes to the file in the environment
+variable DNGO_PROGRESS, as a line {"step": 3, "objective": 41.5}: `early_stopping: true` in a
+configuration then stops evaluations that are worse than the others.
 
-Where training diverges the program says so and exits with status 1. Initial weights, the order of the
-images and what is done to them come from the environment variable DNGO_SEED.
+If training diverges, the program says so and exits with status 1. Initial weights, the order of the
+images and their corruptions come from the environment variable DNGO_SEED.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ EPOCHS = 20
 
 
 def report(step: int, objective: float) -> None:
-    """Say how far training has come, if anybody wants to know."""
+    """Report the progress of training, if anybody wants to know."""
     if place := os.environ.get("DNGO_PROGRESS"):
         with open(place, "a") as stream:
             stream.write(json.dumps({"step": step, "objective": objective}) + "\n")
@@ -61,13 +62,14 @@ def report(step: int, objective: float) -> None:
 def judged(
     p: dict[str, Any], learn: list[str], part: str, epochs: int, seed: int
 ) -> tuple[float, float]:
-    """Error in percent and log loss (nats an image) on a part of the images, learnt from others.
+    """Error in percent and log loss (nats an image) on a part of the images, after training on
+    others.
 
     Raises:
         Diverged: training did.
     """
     torch.set_num_threads(1)
-    torch.manual_seed(seed)  # dropout knows no other generator
+    torch.manual_seed(seed)  # dropout uses only the global generator
     generator = torch.Generator().manual_seed(seed)
     images = load_images()
 
@@ -78,7 +80,7 @@ def judged(
     x, labels = of([part])
 
     def after(epoch: int, model: nn.Sequential) -> None:
-        with torch.random.fork_rng([]):  # training goes on as if nobody had looked
+        with torch.random.fork_rng([]):  # this look must not change the training
             seen = corrupted(x, p, torch.Generator().manual_seed(seed))
             with torch.no_grad():
                 guesses = model(seen).argmax(dim=1)

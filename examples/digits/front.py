@@ -1,10 +1,10 @@
-"""The same networks by two objectives: how often they err, and what an image costs them.
+"""The same networks with two objectives: how often they err, and how much an image costs.
 
-Parameters and randomness are those of objective.py. The outcome, the last line of standard output:
+objective.py explains parameters and randomness. The outcome, the last line of standard output:
     objectives      "error": validation error in percent; "multiply_adds" to read an image. Lower is better
     metadata        validation loss (nats per image)
 
-Where training diverges the program says so and exits with status 1.
+If training diverges, the program says so and exits with status 1.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Tune a small neural network that learns to read digits from three hundred handwritten ones.
+"""Tune a small neural network that learns to read digits from three hundred images.
 
 The data are scikit-learn's `digits` (1,797 images of 8 x 8 pixels, shipped with the package). The
-last 297 are a test set that nothing here ever looks at. The other 1,500 are dealt into five parts,
-always the same: the network (hidden layers of rectified linear units, then softmax) learns from one
-part and is judged on the other four, for each part in turn and with several initial weights.
+last 297 are a test set that nothing here ever looks at. The other 1,500 are always divided into the
+same five parts. The network (hidden layers of rectified linear units, then softmax) learns from one
+part and is judged on the other four. This is done for each part, with several initial weights.
 Training is stochastic gradient descent with momentum, in NumPy.
 
 Parameters, a JSON object on standard input:
@@ -12,8 +12,8 @@ Parameters, a JSON object on standard input:
     units           units in each hidden layer
     dropout         share of hidden units left out of a step
     augmentation    what is done to the images anew in each epoch: "none", "shift" or "rotation"
-    distance        how far that moves a pixel at most (for a rotation: one at the middle of an
-                    edge), in pixels; only where there is an augmentation
+    distance        how far that moves a pixel at most, in pixels (for a rotation: a pixel at the
+                    middle of an edge); only with an augmentation
     epochs          passes over the images, 40 if left out (fidelity.yaml has it as a fidelity)
 
 Outcome, a JSON object as the last line of standard output:
@@ -22,9 +22,10 @@ Outcome, a JSON object as the last line of standard output:
                     not timed, so that the answer is the same on every machine
     metadata        multiply-adds, validation loss (nats per image)
 
-Where training diverges the program says so and exits with status 1, as a real one would: that
-region of the space has to be learnt. Initial weights, the order of the images and the augmentation
-come from the environment variable DNGO_SEED, so the same evaluation always gives the same value.
+If training diverges, the program says so and exits with status 1, as a real one would. So the
+search has to learn where training diverges. Initial weights, the order of the images and the
+augmentation come from the environment variable DNGO_SEED, so the same evaluation always gives the
+same value.
 """
 
 import importlib.util
@@ -87,7 +88,8 @@ def move(x: Array, augmentation: str, distance: float, rng: np.random.Generator)
         angle = rng.uniform(-distance, distance, (len(x), 1, 1)) / (SIDE / 2)
         r = np.cos(angle) * rows - np.sin(angle) * columns
         c = np.sin(angle) * rows + np.cos(angle) * columns
-    # Bilinear interpolation in the image with a blank frame; beyond the frame all is blank too.
+    # Bilinear interpolation in the image with a blank frame. Everything beyond the frame is blank
+    # as well.
     framed = np.pad(x.reshape(-1, SIDE, SIDE), ((0, 0), (1, 1), (1, 1)))
     r = np.clip(r + (SIDE + 1) / 2, 0, SIDE + 0.999)
     c = np.clip(c + (SIDE + 1) / 2, 0, SIDE + 0.999)
@@ -100,7 +102,7 @@ def move(x: Array, augmentation: str, distance: float, rng: np.random.Generator)
 
 
 def multiply_adds(sizes: list[int]) -> int:
-    """Multiplications (each with an addition) to read one image with layers of these sizes."""
+    """Multiply-adds to read one image with layers of these sizes."""
     return sum(a * b for a, b in pairwise(sizes))
 
 
@@ -167,8 +169,9 @@ def train(
                 v -= learning_rate * g
                 p += v
         loss = float(np.mean(losses))
-        # Ten times the loss of knowing nothing never comes back: weights overflow some steps later.
-        if not loss < 10 * UNTRAINED:  # so written, it is also true of NaN
+        # A loss of ten times that of a network that knows nothing never recovers: weights overflow
+        # some steps later.
+        if not loss < 10 * UNTRAINED:  # in this form the test is also true for NaN
             break
     if not loss < UNTRAINED:
         raise Diverged(f"training diverged: a loss of {loss:.3g} nats per image")
@@ -183,7 +186,8 @@ def evaluate(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
     """
     x, labels = load_digits()
     x, labels = x[:-TEST_IMAGES], labels[:-TEST_IMAGES]
-    # The images stand in the order of their writers; dealt at random, each part has every hand.
+    # The images are in the order of their writers. Divided at random, each part has all
+    # handwritings.
     part = np.random.default_rng(0).permutation(len(x)) % PARTS
     sizes = [x.shape[1], *[int(parameters["units"])] * int(parameters["layers"]), CLASSES]
     errors, losses = [], []

@@ -2,11 +2,11 @@
 
     f = - sum_i weight_i exp(- sum_j scale_ij (x_j - centre_ij)^2)
 
-on the unit cube: four wells, of which the deepest has its floor of -3.32237 at
+on the unit cube. It has four wells. The floor of the deepest is -3.32237, at
 (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573).
 
 The parameters "x1" to "x6" come as a JSON object on standard input; the value goes to standard
-output as a bare number, which is all that an objective without constraints has to say.
+output as a bare number. An objective without constraints need not report more.
 """
 
 import json

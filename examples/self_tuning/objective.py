@@ -1,9 +1,9 @@
-"""Tune the networks of `surrogate: adaptive_basis` on functions that they are to model.
+"""Tune the networks of `surrogate: adaptive_basis` on functions that they have to model.
 
 Snoek et al. (2015, section 3.1.1) tuned the width, the learning rate and the regularisation of their
 networks by Bayesian optimisation with a Gaussian process, on the relative loss of searches. Here a
-configuration is judged by what it says of points that it has not seen: that is a fit a function in
-place of a search, and varies less from seed to seed.
+configuration is judged by its predictions at points that it has not seen. That takes one fit for
+each function instead of a search, and varies less from seed to seed.
 
 Parameters, a JSON object on standard input, are keys of `surrogate: networks:`:
     layers, width    hidden layers, and units in each
@@ -13,8 +13,8 @@ Parameters, a JSON object on standard input, are keys of `surrogate: networks:`:
     steps            of training
 
 Outcome, a JSON object as the last line of standard output:
-    objective        mean log density of an outcome held out, in standard deviations of those of its
-                     function; higher is better
+    objective        mean log density of a left-out outcome, in standard deviations of its
+                     function's outcomes; higher is better
     metadata         the same for each function; CPU seconds
 
 The data are the same for all configurations; initial weights and minibatches come from the environment
@@ -52,8 +52,8 @@ OBSERVATIONS, HELD_OUT = 100, 500
 
 
 def data(function: Function, inputs: int, seed: int) -> tuple[Array, Array]:
-    """Points u (n, inputs) and outcomes (n,) as a search has them, in random order: three in five
-    anywhere, the others around the best of as many as a model learns from."""
+    """Points u (n, inputs) and outcomes (n,) as in a search, in random order. Three in five lie
+    anywhere. The others lie around the best one of as many points as a model learns from."""
     rng = np.random.default_rng(seed)
     total = OBSERVATIONS + HELD_OUT
     anywhere = rng.random((total * 3 // 5, inputs))
@@ -64,7 +64,7 @@ def data(function: Function, inputs: int, seed: int) -> tuple[Array, Array]:
 
 
 def log_density(networks: dict[str, Any], function: Function, inputs: int, seed: int) -> float:
-    """Mean log density of the outcomes held out, in standard deviations of theirs."""
+    """Mean log density of the left-out outcomes, in their standard deviations."""
     u, y = data(function, inputs, seed)
     known, new = slice(OBSERVATIONS), slice(OBSERVATIONS, None)
     model = fit_model(

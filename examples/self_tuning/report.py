@@ -1,12 +1,14 @@
-"""What tuned networks are worth on functions that they were not tuned on, beside the default's.
+"""How good tuned networks are on functions that they were not tuned on, compared with the default
+ones.
 
     dngo best results/self_tuning/archive.h5 --by observed --top 1 --output best
     python report.py best/*.json --seeds 2 --searches 2
 
-On families of functions that the study has not seen, in 5 and in 10 inputs: the mean log density of
-outcomes held out, in standard deviations; and what searches by expected improvement end with, 20 points of
-a design and four batches of 10. All of these functions have a minimum of 0 or hardly above, so that the
-decimal logarithm of the best value says how far a search is from it.
+It uses families of functions that the study has not seen, in 5 and in 10 inputs. It prints the mean
+log density of left-out outcomes, in standard deviations, and the final values of searches by
+expected improvement, with a design of 20 points and four batches of 10. The minimum of all these
+functions is 0 or hardly above, so the decimal logarithm of the best value says how far a search is
+from it.
 """
 
 import argparse
@@ -30,7 +32,7 @@ DESIGN, BATCHES, BATCH = 20, 4, 10
 
 
 def searched(networks: dict[str, Any], function: Function, inputs: int, seed: int) -> float:
-    """Decimal logarithm of the best value of a search; the same design for all networks of a seed."""
+    """Decimal logarithm of a search's best value. All networks of a seed have the same design."""
     space = Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(inputs)})
     rng = np.random.default_rng(seed)
     v = design(space, DESIGN, rng=rng, exclude=np.empty((0, inputs)))

@@ -1,8 +1,8 @@
 """Beyond the edge of what is known to be feasible, once little more is to be gained inside it.
 
-A pick that must be likely to hold all constraints never crosses to another feasible part. A part of the
-batch looks for one with something better if the last evaluations have gained little, the likely points
-promise little, and others promise far more in spite of their odds.
+Picks that are likely to hold all constraints never cross to another feasible part. So a share of
+the batch looks for one, if three things hold: the last evaluations gained little, likely points
+promise little, and others promise far more although they are unlikely.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Beyond:
     """The likeliest feasible improvement that is far from all that has been tried.
 
     Like a first feasible point (`FirstFeasible`), a candidate counts by the unexplored volume around it.
-    The size of the improvement does not count: it would lead picks back to the corner that promises most,
-    beside others that failed there.
+    The size of the improvement does not count. It would lead every pick back to the most promising
+    corner, where earlier ones failed.
     """
 
     name = "beyond"
@@ -45,7 +45,8 @@ class Beyond:
             state.model.objective,
             least,
             1,
-            state.streams["fantasies"],  # nothing is drawn from it while nothing is pending
+            # as long as nothing is pending, no random number is drawn from it
+            state.streams["fantasies"],
             noisy=False,
             measure=probability_of_improvement,
         )
@@ -61,12 +62,12 @@ class Beyond:
                 return
             open_.take(best)
             gap = np.minimum(gap, distances(open_.u, open_.u[[best]])[:, 0])
-            # Its acquisition is recorded, although it was not picked by it.
+            # The acquisition is recorded, although it did not decide this pick.
             (value,) = state.make_pending(pool.v[[best]])
             yield Pick(pool.v[best], value, f"beyond:{pool.source[best]}")
 
     def _promises_more(self, state: BatchState) -> bool:
-        """Whether the points beyond the edge promise far more than those inside."""
+        """Whether points beyond the edge promise far more than points inside."""
         shared = state.shared
         if not (state.has_outcome and state.model.heeds_constraints and shared.boundary_every):
             return False
@@ -81,7 +82,7 @@ class Beyond:
         return highest > current().beyond.worth and max(inside, self._gained(state)) < little
 
     def _gained(self, state: BatchState) -> float:
-        """The gain of the last evaluations on earlier ones, in units of the targets."""
+        """How much the last evaluations improved on earlier ones, in units of the targets."""
         history = state.history
         batch = int(np.sum(history.iteration == history.iteration[-1]))
         last = max(batch, current().beyond.last_for_each * state.space.k)

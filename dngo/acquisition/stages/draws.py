@@ -55,7 +55,7 @@ class ThompsonDraws:
 
 
 class _Functions:
-    """Drawn functions minus the incumbent: their gains, negative, times rates.
+    """Drawn functions minus the incumbent, times rates: below zero is a gain.
 
     Where feasibility is too low for a function's turn they lie far above all others.
     """

@@ -15,11 +15,12 @@ from dngo.rules import current
 
 
 class FirstFeasible:
-    """A point's value: how likely it is feasible, times its distance from all that has been tried.
+    """A point's value: its probability of being feasible, times its distance from all points tried
+    so far.
 
-    With classifiers that know nothing yet this is a space-filling design. If a number is far from its
-    bound, what counts is to be nearer than the least infeasible point: the odds of the bound itself
-    would outweigh all that the other constraints have taught.
+    As long as the classifiers know nothing, this fills the space evenly. If a number is far from
+    its bound, a point only has to come nearer than the least infeasible point. The tiny odds of
+    reaching the bound itself would outweigh everything that the other constraints have taught.
     """
 
     name = "first_feasible"
@@ -31,7 +32,8 @@ class FirstFeasible:
         if not len(pool):
             return
         space, history = state.space, state.history
-        # The logarithm, as probabilities vanish for a threshold that nothing comes near.
+        # The logarithm: the probabilities are zero in floating point if nothing comes near a
+        # threshold.
         log_weight = state.model.log_progress(pool.x) + np.log(pool.rate)
         open_ = state.spacing.among(pool.v)
         tried = space.place(np.concatenate([history.v, history.pending]), apart=1.0)

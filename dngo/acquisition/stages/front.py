@@ -1,12 +1,13 @@
 """Several objectives: each pick aims at its own part of the front.
 
-For a pick one function of every objective is drawn. The pick's aim (`dngo.acquisition.aims`) makes one
-function of them, which is searched (`dngo.acquisition.front`): mostly in boxes along the front, by
+For each pick, one function is drawn for every objective. The pick's aim (`dngo.acquisition.aims`)
+combines them to one function, whose minimum is searched (`dngo.acquisition.front`): mostly in boxes
+along the front, by
 processes of the points there, otherwise in the whole space, by the surrogates.
 
 Rays ignore what is on the front already, and two may lead to one point. In a small batch more functions are
-searched than there are picks. The picks follow those that add most to the hypervolume of the front and of
-the earlier picks (like qPOTS, which chooses among the points of a draw's front).
+searched than there are picks. The picks are the minima that add most to the hypervolume of the
+front with the earlier picks. (qPOTS is similar: it chooses among the points of a draw's front.)
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class AlongFront:
                 rows = np.flatnonzero(local & (which == c))
                 if len(rows):
                     yield from picked(rows, c, boxes.search, "box")
-        # And the picks that the boxes had no room for.
+        # Also the picks for which the boxes had no room.
         for c in range(len(corners)):
             rows = np.array([i for i in sorted(left) if which[i] == c], dtype=np.intp)
             yield from picked(rows, c, partial(everywhere, state), "space")
@@ -84,7 +85,7 @@ class AlongFront:
 
 
 def _corners(state: BatchState, values: Array) -> list[Corner]:
-    """Where rays begin: behind the front, and before each of its ends."""
+    """Where rays begin: at the corner behind the front, and at one before each of its ends."""
     known = values[np.isfinite(values).all(axis=1)]
     high, reference = highs(values, state.history.iteration), state.history.reference
     ends = [Corner.at_end(known, high, reference, j) for j in range(values.shape[1])]
@@ -92,13 +93,14 @@ def _corners(state: BatchState, values: Array) -> list[Corner]:
 
 
 def _which(turns: Rows, objectives: int) -> Rows:
-    """The corner of each pick's ray: one pick in every `ends_every` is for an end, each end in turn."""
+    """The corner of each pick's ray. One pick in every `ends_every` is for an end, each end in
+    turn."""
     number = turns // current().front.ends_every
     return np.where(turns % current().front.ends_every == 0, 1 + number % objectives, 0)
 
 
 class Hoped:
-    """The front if the picks of a batch turn out as they were drawn, by a corner's heights.
+    """The front, in heights over a corner, if every pick turns out as it was drawn.
 
     each: functions searched for each pick. Those that add most to this front are followed.
     """
@@ -111,14 +113,16 @@ class Hoped:
         self.front = np.empty((0, values.shape[1]))
         if (
             self.each > 1
-        ):  # with six objectives a hypervolume may take seconds, and nobody would ask for it
+        ):  # with six objectives a hypervolume may take seconds, and it is not needed
             self.add(values[np.isfinite(values).all(axis=1)])
 
     def gain(self, outcome: Array) -> float:
-        """How many millionths an outcome (m,) adds to the hypervolume: less is no difference."""
+        """By how much an outcome (m,) enlarges the hypervolume, in whole millionths: smaller
+        differences do not count."""
         heights = np.vstack([self.front, self.corner.heights(outcome)])
         gain = hypervolume(heights, self.reference) - self.volume
-        # A front that is all beyond the reference has no volume yet: its extent is then the unit.
+        # As long as no point of the front beats the reference, the front has no volume. Its extent
+        # is then the unit.
         return float(np.round(1e6 * gain / max(self.volume, 1e-6)))
 
     def add(self, outcomes: Array) -> None:
@@ -153,8 +157,9 @@ def _followed(
     left: set[int],
     hoped: Hoped | None,
 ) -> Iterator[Pick]:
-    """For each pick the best free point of the function that adds most to the hoped-for front; without one,
-    of its own function. Picks that get one leave `left`."""
+    """For each pick, the best free point of the function that adds most to the hoped-for front. If
+    no function adds anything, its own function's best free point. Picks that get a point leave
+    `left`."""
     parts = [(some, f) for some in found for f in range(len(some.rows))]
     gains = np.array([hoped.gain(some.outcomes[f]) if hoped else 0.0 for some, f in parts])
     for row in asked.rows.tolist():
@@ -181,7 +186,7 @@ def _pick(v: Array, value: float, where: str, ray: Array) -> Pick:
 
 
 def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
-    """For functions with nothing left near their minima: candidates, the likeliest feasible ones first.
+    """For functions whose minima are all taken: candidates, the likeliest feasible ones first.
 
     If all of these are too close to others, the distance is ignored.
     """

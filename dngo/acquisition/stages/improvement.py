@@ -88,7 +88,8 @@ class Improvement:
 
 
 class Exploration:
-    """What may follow: picks of the largest deviation (Brofos, Shu and Jin 2015, section 3.1). Each is then
+    """The stage that may follow: it picks the largest deviation (Brofos, Shu and Jin 2015, section
+    3.1). Each is then
     pending."""
 
     name = "exploration"
@@ -114,9 +115,9 @@ def _gate(scores: Array, feasibility: Array, least: float) -> Array:
 def _best(pool: Candidates, scores: Array, size: int, least: float) -> Rows:
     """The candidates for the picks of a batch, at most `size`.
 
-    Half are the best that `min_feasibility` allows. A quarter are the best uniform ones that it allows:
-    without them a batch that has used up one hill finds nothing else on its list. The last quarter are the
-    best of all, for picks on the boundary.
+    Half of them are the best ones that `min_feasibility` allows. A quarter are the best uniform
+    ones that it allows. Without these, a batch that has used up one hill would find nothing else on
+    its list. The last quarter are the best of all, allowed or not, for picks on the boundary.
     """
     gated = _gate(scores, pool.feasibility, least)
     everywhere = np.array([source == "uniform" for source in pool.source])

@@ -1,4 +1,4 @@
-"""Points that were evaluated with little of the fidelity, and deserve more of it."""
+"""Points that were evaluated at a low level of the fidelity and deserve a higher one."""
 
 from __future__ import annotations
 

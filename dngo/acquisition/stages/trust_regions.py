@@ -2,8 +2,8 @@
 
 Each pick in a region (`dngo.acquisition.regions`) is the minimum of a function drawn from the region's own
 model (`dngo.acquisition.region_model`). A region has converged if the drawn functions promise nothing more.
-It then keeps a few picks. The others go to the best points that are not on the way to it. Picks that these
-cannot use go to the stages that search the whole space.
+It then keeps a few picks. The others go to the regions of other good points, which are not on the
+way into the first one. Picks that no region can use go to the stages that search the whole space.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dngo.types import Array
 
 @dataclass(frozen=True)
 class TrustRegions:
-    """The picks of a batch that trust regions get. share: theirs at the start of a study."""
+    """The trust regions' picks of a batch. share: of the batch, at the start of a study."""
 
     share: float = 1.0
     name = "trust_regions"
@@ -46,7 +46,7 @@ class TrustRegions:
             spacing=state.spacing.copy(),
             penalty=Penalty.of(state),
         )
-        # Their acquisition is recorded, although they were not picked by it.
+        # The acquisition is recorded, although it did not decide these picks.
         for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
             yield Pick(point, value, f"{LOCAL}{source}")
 
@@ -87,7 +87,7 @@ class TrustRegions:
                 if penalty.wall is None:  # with constraints it costs more than it gains
                     local = local.with_lowest(history, rng)
             local = local.with_floor(rng, is_first=is_first)
-            # Other regions have to be worth it compared with the whole space.
+            # Another region must promise enough, compared with the whole space.
             spread = scale.spread * scale.scale
             depth = min(local.depth, spread) if is_first else spread
             least = max(current().regions.improved * depth, search.finest * spread)

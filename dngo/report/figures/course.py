@@ -164,9 +164,8 @@ def planar(view: View) -> Figure:
         "planar",
         "The whole course",
         "A planar histogram: the darker a bin, the more evaluations ended in it. The line "
-        "is the best so far. The strip below counts evaluations without an objective. Dark "
-        "bins near the line mean exploitation, grey bins far from it mean exploration. "
-        + _clipped(axis),
+        "is the best so far. The strip below counts evaluations without an objective. Dark bins "
+        "near the line are exploitation, and grey bins far from it exploration. " + _clipped(axis),
         figure,
     )
 

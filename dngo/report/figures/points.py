@@ -141,8 +141,9 @@ def feasibility(view: View) -> Figure | None:
     return Figure(
         "feasibility",
         "How evaluations ended",
-        "The share of each outcome by iteration, and the feasible share that the model "
-        "predicted at the proposal. Both should rise, and agree.",
+        "The share of each outcome by iteration, and the feasible share that the model predicted "
+        "when it proposed. The feasible share should rise, and the prediction should agree with "
+        "it.",
         figure,
     )
 

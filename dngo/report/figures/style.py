@@ -180,8 +180,8 @@ class Scale:
     low, high: the ends of the axis.
     log: logarithmic.
     above, below: how many values lie outside.
-    walled: whether these lie so far outside, like penalties, that an axis with them would hide all
-    differences between the others.
+    walled: whether these lie far outside, like penalties: an axis with them would hide the
+    differences between all other values.
     """
 
     low: float

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,54 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
             continue
         there = (ROOT / name, page.parent / name, ROOT / f"{name}.py")
         assert any(path.exists() for path in there), name
+
+
+HOLE = "\0"
+# What an objective, a user's file or the processor puts into an output.
+NOT_OURS = ("exit status 1: ", "archive of archive", "blas was", "and is openblas")
+OUTPUT = re.compile(r"^\$ (?:dngo|snakemake) |^Best point|^iteration  |^What came of it", re.MULTILINE)
+
+
+@cache
+def said() -> str:
+    """All texts of the package in one line; what a text puts in is a hole."""
+    found = []
+    for path in sorted(ROOT.glob("dngo/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = (v.value if isinstance(v, ast.Constant) else HOLE for v in node.values)
+                found.append("".join(map(str, parts)))
+    return " ".join(" ".join(found).split())
+
+
+def outputs(text: str) -> Iterator[str]:
+    """Three words and more in a row, in blocks of a page that show what a command prints."""
+    for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL):
+        if OUTPUT.search(block):
+            for line in block.splitlines():
+                if not line.startswith("$") and not any(word in line for word in NOT_OURS):
+                    yield from re.findall(r"[A-Z]?[a-z]+(?: [a-z]+){2,}", line)
+
+
+def is_said(words: str) -> bool:
+    """Whether the package has these words, one or two of which it may put in."""
+    tokens = words.split()
+    form = re.compile(" ".join(f"(?:{token}|{HOLE})" for token in tokens))
+    return any(m[0].count(HOLE) <= len(tokens) // 3 for m in form.finditer(said()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_outputs_on_pages_are_in_todays_words(page: Path) -> None:
+    for words in outputs(page.read_text()):
+        assert is_said(words), words
+
+
+def test_there_are_outputs_to_look_for() -> None:
+    assert sum(len(list(outputs(page.read_text()))) for page in PAGES) > 60
+    assert is_said("standard deviations from the prediction")
+    assert not is_said("standard deviations from the forecast")
 
 
 def test_there_are_commands_and_files_to_look_for() -> None:

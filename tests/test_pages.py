@@ -125,10 +125,16 @@ def outputs(text: str) -> Iterator[str]:
 
 
 def is_said(words: str) -> bool:
-    """Whether the package has these words, one or two of which it may put in."""
-    tokens = words.split()
-    form = re.compile(" ".join(f"(?:{token}|{HOLE})" for token in tokens))
-    return any(m[0].count(HOLE) <= len(tokens) // 3 for m in form.finditer(said()))
+    """Whether the package has these words, or puts one part of them into the other."""
+    text, tokens = said(), words.split()
+    if words in text:
+        return True
+    for i in range(1, len(tokens)):
+        first, last = " ".join(tokens[:i]), " ".join(tokens[i:])
+        before = f"{first} {HOLE}" in text and (last in text or i == len(tokens) - 1)
+        if before or (f"{HOLE} {last}" in text and (first in text or i == 1)):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
@@ -138,7 +144,7 @@ def test_outputs_on_pages_are_in_todays_words(page: Path) -> None:
 
 
 def test_there_are_outputs_to_look_for() -> None:
-    assert sum(len(list(outputs(page.read_text()))) for page in PAGES) > 60
+    assert sum(len(list(outputs(page.read_text()))) for page in PAGES) > 50
     assert is_said("standard deviations from the prediction")
     assert not is_said("standard deviations from the forecast")
 

@@ -365,8 +365,7 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
 
 
 def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
-    """Outcomes from elsewhere that an iteration's fit knew in addition to its training
-    iterations."""
+    """Outcomes from elsewhere that a fit knew in addition to its training iterations."""
     with reading(path) as file:
         recorded = file.get(f"iterations/{iteration}/surrogate/told")
         return [] if recorded is None else Context.parse_told(recorded.asstr()[()])

@@ -51,8 +51,8 @@ class NetworkSettings(Section):
     minibatch: int = Field(default=256, ge=1, description="Observations in one step, at most.")
     device: Literal["cpu", "cuda"] = Field(
         default="cpu",
-        description="Where the networks are trained. cuda: on a GPU, for many observations and "
-        "wide networks; untested, and replay then needs a GPU too.",
+        description="Where the networks are trained. cuda: on a GPU, for many observations and wide "
+        "networks; untested, and replay then needs a GPU too.",
     )
 
 
@@ -61,14 +61,14 @@ class TrainedNetworkSettings(NetworkSettings):
 
     activation: Literal["tanh", "relu_tanh", "relu"] = Field(
         default="tanh",
-        description="tanh: in every hidden layer. relu_tanh: relu, and tanh in the last layer "
-        "(section 3.1.1), for objectives that are not smooth. relu: in every layer.",
+        description="tanh: in every hidden layer. relu_tanh: relu, and tanh in the last layer (section "
+        "3.1.1), for objectives that are not smooth. relu: in every layer.",
     )
     optimizer: Literal["adam", "soap", "sgd"] = Field(
         default="adam",
-        description="How the networks are trained. soap is adam in rotated coordinates: it "
-        "follows a smooth objective more closely and costs one and a half times as much, up to "
-        "a width of 128. The paper uses sgd with momentum.",
+        description="How the networks are trained. soap is adam in rotated coordinates: it follows a "
+        "smooth objective more closely and costs one and a half times as much, up to a width of 128. The "
+        "paper uses sgd with momentum.",
     )
     momentum: float | None = Field(
         default=None, ge=0, lt=1, description="Only for sgd; default there: 0.9."
@@ -87,9 +87,8 @@ class TrainedNetworkSettings(NetworkSettings):
     epochs: int = Field(
         default=40,
         ge=0,
-        description="Passes over the observations, at least. With many observations this key "
-        "decides how many steps there are. Beyond 20,000 observations the steps of adam no "
-        "longer grow.",
+        description="Passes over the observations, at least. With many observations this decides the "
+        "number of steps, which for adam stops growing at 20,000.",
     )
 
     @model_validator(mode="before")
@@ -105,9 +104,8 @@ class EnsembleSettings(TrainedNetworkSettings):
         default=5,
         ge=1,
         le=64,
-        description="Networks in the ensemble; the paper has one. With calibration out_of_fold "
-        "there are as many folds as networks, and each network leaves out one. A single network "
-        "leaves out one fold of five.",
+        description="Networks in the ensemble; the paper has one. Out of fold, each of several networks "
+        "leaves out one fold, and a single network leaves out a fifth.",
     )
 
 
@@ -125,8 +123,8 @@ Training = Annotated[
     str,
     AfterValidator(_known_training),
     Field(
-        description="What the training maximises. map: the posterior density of all weights. "
-        "evidence: the marginal likelihood (8) of the last layer (section 3.1.2); slower.",
+        description="What the training maximises. map: the posterior density of all weights. evidence: "
+        "the marginal likelihood (8) of the last layer (section 3.1.2); slower.",
         json_schema_extra={"enum": [*TRAININGS.own]},
     ),
 ]

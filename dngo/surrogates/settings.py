@@ -38,26 +38,24 @@ class SurrogateKind(Section):
     kind: str
     warp: bool = Field(
         default=True,
-        description="Model the objective on a scale that suits it: a power transform if it is "
-        "skewed, or the logarithm of its height if walls (such as penalties) are far higher "
-        "than everything between them. The evidence decides. Values many deviations from the "
-        "median count by their logarithm. Improvement is then counted on that scale. false: "
-        "only standardise the objective.",
+        description="Model the objective on the scale with the highest evidence: a power transform if it "
+        "is skewed, or the logarithm of its height if walls (such as penalties) are far higher than the "
+        "rest. Values far from the median count by their logarithm. Improvement is counted on that "
+        "scale. false: only standardise.",
     )
     highest_power: float | None = Field(
         default=None,
         ge=1,
         le=2,
-        description="Largest power of that transform; default: 2. A power above 1 draws low "
-        "values together, which suits objectives with narrow holes. 1: never do that. Only with "
-        "warp.",
+        description="Largest power of that transform; default: 2. A power above 1 draws low values "
+        "together, which suits objectives with narrow holes. 1: never do that. Only with warp.",
     )
 
     learn_infeasible: bool = Field(
         default=True,
-        description="Learn the objective also from points that break a constraint, if they "
-        "reported it. The best point is always a feasible one. false: learn only from feasible "
-        "points, as the papers do.",
+        description="Learn the objective also from points that break a constraint, if they reported it. "
+        "The best point is always a feasible one. false: learn only from feasible points, as the papers "
+        "do.",
     )
 
     @model_validator(mode="before")
@@ -99,8 +97,7 @@ class _Process(SurrogateKind):
     )
     ard: bool = Field(
         default=True,
-        description="true: a lengthscale for each input of the Gaussian process. false: one for "
-        "all inputs.",
+        description="Whether each input of the Gaussian process has its own lengthscale.",
     )
     hyperparameter_samples: int = Field(
         default=10,
@@ -125,16 +122,14 @@ class Auto(_Process):
     gp_limit: int = Field(
         default=300,
         ge=0,
-        description="Up to this many observations the Gaussian process is exact; beyond, it is "
-        "sparse.",
+        description="Up to this many observations the Gaussian process is exact; beyond, it is sparse.",
     )
     inducing: int = Field(
         default=200,
         ge=0,
         le=2000,
-        description="Inducing inputs of the sparse Gaussian process, whose cost is linear in "
-        "the observations. 0: no sparse process; beyond gp_limit only the adaptive bases are "
-        "used.",
+        description="Inducing inputs of the sparse Gaussian process, whose cost is linear in the "
+        "observations. 0: none; beyond gp_limit only the adaptive bases are used.",
     )
     training: Training = "map"
     networks: EnsembleSettings = EnsembleSettings()
@@ -213,15 +208,13 @@ class ClassifierSettings(Section):
 
     likelihood: Literal["logistic", "step"] = Field(
         default="logistic",
-        description="How a constraint's flag depends on the point (section 3.2). logistic: near "
-        "the boundary, chance decides. step: no chance; use it if a point has the same flag "
-        "every time.",
+        description="How a constraint's flag depends on the point (section 3.2). logistic: chance "
+        "decides near the boundary. step: a point has the same flag every time.",
     )
     calibration: Calibration = Field(
         default="out_of_fold",
-        description="How the prior precision of the weights is found. out_of_fold: it is learnt "
-        "from the points that each network has left out. in_sample: it is always 1, which is "
-        "overconfident; for comparisons.",
+        description="How the prior precision of the weights is found. out_of_fold: learnt from left-out "
+        "points. in_sample: always 1, which is overconfident; for comparisons.",
     )
     networks: EnsembleSettings = EnsembleSettings()
 

@@ -98,7 +98,9 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 HOLE = "\0"
 # What an objective, a user's file or the processor puts into an output.
 NOT_OURS = ("exit status 1: ", "archive of archive", "blas was", "and is openblas")
-OUTPUT = re.compile(r"^\$ (?:dngo|snakemake) |^Best point|^iteration  |^What came of it", re.MULTILINE)
+OUTPUT = re.compile(
+    r"^\$ (?:dngo|snakemake) |^Best point|^iteration  |^What came of it", re.MULTILINE
+)
 
 
 @cache

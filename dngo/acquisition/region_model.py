@@ -135,7 +135,7 @@ class RegionModel:
         outcome in its region is as low, so the region would shrink and the search would not move.
         One deviation is added to the mean, because the lowest of many means is partly luck as well.
         Under even noise this gained nothing
-        (benchmarks/rules.md).
+        (benchmarks/tried.md).
         """
         if not self.near.by_logarithms and not len(self.near.outliers):
             return self

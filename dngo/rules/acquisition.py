@@ -26,7 +26,7 @@ class DescentRules:
     # not find the floor of a long, turned valley. An analytic slope counts as one evaluation, a
     # slope by differences as two for each parameter. Trust regions alone end twice as high without
     # the gradient in five inputs, and three times as high by differences in ten
-    # (benchmarks/rules.md, the trust regions' model).
+    # (benchmarks/tried.md, the trust regions' model).
     along_gradient: int = 120
     # step of the gradient's central differences, in units of the largest step
     difference: float = 0.02
@@ -62,7 +62,7 @@ class BeyondRules:
     """When picks go beyond the edge of what is feasible, and how many.
 
     Chosen on Gramacy's toy, then tried on functions with other pockets and without any
-    (benchmarks/rules.md, beyond the edge).
+    (benchmarks/tried.md, beyond the edge).
     """
 
     share: float = 0.5  # of a batch
@@ -152,7 +152,7 @@ class FrontRules:
     # inputs had the same with both.
     boldest: float = 0.4
     # Functions that are searched for each pick, and the most for a batch. The functions that add
-    # most to the front are followed (benchmarks/rules.md, several objectives). With more than 64
+    # most to the front are followed (benchmarks/tried.md, several objectives). With more than 64
     # picks, each pick has one function.
     functions_for_each: int = 4
     most_functions: int = 128
@@ -183,7 +183,7 @@ class ImprovementRules:
 
 @dataclass(frozen=True, kw_only=True)
 class FidelityRules:
-    """Where new points of a study with a fidelity are evaluated first; benchmarks/rules.md."""
+    """Where new points of a study with a fidelity are evaluated first; benchmarks/tried.md."""
 
     near: int = 1  # the first level of new points near the best ones; 0 is the lowest
 
@@ -247,13 +247,13 @@ class RegionSearchRules:
     # a model of their own, for half of the functions. It is fitted to this share of the points, and
     # to at least one for each quadratic. It is used if it predicts them, left out one by one,
     # better by so many nats each. Sectors in ten inputs end 0.25 times as high; 0.33 and 0.5 of the
-    # points do about as well (benchmarks/rules.md, walls and floors).
+    # points do about as well (benchmarks/tried.md, walls and floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # with fewer points there is no such model; not measured
     most_functions: int = 128  # searched in one region
     # One function in so many searches the whole space. From few points the model learns a sum over
     # the parameters. In some parameters, such a sum may be lowest far away. Levy with 20 inputs:
-    # 1.2 with one in four, 9.2 without (benchmarks/rules.md, the trust regions' width).
+    # 1.2 with one in four, 9.2 without (benchmarks/tried.md, the trust regions' width).
     wide_every: int = 4
     # A gain counts if it is larger than a model's noise. If the noise is large, a gain must exceed
     # so many deviations of the model's targets.
@@ -277,7 +277,7 @@ class ShortlistRules:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRules:
-    """When picks are random steps, and how large these are (benchmarks/rules.md, without a
+    """When picks are random steps, and how large these are (benchmarks/tried.md, without a
     model)."""
 
     # Close points have similar outcomes if their ranks differ little: by less than `alike` times

@@ -57,7 +57,7 @@ class LocalRules:
     stages: tuple[tuple[int, int], ...] = ((128, 30), (400, 15))
     # With more inputs there are no quadratics, since 60 inputs already mean 1,891 weights. Without
     # any, trust regions alone end 5.6 times as high (geometric mean of 22 runs in five inputs:
-    # benchmarks/rules.md, the trust regions' model).
+    # benchmarks/tried.md, the trust regions' model).
     most_quadratic: int = 60
     # With more inputs no turned axes are looked for. A quadratic of 30 inputs has 496 weights, and
     # in 40 inputs axes were never worth the price of their angles.
@@ -72,7 +72,7 @@ class LocalRules:
     # number of inputs, as distances grow with it. `medians` are of the variances of the three parts, the
     # length in the series, the noise's variance, and the error's relative to the height. `deviations` are
     # of the logarithms, in the same order, the length first. Only the error's was measured: with a median
-    # of 0.01 the models rank better, but draws from them are too bold (benchmarks/rules.md, the trust
+    # of 0.01 the models rank better, but draws from them are too bold (benchmarks/tried.md, the trust
     # regions' model).
     length: float = float(np.exp(-0.3))
     medians: tuple[float, ...] = (0.3, 0.3, 0.3, 0.3, 0.01, 1e-4)
@@ -109,7 +109,7 @@ class NearbyRules:
     in the targets' variance. From this share on, logarithms are tried and turned axes are not. Not
     measured. multiplies: share of the noise in the logarithms' variance. Only from this share on,
     logarithms are kept. Without this, steep functions without noise would be seen by logarithms as
-    well, and ended twice as high (benchmarks/rules.md).
+    well, and ended twice as high (benchmarks/tried.md).
     flat: outcomes lie on a floor if they differ by less than this share of the mean height above
     the lowest.
     outlying: an outlier lies this many deviations off what all other points predict. rounds: how
@@ -176,7 +176,7 @@ class ProcessRules:
     steps_after_sketch: int = 12
     # With more lengthscales than this, lengthscales stay at the mode, and only this many samples of
     # the other hyperparameters are drawn. A hundred observations say little about each of a
-    # thousand parameters (benchmarks/rules.md, hundreds of inputs).
+    # thousand parameters (benchmarks/tried.md, rules that went).
     most_alone: int = 64
     samples_of_many: int = 4
     burn_in: int = 5  # sweeps: few, as the chain starts at the mode
@@ -286,7 +286,7 @@ class WarpingRules:
 
     powers: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
     # Shares of the observations that may lie on a floor, below which logarithms resolve the depth
-    # (benchmarks/rules.md, walls and floors). No further share is tried once one is less likely
+    # (benchmarks/tried.md, walls and floors). No further share is tried once one is less likely
     # than the best one by `hopeless` nats: most functions have no floor. price: what a floor costs,
     # in nats: as much as the least likely power in the prior.
     floors: tuple[float, ...] = (0.5, 0.25, 0.1, 0.03)
@@ -300,8 +300,8 @@ class WarpingRules:
 
 @dataclass(frozen=True, kw_only=True)
 class NumberRules:
-    """How numbers with thresholds are fitted if the kind is `auto` (benchmarks/rules.md, thresholds).
-    Not measured one by one."""
+    """How numbers with thresholds are fitted if the kind is `auto`. Not measured one by one
+    (benchmarks/tried.md, notes on the results)."""
 
     samples: int = 3  # samples of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # with more observations only the mode is used

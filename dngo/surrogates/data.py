@@ -292,7 +292,7 @@ class LogScale(TargetScale):
     unit: float = 1.0
 
     # How far the floor lies below the lowest value. With 0.1 local processes rank points equally
-    # well, with 1 less well (benchmarks/rules.md, noise).
+    # well, with 1 less well (benchmarks/tried.md, noise).
     BELOW: ClassVar[float] = 0.3
 
     @classmethod

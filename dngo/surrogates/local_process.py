@@ -298,7 +298,7 @@ def likeliest_quadratic(t: Array, targets: Array) -> Quadratic | None:
     is fitted to whitened points, because the low points of a steep function lie in a thin slab, in
     which the plain inputs hardly show the axes. Nothing here is random. Taken from a process that
     was fitted to a few of the points, axes were missed by chance in one fit of six
-    (benchmarks/rules.md, the likeliest quadratic).
+    (benchmarks/tried.md, the axes of the likeliest quadratic).
     """
     n, d = t.shape
     if not 1 < d <= current().local.most_turned:

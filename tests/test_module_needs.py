@@ -82,6 +82,9 @@ def test_what_a_study_needs_is_made_before_anything_is_paid_for(tmp_path: Path) 
     os.utime(own.folder / "data/train.txt")
     assert "Nothing to be done" in own.snakemake("-n")
     own.write(iterations=1)
+    # A file that is there and is made anew hides nothing of what is to do behind it.
+    dry = planned(own.snakemake("-n", "all", "--forcerun", "data"))
+    assert (dry["data"], dry["tuning_evaluate"], dry["tuning_merge"]) == (1, 2, 1)
     (own.folder / "data/train.txt").unlink()
     own.snakemake()
     assert (own.folder / "made.txt").read_text() == "made\nmade\n"

@@ -3,14 +3,14 @@
 Snakemake 9.27 drops the handlers of a module (`onstart` ...), and does not read profiles/default beside
 it, by which only the age of files decides what runs again. A study that is used as a module gets
 both here, for its own rules. The other rules of the workflow keep their handlers and rerun
-triggers.
+triggers. The study is also planned where another job of this run makes a file that it needs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from snakemake.jobs import Reason
@@ -67,6 +67,7 @@ class _Modules:
             self._check_rules()
             prepare(*args, **options)
             workflow.dag._reason = _Reasons(self._reason)
+            self._look_behind(workflow.dag)
 
         workflow._prepare_dag = prepared
 
@@ -105,6 +106,42 @@ class _Modules:
                     reason.updated_input.update(dag.merged(job.wildcards))
                 return reason
         return Reason()
+
+    def _look_behind(self, graph: Any) -> None:
+        """Have Snakemake look for what to do behind evaluations although it makes a file under `needs`.
+
+        Snakemake 9.27 skips all jobs behind one that is to run, since it runs them because of that
+        one. But it does not run those that have its files as `ancient` inputs only. So a study that
+        goes on would not be planned.
+        """
+        update, walk = graph.update_needrun, graph.bfs
+
+        def walk_on(direction: Any, *jobs: Any, **options: Any) -> Iterator[Any]:
+            if direction is not graph.depending:
+                yield from walk(direction, *jobs, **options)
+                return
+            found = deque(jobs)
+            seen = set(jobs)
+            while found:
+                job = found.popleft()
+                yield job
+                for behind, files in direction[job].items():
+                    old = all(file.is_ancient for file in files)
+                    if behind not in seen and not (old and self._is_ours(behind)):
+                        seen.add(behind)
+                        found.append(behind)
+
+        async def updating(*args: Any, **options: Any) -> Any:
+            graph.bfs = walk_on
+            try:
+                return await update(*args, **options)
+            finally:
+                graph.bfs = walk
+
+        graph.update_needrun = updating
+
+    def _is_ours(self, job: Any) -> bool:
+        return any(self._has(folder, job.rule) for folder in self.studies)
 
     def _join(self, event: str, act: Callable[[], None]) -> None:
         """Call `act` before the handler of the main Snakefile.

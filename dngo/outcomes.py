@@ -287,7 +287,8 @@ def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Seque
             hint = "; it is a constraint, and belongs inside `constraints`"
         elif unknown[0] in NAMES:
             hint = f"; an objective reports only {', '.join(names)}"
-        hint = hint or nearest(unknown[0], names) or f"; known: {', '.join(names)}"
+        other = f"; known: {', '.join(names)}; any other value belongs inside `metadata`"
+        hint = hint or nearest(unknown[0], names) or other
         raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
 
 

@@ -142,7 +142,7 @@ WRONG: list[tuple[str, int, str]] = [
     (
         objective("command: run, time_limit: 1h"),
         2,
-        "objective.time_limit: must be a number, not '1h'; leave out the unit",
+        "objective.time_limit: must be a number, not '1h'; write seconds, without a unit",
     ),
     (
         objective("command: run, time_limit: 0"),
@@ -173,6 +173,27 @@ WRONG: list[tuple[str, int, str]] = [
         objective("command: run, timeout: 3"),
         2,
         "objective.timeout: unknown key; did you mean 'time_limit'?",
+    ),
+    # ---- words of other packages and of schedulers
+    *(
+        (f"{HEAD}{SPACE}{word}: 3\n", 4, f"{word}: unknown key; did you mean '{meant}'?")
+        for word, meant in [
+            ("n_trials", "iterations"),
+            ("max_evals", "iterations"),
+            ("n_startup_trials", "design"),
+            ("pruner", "early_stopping"),
+            ("partition", "resources"),
+        ]
+    ),
+    (
+        f"{HEAD}{SPACE}resources: {{evaluate: {{mem_mb: 4 GB}}}}\n",
+        4,
+        "resources.evaluate.mem_mb: must be an integer, of megabytes, not '4 GB'",
+    ),
+    (
+        parameter("type: float, low: 0,5, high: 1"),
+        3,
+        "space.x.5: unknown key; is this a decimal comma? Numbers have a point, as 0.5",
     ),
     # ---- the space
     (HEAD + "space: []\n", 3, f"space: {MAPPING}, not []"),

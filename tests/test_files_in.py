@@ -61,7 +61,7 @@ def told(config: Path, content: str | bytes, capsys: pytest.CaptureFixture[str])
 )
 def test_a_table_is_read_as_its_program_wrote_it(config: Path, content: str, capsys) -> None:
     assert told(config, content, capsys) == ""
-    (entry,) = dngo.open(config).study.entries()
+    (entry,) = dngo.open(config)._engine.entries()
     assert entry.parameters == {"x": 1.5, "k": "a", "b": True}
     assert entry.outcome is not None and entry.outcome.objective == 0.5
 
@@ -71,9 +71,16 @@ def test_a_table_is_read_as_its_program_wrote_it(config: Path, content: str, cap
     [
         ("", "has no point"),
         (HEADER, "has no point"),
-        ('[{"x": 1}]', "has no point"),
+        ('[{"x": 1}]', "is JSON; a table is CSV or Parquet"),
+        (' {"x": 1}\n{"x": 2}', "is JSON; a table is CSV or Parquet"),
         ((HEADER + ROW).encode("utf-16-le"), "is not CSV; save it as CSV in UTF-8"),
-        (b"PK\x03\x04" + bytes(100), "is not CSV; save it as CSV in UTF-8"),
+        (
+            b"PK\x03\x04" + bytes(100),
+            "is a workbook or a zip file; save its table as CSV",
+        ),
+        (b"\x1f\x8b\x08" + bytes(100), "is compressed; unpack it first"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(100), "is HDF5; `dngo fork` begins a study with an archive"),
+        (b"\x80\x04\x95" + bytes(100), "is a pickle"),
         ((HEADER + ROW).replace("true", "1"), "line 2: b: '1' is not one of [false, true]"),
         (HEADER.replace("k", " x"), "has two columns called 'x'"),
     ],
@@ -82,13 +89,13 @@ def test_what_is_no_table_is_said_in_one_line(
     config: Path, content: str | bytes, said: str, capsys
 ) -> None:
     assert told(config, content, capsys).startswith(said)
-    assert dngo.open(config).study.entries() == []
+    assert dngo.open(config)._engine.entries() == []
 
 
 def test_a_letter_with_an_accent_is_one_letter(config: Path, capsys) -> None:
     """Programs write it as one sign or as two, and no eye tells them apart."""
     assert told(config, HEADER + "1,cafe\u0301,true,0.5\n", capsys) == ""
-    (entry,) = dngo.open(config).study.entries()
+    (entry,) = dngo.open(config)._engine.entries()
     assert entry.parameters["k"] == "caf\u00e9"
     config.write_text(SPACE.replace("[a,", '["cafe\\u0301",'))
     with pytest.raises(UserError, match=r"space.k: .* look alike"):

@@ -308,7 +308,7 @@ def run(*words: str) -> None:
 
 def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
     """The points in the archive of a study, in every form in which it holds them."""
-    study = dngo.open(config).study
+    study = dngo.open(config)._engine
     header = archive.read_header(study.archive)
     assert header is not None
     read = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,8 @@ class Named:
                     f"{j}: {str(choice)[:80]}": choice for j, choice in enumerate(choices)
                 }
                 parameter = Choice(list(values[own]))
+            elif choices is not None:
+                parameter = Choice(choices)
             given[own] = parameter
         return cls(sections(given), names, values)
 
@@ -158,6 +161,12 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
             f"space.{name}: a tuple is (low, high) or (low, high, 'log'); choices stand in a list"
         )
     if isinstance(value, list):
+        if len(value) == 2 and all(type(scalar(each)) in (int, float) for each in value):
+            warnings.warn(
+                f"space.{name}: {value} is a choice between two numbers; a range is "
+                f"({value[0]}, {value[1]}). If you mean the choice, write dngo.Choice({value})",
+                stacklevel=4,
+            )
         return Choice(value)
     if value is bool:
         return Choice([False, True])

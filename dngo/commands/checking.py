@@ -91,7 +91,7 @@ def _looked_at(study: Study) -> list[str]:
     if config.space_constraints:
         lines.append(f"Known constraints: {len(config.space_constraints)}; {_feasible(space)}")
     lines += _without_use(config)
-    lines += _time_is_short(config)
+    lines += [*_not_asked_for(config), *_time_is_short(config)]
     lines += [f"Learns from {earlier}" for earlier in _learns_from(study)]
     lines += [line for line in [standing(study)] if line]
     lines += [f"Warning: {line}" for line in config.exposed]
@@ -155,6 +155,20 @@ def _without_use(config: Config) -> list[str]:
                 "fixed values"
             )
     return lines
+
+
+def _not_asked_for(config: Config) -> list[str]:
+    """Warnings about resources with the name that a scheduler has for them."""
+    from dngo.config.resources import OTHER_NAMES
+
+    found = config.resources.model_dump(exclude_defaults=True)
+    return [
+        f"Warning: resources.{rule}.{name}: Slurm is not asked for it; Snakemake's name is "
+        f"{OTHER_NAMES[name]}"
+        for rule, names in found.items()
+        for name in names
+        if name in OTHER_NAMES
+    ]
 
 
 def _time_is_short(config: Config) -> list[str]:

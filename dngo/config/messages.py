@@ -36,9 +36,15 @@ OTHER_NAMES = {
     "time_limit": "timeout walltime",
     "space": "parameters params bounds search_space",
     "command": "cmd run script shell",
-    "iterations": "n_iter rounds",
+    "iterations": "n_iter rounds n_trials num_trials max_trials max_evals n_calls budget",
+    "batch_size": "n_points batch q",
+    "design": "n_startup_trials n_initial_points n_init initial_design",
+    "objective": "loss value score result cost metric fitness function",
     "lcb": "ucb",
-    "mcei": "ei qei",
+    "mcei": "ei qei logei qlogei qnei qlognei",
+    "active_if": "condition conditions when depends_on parent",
+    "early_stopping": "pruner pruning stopper",
+    "resources": "slurm sbatch partition account queue",
     "thompson": "ts",
     "gp": "gaussian_process",
 }
@@ -266,6 +272,8 @@ def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
         hint = f"; in quotes it is text: {as_yaml(given)!r}"
     elif isinstance(given, str) and re.match(r"\s*[\d.]+\s*[A-Za-z]+\s*$", given):
         hint = "; leave out the unit"
+    if mistake.keys[-1:] == ["time_limit"] and isinstance(given, str):
+        hint = "; write seconds, without a unit"
     return f"{must}, not {shown(given)}{hint}"
 
 
@@ -324,6 +332,8 @@ def _unknown_key(mistake: _Mistake) -> str:
             f"does nothing where {chosen[0]} is {chosen[1]}; it is for {chosen[0]} "
             f"{_either(having)}{'' if place == key else f', as {place}'}"
         )
+    if key.isdecimal():
+        return "unknown key; is this a decimal comma? Numbers have a point, as 0.5"
     known = sorted({name for model in here for name in model.model_fields})
     return f"unknown key{nearest(key, known) or '; known here: ' + ', '.join(known)}"
 

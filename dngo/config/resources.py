@@ -10,6 +10,14 @@ from dngo.config.messages import Located, shown
 from dngo.space.parameters import Section
 
 Resource = dict[str, int | float | str]
+# Words of schedulers, and Snakemake's name for what they mean.
+OTHER_NAMES = {
+    **dict.fromkeys(("time", "walltime", "timelimit", "time_limit"), "runtime (minutes)"),
+    **dict.fromkeys(("memory", "mem_gb", "ram"), "mem_mb"),
+    **dict.fromkeys(("partition", "queue"), "slurm_partition"),
+    **dict.fromkeys(("cpus", "ncpus", "cores", "ntasks"), "threads"),
+    "account": "slurm_account",
+}
 
 
 class Resources(Section):
@@ -38,6 +46,9 @@ class Resources(Section):
                 where = ("resources", rule, name)
                 if name == "threads" and not re.fullmatch(r"0*[1-9][0-9]*(\.0*)?", str(value)):
                     raise Located(where, f"must be an integer, 1 or greater, not {shown(value)}")
+                if name.endswith(("_mb", "_mib")) and not isinstance(value, int):
+                    unit = "megabytes" if name.endswith("_mb") else "mebibytes"
+                    raise Located(where, f"must be an integer, of {unit}, not {shown(value)}")
                 if isinstance(value, int | float) and not value >= 0:
                     raise Located(where, f"must be 0 or greater, not {shown(value)}")
         return self

@@ -13,6 +13,7 @@ LONGEST = 2000  # characters to look at
 _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(e[+-]?[0-9]+)?", re.I | re.A)
 _FORTRAN = re.compile(r"[+-]?[0-9]*\.?[0-9]*D[+-]?[0-9]+", re.I | re.A)
+_STARS = re.compile(r"\*+")
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(.*\)")
 _LIST = re.compile(r"\[.*\]|\(.*\)")
 
@@ -58,6 +59,8 @@ def _why(line: str) -> str:
         return f"numbers have a decimal point: {line.replace(',', '.')}"
     if _FORTRAN.fullmatch(line) and number_in(re.sub("d", "e", line, flags=re.I)) is not None:
         return f"write the exponent of a number with e: {re.sub('d', 'e', line, flags=re.I)}"
+    if _STARS.fullmatch(line):
+        return "Fortran prints stars where a number is too wide for its format: use a wider one"
     if _OBJECT.fullmatch(line):
         return "Python prints an object in this way; print(float(x)) prints the number alone"
     if _LIST.fullmatch(line):

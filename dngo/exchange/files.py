@@ -18,6 +18,16 @@ from dngo.outcomes import SEVERAL
 from dngo.storage.text import visible
 
 ROWS = 8192  # of a CSV table, in memory at once
+# Files of other programs, by their first bytes.
+OTHERS = {
+    b"PK": "is a workbook or a zip file; save its table as CSV, or fork the archive of a crate",
+    b"\xd0\xcf\x11\xe0": "is an old workbook; save its table as CSV",
+    b"\x1f\x8b": "is compressed; unpack it first",
+    b"\x89HDF": "is HDF5; `dngo fork` begins a study with an archive",
+    b"[": "is JSON; a table is CSV or Parquet",
+    b"{": "is JSON; a table is CSV or Parquet",
+    b"\x80": "is a pickle, which nobody should open; save a table as CSV or Parquet",
+}
 
 
 def read(
@@ -75,7 +85,12 @@ def _form(path: Path) -> str:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     if start.startswith(b"PAR1"):
         return "parquet"
-    return "optuna" if start.startswith((b"SQLite format 3\0", b'{"op_code"')) else "csv"
+    if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
+        return "optuna"
+    for begins, why in OTHERS.items():
+        if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(begins):
+            raise UserError(f"{path}: {why}")
+    return "csv"
 
 
 def _read(path: Path, config: Config, name: str | None) -> FileRows:

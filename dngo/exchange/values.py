@@ -111,7 +111,10 @@ def with_outcomes(
     """
     values = _values(objective) if objective is not None else [None] * len(rows)
     if len(values) != len(rows):
-        raise UserError(f"there are {len(rows)} points, but {len(values)} values of the objective")
+        several = "; several objectives of one point are a dict by name" if len(rows) == 1 else ""
+        raise UserError(
+            f"the number of points is {len(rows)}, but the objective has {len(values)} values{several}"
+        )
     found = []
     for row, value in zip(rows, values, strict=True):
         said = scalar(value)

@@ -14,6 +14,7 @@ from typing import Any
 
 from dngo.space.columns import Column
 
+ONE_EQUAL = re.compile(r"(?<![<>=!])=(?!=)")
 MAX_LENGTH, MAX_NODES, MAX_DEPTH = 1000, 300, 40
 _GRAMMAR = ("and", "or", "not", "in", "is", "if", "else", "True", "False", "None")
 
@@ -38,7 +39,8 @@ class Names:
         try:
             tree = ast.parse(self._aliased(), mode="eval").body
         except SyntaxError as error:
-            raise self.error(error.offset or 1, "is not an expression here") from None
+            equal = "; write == for what must be equal" if ONE_EQUAL.search(self.text) else ""
+            raise self.error(error.offset or 1, f"is not an expression here{equal}") from None
         except (ValueError, RecursionError, MemoryError):
             raise self.error(None, "is not an expression") from None
         self._check_size(tree)

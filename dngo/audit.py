@@ -21,18 +21,21 @@ from dngo.archive.flat import REPORTED
 from dngo.batch import TOLD, Batch, Outcome, Proposal, numbers_of
 from dngo.config import thresholds_of
 from dngo.errors import UserError
+from dngo.evaluation import pictures
 from dngo.evaluation.pictures import LEFT_OUT
 from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted, redacted_objective
-from dngo.report.left import has_picture, note_of, tags_of
+from dngo.report.left import note_of, noted, tags_of
 from dngo.report.models import parts_of, said
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
 from dngo.stopping.curves import Curve
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import visible
+from dngo.study import entries
 from dngo.types import Array, Rows
 from dngo.units import LOG, Units
+from dngo.waiting import Note, dump
 
 NEAREST = 3
 PRINTED = 5  # lines of each stream to show
@@ -87,6 +90,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         "constraints": _constraints(foreseen, batch, outcome),
         "printed": each_text(PointLogs(path.parent / "logs" / "points").read(t, slot), redacted),
         "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
+        "notes": dump([n for n in entries.notes(path) if n.point in ("", chosen.id)]),
         "environment": _shown(batch.environment),
         "digest": attributes["digest"],
         "previous": attributes["previous"],
@@ -195,6 +199,8 @@ def page(data: dict[str, Any]) -> str:
             )
             for near in data["nearest_before"]
         ]
+    if notes := noted([Note(**note) for note in data["notes"]]):
+        lines += ["", "Notes on it and on the study", *(f"  {line}" for line in notes)]
     lines += ["", "Derived by", *_derived_by(data)]
     iteration = data["id"].split("-")[0]
     lines += ["", f"Derive it again: dngo replay {data['archive']} --iteration {iteration}"]
@@ -341,7 +347,7 @@ def _left(proposal: str, metadata: dict[str, Any]) -> list[tuple[str, str]]:
     said = {
         "Note": note_of(metadata),
         "Tags": tags_of(metadata),
-        "Image": image if has_picture(metadata) else "",
+        "Image": image if pictures.named(metadata) else "",
     }
     return [(name, text) for name, text in said.items() if text]
 

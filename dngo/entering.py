@@ -1,4 +1,4 @@
-"""What people enter into a study: points to evaluate, outcomes from elsewhere, points to withdraw.
+"""What people enter: points to evaluate, outcomes from elsewhere, points to withdraw, notes.
 
 Points to evaluate wait for the next batch (`dngo.waiting`), and so do outcomes of points that
 nobody proposed. An outcome or a withdrawal of a point in flight becomes its only outcome. If the
@@ -19,16 +19,19 @@ from typing import Any
 from dngo import provenance
 from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
+from dngo.evaluation.pictures import LEFT_OUT, entered
 from dngo.exchange.files import check_columns, read, sha256
 from dngo.exchange.names import PARAMETER, ColumnNames
 from dngo.exchange.outcomes import Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row, known
-from dngo.outcomes import with_origin
+from dngo.outcomes import MAX_MESSAGE, with_origin
+from dngo.redaction import redacted
+from dngo.storage import picture
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study
-from dngo.waiting import Entry
+from dngo.waiting import Entry, Note
 
 SHOWN = 5  # most mistakes in a message
 
@@ -41,6 +44,7 @@ class Source:
     kind: source of their proposals.
     origin: for the archive: who, when, file and digest.
     left_out: other entries of a file, and why they are no rows.
+    folder: where relative names of pictures start.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Source:
     rows: list[Row]
     origin: dict[str, Any]
     left_out: dict[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path.cwd)
 
     @classmethod
     def of_file(
@@ -72,7 +77,8 @@ class Source:
         told = objective is not None
         check_columns(path, table.rows, study.config, objective, by_id=told)
         origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
-        return cls(str(path), kind, table.rows, origin, table.left_out)
+        folder = path.absolute().parent
+        return cls(str(path), kind, table.rows, origin, table.left_out, folder)
 
     @classmethod
     def of_values(cls, points: Sequence[Mapping[str, Any]], kind: str, name: str) -> Source:
@@ -92,12 +98,13 @@ class Source:
 @dataclass(frozen=True)
 class Told:
     """The result of `tell`: ids of proposals in flight that now have their outcome, entries that
-    wait, and rows that were left out, with their reasons.
+    wait, and rows that were left out, with their reasons; pictures that could not be kept, likewise.
     """
 
     concluded: list[str]
     waiting: list[Entry]
     skipped: dict[str, str]
+    pictures: dict[str, str] = field(default_factory=dict)
 
 
 # ---- add ----------------------------------------------------------------------------------------
@@ -187,15 +194,18 @@ def _twice(
     return found
 
 
-def _refuse(source: Source, problems: dict[int, str]) -> None:
-    """Raise UserError with a line for each of the first mistakes, if there are any."""
+def _refuse(source: Source, problems: dict[int, str], way: str = "") -> None:
+    """Raise UserError with a line for each of the first mistakes, if there are any.
+
+    way: how to enter the other rows.
+    """
     if not problems:
         return
     lines = [
         f"{source.name}: {source.rows[i].place}: {problems[i]}" for i in sorted(problems)[:SHOWN]
     ]
     many = f"{len(problems)} such rows in all, " if len(problems) > 1 else ""
-    lines[-1] += f"; {many}nothing was written"
+    lines[-1] += f"; {many}nothing was written{way}"
     raise UserError("\n".join(lines))
 
 
@@ -233,20 +243,36 @@ def tell(
                 except UserError as error:
                     problems[i] = str(error)
             if not skip_invalid:
-                _refuse(source, problems)
+                way = "; --skip-invalid leaves them out" if source.of_a_file else ""
+                _refuse(source, problems, way)
             for i in [i for i in flying if i not in problems]:
+                place = study.files(flying[i]).picture
+                outcomes[i] = _pictured(source, outcomes[i], place)
                 _conclude(study, flying[i], outcomes[i])
         for i, row in enumerate(source.rows):
             if i not in problems and i not in flying:
-                origin = source.origin_of(row)
-                entries[i] = Entry(points[i], source.kind, origin, outcomes[i])
+                entry = Entry(points[i], source.kind, source.origin_of(row))
+                place = study.paths.entered_picture(entry.name)
+                outcomes[i] = _pictured(source, outcomes[i], place)
+                entries[i] = replace(entry, outcome=outcomes[i])
         if entries:
             study.waiting.write([*waiting, *entries.values()])
+    pictures = {i: outcomes[i].metadata.get(LEFT_OUT) for i in outcomes if i not in problems}
     return Told(
         [flying[i].id for i in flying if i not in problems],
         list(entries.values()),
         {source.rows[i].place: problems[i] for i in sorted(problems)},
+        {source.rows[i].place: str(why) for i, why in pictures.items() if why},
     )
+
+
+def _pictured(source: Source, outcome: Outcome, place: Path | None) -> Outcome:
+    """An outcome whose picture is kept at a place, if its metadata name one."""
+    if place is None:
+        return outcome
+    of_a_file = source.of_a_file
+    said = entered(outcome.metadata, source.folder, place, of_a_file=of_a_file)
+    return replace(outcome, metadata=said)
 
 
 def _named(study: Study, source: Source, problems: dict[int, str]) -> dict[int, Proposal]:
@@ -271,15 +297,20 @@ def _filled(study: Study, row: Row, proposal: Proposal | None) -> Row:
     if proposal is None:
         return row
     names = ColumnNames.of(study.config)
-    given = {
-        names.meaning(key, row.values) for key, v in row.values.items() if known(v) is not None
+    meant = {key: names.meaning(key, row.values) for key in row.values}
+    # An empty cell of a parameter says nothing. Beside the filled one it would be a second value.
+    values = {
+        key: v
+        for key, v in row.values.items()
+        if meant[key][0] != PARAMETER or known(v) is not None
     }
+    given = {meant[key] for key in values}
     filled = {
         PARAMETER + name: value
         for name, value in proposal.parameters.items()
         if (PARAMETER, name) not in given
     }
-    return replace(row, values={**row.values, **filled})
+    return replace(row, values={**values, **filled})
 
 
 def _outcomes(
@@ -370,6 +401,7 @@ def skip(study: Study, name: str, reason: str) -> None:
     study.header()
     if any(entry.name == name for entry in study.entries()):
         study.waiting.drop({name})
+        picture.drop(study.paths.entered_picture(name))
         return
     proposal = _find(study, name)
     who = provenance.who()
@@ -386,6 +418,45 @@ def skip(study: Study, name: str, reason: str) -> None:
     )
     with study.at_rest(proposal):
         _conclude(study, proposal, outcome)
+
+
+# ---- note ---------------------------------------------------------------------------------------
+
+
+def note(study: Study, text: str, *, point: str = "", tags: Collection[str] = ()) -> Note:
+    """Write a note on a point, archived or in flight, or on the study.
+
+    Raises UserError if there is no such point, or if the note is empty or too long.
+    """
+    text, words = str(text or "").strip(), [str(tag).strip() for tag in tags]
+    if not (text or any(words)):
+        raise UserError("note: has neither a text nor a tag")
+    if not all(words) or "," in "".join(words):
+        raise UserError("--tag: a tag is a word, without a comma")
+    longest = max(map(len, [text, ", ".join(words)]))
+    if longest > MAX_MESSAGE:
+        raise UserError(f"note: has {longest} characters; the most are {MAX_MESSAGE}")
+    study.header()
+    if point:
+        _check_there(study, point)
+    said = [redacted(one_line(word, MAX_MESSAGE)) for word in (text, *dict.fromkeys(words))]
+    found = Note(point, said[0], said[1:], provenance.who())
+    study.paths.notes.add([found])
+    return found
+
+
+def _check_there(study: Study, name: str) -> None:
+    """Raise UserError if no proposal, archived or in flight, has this id."""
+    try:
+        t, slot = numbers_of(name)
+    except ValueError as error:
+        raise UserError(f"--point: {error}") from None
+    merged = study.merged()
+    batches = [study.batch(t)] if t < merged else study.in_flight(merged)
+    if not any(b.iteration == t and slot < len(b.proposals) for b in batches):
+        last = max([merged - 1, *(b.iteration for b in batches)])
+        which = f"the iterations are 0 to {last}" if last >= 0 else "there is none yet"
+        raise UserError(f"--point {name}: there is no such proposal; {which}")
 
 
 def _find(study: Study, name: str) -> Proposal:

@@ -1,4 +1,6 @@
-"""Points that wait to enter a study: added to be evaluated, or reported with an outcome from elsewhere.
+"""What people entered: points that wait to enter a study, and notes.
+
+A point is added to be evaluated, or reported with an outcome from elsewhere.
 
 They wait in one file of the study's folder. It is replaced as a whole, under a claim. The next
 proposed batch takes them: points to evaluate come first, up to its size, and reported ones come
@@ -11,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -71,19 +73,45 @@ class Entry:
         return self.proposal(iteration, slot), replace(self.outcome, iteration=iteration, slot=slot)
 
 
-class Waiting:
-    """The entries of a study, in the order in which they came."""
+@dataclass(frozen=True)
+class Note:
+    """A remark of people, on a point or on the study.
+
+    point: the id of a proposal; empty for the study.
+    text, tags: one of them may be empty.
+    origin: who wrote it, and when; in a fork also where it comes from.
+    name: its name; by default a new one.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    point: str
+    text: str
+    tags: list[str]
+    origin: dict[str, Any]
+    name: str = field(default_factory=lambda: secrets.token_hex(4))
+
+
+T = TypeVar("T", bound="Entry | Note")
+
+
+class _Kept(Generic[T]):
+    """What people entered, in one file, in the order in which it came."""
+
+    what = ""
+    kind: TypeAdapter[Any]
 
     def __init__(self, path: Path):
         self.path = path
 
-    def read(self) -> list[Entry]:
+    def read(self) -> list[T]:
         """All entries; raises UserError if the file is damaged."""
         try:
             document = read_json(self.path)
             if document["format"] > FORMAT:
                 raise UserError(f"{self.path}: is of a newer dngo; update dngo")
-            return parse(document["entries"])
+            found: list[T] = self.kind.validate_python(document[self.what])
+            return found
         except FileNotFoundError:
             return []
         except ValidationError as error:
@@ -92,28 +120,21 @@ class Waiting:
             reason = str(error)
         raise UserError(
             f"{self.path}: is damaged ({one_line(reason, 160)}); put a good copy in its place, or "
-            "delete it: the points in it must then be entered again"
+            f"delete it: the {self.what} in it must then be entered again"
         )
 
-    def add(self, entries: Sequence[Entry], check: Callable[[list[Entry]], None]) -> None:
-        """Let further points wait, all or none.
+    def add(self, entries: Sequence[T], check: Callable[[list[T]], object] = len) -> None:
+        """Add further ones, all or none.
 
-        check: raises UserError if they must not wait; it gets the entries that wait already, and
+        check: raises UserError if they must not be added; it gets those that are there already, and
         nothing changes until it has returned.
         """
         with self.changing() as waiting:
             check(waiting)
             self.write([*waiting, *entries])
 
-    def drop(self, names: set[str]) -> None:
-        """Remove entries: a batch has taken them, or they were withdrawn."""
-        if not any(entry.name in names for entry in self.read()):
-            return
-        with self.changing() as waiting:
-            self.write([entry for entry in waiting if entry.name not in names])
-
     @contextlib.contextmanager
-    def changing(self) -> Iterator[list[Entry]]:
+    def changing(self) -> Iterator[list[T]]:
         """Hold the claim on the file, and yield its entries.
 
         Raises UserError if another process keeps the claim.
@@ -126,22 +147,40 @@ class Waiting:
         except TimeoutError as error:
             raise UserError(f"{error}; try again") from None
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[T]) -> None:
         """Replace the entries. Call it only within `changing`."""
-        write_json(self.path, {"format": FORMAT, "entries": dump(entries)})
+        write_json(self.path, {"format": FORMAT, self.what: dump(entries)})
 
 
-def dump(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Entries as JSON."""
-    return [
-        {**asdict(e), "outcome": None if e.outcome is None else to_json(e.outcome)} for e in entries
-    ]
+def dump(entries: Sequence[Entry | Note]) -> list[dict[str, Any]]:
+    """Entries or notes as JSON."""
+    found = [asdict(entry) for entry in entries]
+    for entry, plain in zip(entries, found, strict=True):
+        if isinstance(entry, Entry) and entry.outcome is not None:
+            plain["outcome"] = to_json(entry.outcome)
+    return found
 
 
 def parse(document: Any) -> list[Entry]:
     """Read the entries of `dump`; raises pydantic's ValidationError."""
-    entries: list[Entry] = _ENTRIES.validate_python(document)
+    entries: list[Entry] = Waiting.kind.validate_python(document)
     return entries
 
 
-_ENTRIES: TypeAdapter[Any] = TypeAdapter(list[Entry])
+class Waiting(_Kept[Entry]):
+    """The points that wait for a batch."""
+
+    what, kind = "entries", TypeAdapter(list[Entry])
+
+    def drop(self, names: set[str]) -> None:
+        """Remove entries: a batch has taken them, or they were withdrawn."""
+        if not any(entry.name in names for entry in self.read()):
+            return
+        with self.changing() as waiting:
+            self.write([entry for entry in waiting if entry.name not in names])
+
+
+class Notes(_Kept[Note]):
+    """The notes of a study. A merge copies new ones into the archive; here they stay."""
+
+    what, kind = "notes", TypeAdapter(list[Note])

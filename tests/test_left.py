@@ -163,3 +163,79 @@ def _block(page: str, name: str) -> str:
     found = re.search(rf'id="block-{name}">([^<]*)<', page)
     assert found is not None, name
     return gzip.decompress(base64.b64decode(found[1])).decode()
+
+
+def held(study: Any) -> dict[str, bytes]:
+    """The pictures of a study's folder, by path."""
+    folder = study.path.parent / "images"
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*.*")}
+
+
+def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "a.svg").write_bytes(SVG)
+    (tmp_path / "plots" / "b.png").write_bytes(PNG)
+    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, surrogate="gp")
+    first, second = study.ask(2)
+    study.tell(first, 1.0, metadata={"image": "plots/a.svg"})
+    # Of a table: relative to its folder. Nobody asked for the second of these points.
+    (tmp_path / "plots" / "more.csv").write_text(
+        "id,x,objective,metadata\n"
+        f'{second.id},,2.0,"{{""image"": ""b.png""}}"\n'
+        ',0.125,3.0,"{""image"": ""a.svg""}"\n'
+        ',0.25,4.0,"{""image"": ""../none.png""}"\n'
+    )
+    study.write_config("told.yaml", objective="module:f")
+    assert main(["tell", "plots/more.csv", "--config", "told.yaml"]) == 0
+    assert "../none.png: lies neither in the folder of the table" in capsys.readouterr().err
+    study.tell(study.ask(1), 5.0)
+    assert study.table().status.tolist() == ["ok"] * 5
+    assert held(study) == {"0/0.svg": SVG, "0/1.png": PNG, "1/1.svg": SVG}
+    assert study.table()["metadata_image_left_out"].notna().sum() == 1
+    # A point that waits and is withdrawn takes its picture along.
+    (entry,) = study.tell(
+        {"x": 0.625, "objective": 6.0, "metadata": {"image": "plots/b.png"}}
+    ).waiting
+    assert f"entered/{entry.name}.png" in held(study)
+    study.skip(entry.name, "a mistake")
+    assert f"entered/{entry.name}.png" not in held(study)
+
+
+def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path) -> None:
+    old = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=3, surrogate="gp")
+    old.optimize(painted, 3, workers=0)
+    (old.path.parent / "images" / "0" / "1.svg").unlink()  # somebody made room
+    before = held(old)
+    (tmp_path / "new.yaml").write_text(
+        "study: new\nobjective: {callable: 'a:b'}\nsurrogate: gp\n"
+        f"space: {{x: {{type: float, low: {min(old.table().parameter_x) + 1e-9}, high: 2}}}}\n"
+    )
+    assert main(["fork", str(old.path), "--config", str(tmp_path / "new.yaml")]) == 0
+    new = dngo.open(tmp_path / "new.yaml")
+    table, earlier = new.table(), old.table().set_index("parameter_x")
+    assert len(table) == 2 and held(old) == before
+    wanted = {
+        f"0/{row.slot}.svg": before[path]
+        for row in table.itertuples()
+        if (path := f"0/{earlier.slot[row.parameter_x]}.svg") in before
+    }
+    assert held(new) == wanted and wanted
+    assert table.metadata_note.tolist() == [earlier.metadata_note[x] for x in table.parameter_x]
+    # A table beside its pictures.
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "old.csv").write_text('x,objective,metadata\n1,2,"{""image"": ""a.png""}"\n')
+    text = (tmp_path / "new.yaml").read_text().replace("study: new", "study: third")
+    (tmp_path / "third.yaml").write_text(text)
+    # A refused table leaves nothing behind.
+    (tmp_path / "bad.csv").write_text((tmp_path / "old.csv").read_text() + "7,1,\n")
+    assert (
+        main(["import", str(tmp_path / "bad.csv"), "--config", str(tmp_path / "third.yaml")]) == 1
+    )
+    assert not (tmp_path / "results" / "third").exists()
+    assert (
+        main(["import", str(tmp_path / "old.csv"), "--config", str(tmp_path / "third.yaml")]) == 0
+    )
+    assert held(dngo.open(tmp_path / "third.yaml")) == {"0/0.png": PNG}

@@ -25,7 +25,7 @@ from dngo.api.looking import Looking, Points
 from dngo.api.optimizing import optimize
 from dngo.api.stages import claimed, next_batch, settle_at_the_end
 from dngo.batch import Proposal, find_outcome
-from dngo.entering import Source, Told, add, skip, tell
+from dngo.entering import Source, Told, add, note, skip, tell
 from dngo.errors import UserError
 from dngo.exchange.values import records, with_outcomes
 from dngo.locate import file_at, find_study, is_archive
@@ -143,6 +143,12 @@ class Session(Looking):
     def skip(self, point: Proposal | str, reason: str) -> None:
         """Withdraw a point that waits; raises UserError as `dngo skip` does."""
         skip(self._engine, point.id if isinstance(point, Proposal) else point, reason)
+
+    def note(self, text: str, point: Proposal | str = "", tags: Sequence[str] = ()) -> None:
+        """Write a note or tags on a point, or on the study; raises UserError as `dngo note` does."""
+        note(
+            self._engine, text, point=point.id if isinstance(point, Proposal) else point, tags=tags
+        )
 
     # ---- a function, from its first point to its last -------------------------------------------
 

@@ -76,7 +76,8 @@ def append(
     identity: of the study (`Config.identity`), with its search space.
     outcomes: of the batch's proposals. To save memory, a batch without proposals may be given in
     parts, each with proposals and outcomes; the parts may add to the batch's environment.
-    environment: where and when this runs (`dngo.provenance`); it is recorded as well.
+    environment: where and when this runs (`dngo.provenance`), and notes; it is recorded as well.
+    The parts may add to it.
     transfer: a file with the group of that name, for a new archive (`dngo.archive.transfer`).
 
     If the archive already holds the iteration, nothing changes, and the iteration's receipt is
@@ -104,7 +105,8 @@ def append(
                 with h5py.File(temporary, "r+" if header else "w", **LAYOUT) as file:
                     if not header:
                         _create(file, identity, space, transfer)
-                    _append(file, space, batch, outcomes, surrogate, environment or {})
+                    recorded = {} if environment is None else environment
+                    _append(file, space, batch, outcomes, surrogate, recorded)
                 written = _read_back(path, temporary, header if same else None)
             vouch(path, written, check_archive)
     except TimeoutError as error:

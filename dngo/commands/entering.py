@@ -1,4 +1,4 @@
-"""`dngo add | tell | skip | retry`: people enter points and outcomes into a study."""
+"""`dngo add | tell | skip | note | retry`: people enter points, outcomes and notes into a study."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def register(commands: Any) -> None:
         "point", help="a proposal in flight, such as 7-12, or the name that `dngo add` printed"
     )
     skip.add_argument("--reason", required=True, help="the reason, which is stored with the point")
+
+    note = _command(commands, "note", _note, "write a note or a tag on a point or on the study")
+    note.add_argument("text", nargs="?", default="", help="the note; without it: list all notes")
+    note.add_argument("--point", default="", help="a proposal, such as 7-12; default: the study")
+    note.add_argument("--tag", nargs="+", action="extend", default=[], help="words to find it by")
 
     retry = commands.add_parser("retry", help="evaluate failed points again, as further rows")
     retry.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
@@ -120,6 +125,7 @@ def _tell(arguments: argparse.Namespace) -> int:
     source = _source(study, arguments, "imported", arguments.objective)
     told = tell(study, source, objective=arguments.objective, skip_invalid=arguments.skip_invalid)
     say_left_out(source.name, told.skipped)
+    say_left_out(f"{source.name}: pictures", told.pictures)
     for name in told.concluded:
         print(f"{name}: already has its outcome")
     if told.waiting:
@@ -132,6 +138,21 @@ def _skip(arguments: argparse.Namespace) -> int:
 
     skip(study_of(arguments), arguments.point, arguments.reason)
     print(f"{arguments.point}: withdrawn")
+    return 0
+
+
+def _note(arguments: argparse.Namespace) -> int:
+    from dngo.entering import note
+    from dngo.report.left import noted
+    from dngo.study import entries
+
+    study = study_of(arguments)
+    if arguments.text or arguments.tag:
+        notes = [note(study, arguments.text, point=arguments.point, tags=arguments.tag)]
+    else:
+        study.header()
+        notes = [n for n in entries.notes(study.archive) if arguments.point in ("", n.point)]
+    print("\n".join(noted(notes)) or "There is no note yet")
     return 0
 
 

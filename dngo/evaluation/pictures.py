@@ -1,7 +1,8 @@
-"""The picture that an evaluation writes: `"metadata": {"image": "plot.png"}`.
+"""The picture that an outcome names: `"metadata": {"image": "plot.png"}`.
 
-It is copied into the study's folder before the evaluation's folder is removed. A file that lies
-elsewhere, is too large or is no picture is left out. The metadata then say why.
+It is copied into the study's folder: before the evaluation's folder is removed, or when people
+enter the outcome. A file that lies elsewhere, is too large or is no picture is left out. The
+metadata then say why.
 """
 
 from __future__ import annotations
@@ -11,48 +12,78 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dngo.storage.files import reading_regular
-from dngo.storage.picture import ENDINGS, LARGEST, kind_of
+from dngo.storage import picture
+from dngo.storage.picture import ENDINGS
 
 NAME, LEFT_OUT = "image", "image_left_out"
+_OWN = "the evaluation's folder (DNGO_WORKDIR)"
+_HINT = "; write it below $DNGO_WORKDIR (in Python: dngo.workdir())"
+
+
+def named(metadata: Mapping[str, Any]) -> bool:
+    """Whether the metadata name a picture. Other images may be the names of container images."""
+    found = metadata.get(NAME)
+    return isinstance(found, str) and Path(found).suffix.lower() in ENDINGS
 
 
 def kept(metadata: Mapping[str, Any], workdir: Path, place: Path | None) -> dict[str, Any]:
-    """Keep the picture that the metadata name. Returns the metadata.
+    """Keep the picture that an evaluation's metadata name. Returns the metadata.
 
     workdir: the evaluation's folder; relative names start there.
     place: path for the picture in the study's folder, without the ending; None: do not keep it. If
     something is wrong, `image_left_out` says so; the outcome is never lost.
     """
-    name = metadata.get(NAME)
-    if place is None or not isinstance(name, str) or Path(name).suffix.lower() not in ENDINGS:
-        return dict(metadata)  # it may be the name of a container image
+    if place is None or not named(metadata):
+        return dict(metadata)
+    return _kept(metadata, workdir, place, (workdir, place.parents[2]), _OWN, _HINT)
+
+
+def entered(
+    metadata: Mapping[str, Any], folder: Path, place: Path, *, of_a_file: bool
+) -> dict[str, Any]:
+    """The same for metadata that people enter.
+
+    folder: where relative names start: the folder of their file, or the current one.
+    of_a_file: whether a file names the picture. Then it must lie below that folder or the study's.
+    """
+    if not named(metadata):
+        return dict(metadata)
+    folders = (folder, place.parents[2]) if of_a_file else None
+    return _kept(metadata, folder, place, folders, "the folder of the table")
+
+
+def carried(metadata: Mapping[str, Any], source: Path, place: Path) -> dict[str, Any]:
+    """Metadata of another study's outcome, whose picture comes along.
+
+    source: the picture's place in that study. What was left out there stays left out.
+    """
+    path = picture.kept_at(source) if named(metadata) else None
+    if path is None:
+        return dict(metadata)
+    return _kept({**metadata, NAME: str(path)}, path.parent, place, None, "") | {
+        NAME: metadata[NAME]
+    }
+
+
+def _kept(
+    metadata: Mapping[str, Any],
+    folder: Path,
+    place: Path,
+    folders: tuple[Path, ...] | None,
+    where: str,
+    hint: str = "",
+) -> dict[str, Any]:
+    """Copy the picture, or say why not. folders: where it may lie, `where` in words; None: anywhere."""
+    name = metadata[NAME]
+    found = {n: value for n, value in metadata.items() if n != LEFT_OUT}
     try:
-        _keep(workdir / name, (workdir, place.parents[2]), place)
+        real = Path(os.path.realpath(folder / name))
+        if folders and not any(real.is_relative_to(os.path.realpath(f)) for f in folders):
+            raise ValueError(f"lies neither in {where} nor in the study's folder")
+        if not real.exists():
+            raise ValueError(f"no such file in {where or folder}{hint}")
+        picture.keep(real, place)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        return {**metadata, LEFT_OUT: f"{name}: {why}"}
-    return dict(metadata)
-
-
-def _keep(path: Path, folders: tuple[Path, ...], place: Path) -> None:
-    """Copy a picture of one of these folders; raises OSError, ValueError."""
-    real = Path(os.path.realpath(path))
-    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise ValueError(
-            "lies neither in the evaluation's folder (DNGO_WORKDIR) nor in the study's folder"
-        )
-    if not real.exists():
-        raise ValueError(
-            "no such file in the evaluation's folder; write it below $DNGO_WORKDIR (in "
-            "Python: dngo.workdir())"
-        )
-    with reading_regular(real) as stream:
-        data = stream.read(LARGEST + 1)
-    kind = kind_of(data)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for ending in set(ENDINGS.values()):  # from an earlier start
-        place.with_name(f"{place.name}.{ending}").unlink(missing_ok=True)
-    temporary = place.with_name(f".{place.name}.tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, place.with_name(f"{place.name}.{kind}"))
+        return {**found, LEFT_OUT: f"{name}: {why}"}
+    return found

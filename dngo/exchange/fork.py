@@ -17,6 +17,7 @@ from typing import Any
 from dngo import archive
 from dngo.batch import UNINFORMATIVE, Outcome, Proposal
 from dngo.errors import UserError
+from dngo.evaluation import pictures
 from dngo.exchange.files import sha256
 from dngo.exchange.outcomes import SOURCE
 from dngo.exchange.points import points_of
@@ -27,8 +28,10 @@ from dngo.space import Space
 from dngo.space.parameters import Fixed, Listed, alike, choices
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
-from dngo.study import Study
+from dngo.study import Study, entries
+from dngo.study.paths import Paths
 from dngo.thresholds import Constraints
+from dngo.waiting import Note
 
 ROWS = 4096  # rows in memory at once, at least those of one iteration
 
@@ -62,7 +65,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         "rows": header.rows,
     }
     found = _Forked(study, path, header, old, values)
-    return begin_with(study, found.parts(), record, found.skipped)
+    return begin_with(study, found.parts(), record, found.skipped, found.notes)
 
 
 class _Forked:
@@ -83,6 +86,19 @@ class _Forked:
         self.values = values  # of new parameters; the same at all points
         self.skipped: dict[str, str] = {}
         self.kept = 0
+        self.ids: dict[str, str] = {}  # of the points here, by those in the old study
+
+    def notes(self) -> list[Note]:
+        """The notes on what came along, and on the study; complete after the last part."""
+        name = self.header.identity["study"]
+        found = []
+        for note in entries.notes(self.path):
+            if not note.point or note.point in self.ids:
+                place = f"study {name}" + (f", proposal {note.point}" if note.point else "")
+                origin = with_origin(note.origin, "imported_from", place)
+                point = self.ids.get(note.point, "")
+                found.append(replace(note, point=point, origin=origin))
+        return found
 
     def parts(self) -> Iterator[Part]:
         """Proposals and outcomes; raises UserError at the end if there are none."""
@@ -107,15 +123,21 @@ class _Forked:
                 continue
             proposal = Proposal(iteration=0, slot=self.kept, parameters=points[i], source=SOURCE)
             place = f"study {self.header.identity['study']}, proposal {earlier.id}"
+            metadata = pictures.carried(
+                outcome.metadata,
+                Paths(self.path.parent).picture(earlier.iteration, earlier.slot),
+                self.study.paths.picture(0, proposal.slot),
+            )
             own = replace(
                 _judged(_mended(outcome), self.study.config.reported),
                 iteration=0,
                 slot=proposal.slot,
                 parameters_digest=digest_parameters(points[i]),
-                metadata=with_origin(outcome.metadata, "imported_from", place),
+                metadata=with_origin(metadata, "imported_from", place),
             )
             proposals.append(proposal)
             outcomes.append(own)
+            self.ids[earlier.id] = proposal.id
             self.kept += 1
         self.skipped |= {rows[i].place: problems[i] for i in sorted(problems)}
         return proposals, outcomes

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from typing import Any
 from dngo import archive, derive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
+from dngo.evaluation.pictures import entered
 from dngo.exchange.files import check_columns, in_parts, sha256
 from dngo.exchange.outcomes import SOURCE, Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import with_origin
 from dngo.study import Study
+from dngo.waiting import Note, dump
 
 Part = tuple[list[Proposal], list[Outcome]]
 _SHOWN = 5  # mistakes in a message
@@ -73,19 +76,24 @@ def begin_with(
     parts: Iterator[Part],
     record: dict[str, Any],
     skipped: dict[str, str],
+    notes: Callable[[], list[Note]],
 ) -> Imported:
     """Make evaluations iteration 0 of a study that has not begun; raises UserError if it has.
 
     parts: the evaluations, some at a time to save memory.
     record: their origin, for the archive.
     skipped: what was left out and why; it is complete after the last part.
+    notes: gives the notes that come along, after the last part.
     """
+    merged: dict[str, Any] = {}
 
     def passing() -> Iterator[Part]:
         yield from parts
         record["skipped"], record["skipped_first"] = len(skipped), _first(skipped)
+        if found := notes():
+            merged["notes"] = dump(found)
 
-    return _begin(study, passing(), record, skipped)
+    return _begin(study, passing(), record, skipped, merged)
 
 
 def _first(skipped: dict[str, str]) -> list[dict[str, str]]:
@@ -98,8 +106,9 @@ def _begin(
     parts: Iterator[Part],
     record: dict[str, Any],
     skipped: dict[str, str],
+    merged: dict[str, Any] | None = None,
 ) -> Imported:
-    """Make evaluations iteration 0."""
+    """Make evaluations iteration 0. merged: the record of the merge; the parts may add to it."""
     _check_new(study)
     batch = study.record(0, derive.DESIGN, [])
     batch = replace(batch, environment={**batch.environment, "import": record})
@@ -115,12 +124,14 @@ def _begin(
                 batch=batch,
                 outcomes=tally.of(parts),
                 surrogate=None,
+                environment=merged,
                 transfer=study.transfer(),
             )
     except TimeoutError as error:
         raise UserError(f"{error}; a warm start is for a study that has not begun") from None
     finally:
         if made and not study.archive.exists():
+            shutil.rmtree(study.folder / "images", ignore_errors=True)
             with contextlib.suppress(OSError):
                 study.folder.rmdir()
     return Imported(dict(tally.statuses), skipped, dict(tally.unknown))
@@ -191,7 +202,10 @@ class _Evaluations:
                 problems[i] = str(error)
                 continue
             place = f"{self.path.name}, {row.place}"
-            metadata = with_origin(outcome.metadata, "imported_from", place)
+            picture = self.study.paths.picture(0, self.number)
+            folder = self.path.absolute().parent
+            said = entered(outcome.metadata, folder, picture, of_a_file=True)
+            metadata = with_origin(said, "imported_from", place)
             proposal = Proposal(iteration=0, slot=self.number, parameters=points[i], source=SOURCE)
             found.append((proposal, replace(outcome, metadata=metadata)))
             self.number += 1

@@ -1,23 +1,28 @@
-"""Notes, tags and pictures of evaluations, from their metadata."""
+"""Notes, tags and pictures: of evaluations, from their metadata, and what people noted later."""
 
 from __future__ import annotations
 
 import base64
+import math
+import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dngo import archive
+from dngo.outcomes import is_time
 from dngo.redaction import each_text, redacted
-from dngo.storage.files import reading_regular
-from dngo.storage.picture import ENDINGS, LARGEST, TYPES, kind_of
+from dngo.storage import picture
+from dngo.storage.picture import TYPES
+from dngo.storage.text import visible
+from dngo.study.paths import Paths
 
 if TYPE_CHECKING:
     from dngo.report.data import View
+    from dngo.waiting import Note
 
-NOTE, TAGS, IMAGE = "note", "tags", "image"
+NOTE, TAGS = "note", "tags"
 LONGEST = 500  # characters of a note in a table
 MOST_BYTES = 8 << 20  # of all pictures of a page
 
@@ -25,6 +30,36 @@ MOST_BYTES = 8 << 20  # of all pictures of a page
 def metadata_of(view: View) -> list[dict[str, Any]]:
     """The metadata of each row, without secrets."""
     return [each_text(found, redacted) for found in archive.read_metadata(view.path)][: len(view)]
+
+
+def with_notes(
+    metadata: Sequence[dict[str, Any]], ids: Sequence[str], notes: Sequence[Note]
+) -> list[dict[str, Any]]:
+    """The metadata of points of these ids, with people's notes and tags after their own."""
+    found = list(metadata)
+    row_of = {name: row for row, name in enumerate(ids)}
+    for note in notes:
+        row = row_of.get(note.point)
+        if row is None:
+            continue
+        said = found[row]
+        texts = [text for text in (note_of(said), note.text) if text]
+        tags = [*([tags_of(said)] if said.get(TAGS) else []), *note.tags]
+        found[row] = {**said, NOTE: "; ".join(texts), TAGS: list(dict.fromkeys(tags))}
+    return found
+
+
+def noted(notes: Sequence[Note]) -> list[str]:
+    """Notes as lines: of what, its text and tags, who wrote it and when."""
+    lines = []
+    for note in notes:
+        tags = f"[{', '.join(note.tags)}]" if note.tags else ""
+        about = f"{note.point}:" if note.point else ""
+        who, when = note.origin.get("by", "unknown"), note.origin.get("time", math.nan)
+        day = time.strftime("%Y-%m-%d", time.gmtime(when)) if is_time(when) else "day unknown"
+        words = " ".join(filter(None, (about, note.text, tags)))
+        lines.append(visible(redacted(f"{words} ({who}, {day})")))
+    return lines
 
 
 def note_of(metadata: dict[str, Any]) -> str:
@@ -40,19 +75,6 @@ def tags_of(metadata: dict[str, Any]) -> str:
     return ", ".join(map(str, found if several else [found]))[:LONGEST] if found else ""
 
 
-def has_picture(metadata: dict[str, Any]) -> bool:
-    """Whether an evaluation named a picture."""
-    found = metadata.get(IMAGE)
-    return isinstance(found, str) and Path(found).suffix.lower() in ENDINGS
-
-
-def picture_file(folder: Path, iteration: int, slot: int) -> Path | None:
-    """The file of a point's picture below a study's folder, if it exists."""
-    stem = folder / "images" / str(iteration) / str(slot)
-    paths = (stem.with_name(f"{stem.name}.{ending}") for ending in TYPES)
-    return next((path for path in paths if path.is_file() and not path.is_symlink()), None)
-
-
 def pictures(view: View, named: Sequence[bool], first: Iterable[int]) -> dict[int, str]:
     """Pictures as data addresses, by row, up to the size of a page.
 
@@ -64,15 +86,14 @@ def pictures(view: View, named: Sequence[bool], first: Iterable[int]) -> dict[in
     left = MOST_BYTES
     for row in dict.fromkeys([*wanted, *np.flatnonzero(named)[::-1].tolist()]):
         t, slot = int(view.table.iteration[row]), int(view.table.slot[row])
-        path = picture_file(view.path.parent, t, slot)
+        path = picture.kept_at(Paths(view.path.parent).picture(t, slot))
         try:
             if path is None or path.stat().st_size > left:
                 continue
-            with reading_regular(path) as stream:
-                data = stream.read(LARGEST + 1)
-            kind = kind_of(data)
+            data = picture.read(path)
         except (OSError, ValueError):
             continue
         left -= len(data)
-        found[row] = f"data:{TYPES[kind]};base64,{base64.b64encode(data).decode()}"
+        kind = TYPES[picture.kind_of(data)]
+        found[row] = f"data:{kind};base64,{base64.b64encode(data).decode()}"
     return found

@@ -24,25 +24,26 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
+from dngo.evaluation.pictures import NAME as IMAGE
+from dngo.evaluation.pictures import named as named_picture
 from dngo.report.data import View
 from dngo.report.figures import Figure, all_figures
 from dngo.report.health import Check, checks, messages
 from dngo.report.left import (
-    IMAGE,
     NOTE,
     TAGS,
-    has_picture,
     metadata_of,
     note_of,
     pictures,
     tags_of,
+    with_notes,
 )
 from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
 from dngo.storage.files import write_text
 from dngo.storage.text import storable
-from dngo.study import Study
+from dngo.study import Study, entries
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
 MOST_MESSAGES = 30
@@ -69,13 +70,18 @@ def write_page(study: Study, path: Path) -> None:
 def refresh(study: Study) -> None:
     """Update the report in the study's folder, if it is out of date."""
     path = study.folder / "report" / "report.html"
-    header = study.header()
-    if header is None:
+    if study.header() is None:
         return
     with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as stream:
-        if f'content="{header.digest}"' in stream.read(500):
+        if f'content="{version(study)}"' in stream.read(500):
             return
     write_page(study, path)
+
+
+def version(study: Study) -> str:
+    """The state that a report shows: the archive's digest, and the last note that it lacks."""
+    header, new = study.header(), entries.new_notes(study.records)
+    return "-".join([header.digest if header else "", *(note.name for note in new[-1:])])
 
 
 def study_page(study: Study, *, served: bool = False) -> str:
@@ -83,18 +89,19 @@ def study_page(study: Study, *, served: bool = False) -> str:
 
     Raises UserError if the study has no archive yet.
     """
-    header = study.header()
     view = View.of(study.archive, json.loads(study.config.resolved()))
     figures, said = all_figures(view), messages(view)[:MOST_MESSAGES]
-    left = metadata_of(view)
+    notes = entries.notes(study.archive)
+    ids = [view.id(row) for row in range(len(view))]
+    left = with_notes(metadata_of(view), ids, notes)
     listed = _listed(view, _drawn(figures, said))
     best = view.front.rows if view.has_several else view.ranking("observed")
     named = np.zeros(len(view), dtype=bool)
-    named[listed] = [has_picture(left[row]) for row in listed]
+    named[listed] = [named_picture(left[row]) for row in listed]
     page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
-        version=header.digest if header else "",
+        version=version(study),
         figures=figures,
         checks=checks(view),
         texts=[("Summary", summary_of(study))],
@@ -253,8 +260,8 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
         said = [found(left[row]) for row in listed]
         if any(said):
             words(name, said)
-    if any(map(has_picture, left)):
-        words(IMAGE, ["image" if has_picture(left[row]) else "" for row in listed])
+    if any(map(named_picture, left)):
+        words(IMAGE, ["image" if named_picture(left[row]) else "" for row in listed])
     return {"archive": str(view.path), "of": len(view), **columns.document(len(view))}
 
 

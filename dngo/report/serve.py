@@ -26,7 +26,7 @@ from urllib.parse import parse_qs
 from dngo.audit import audit, page
 from dngo.errors import UserError
 from dngo.report.live import status
-from dngo.report.page import Page, study_page
+from dngo.report.page import Page, study_page, version
 from dngo.report.text import format_status
 from dngo.study import Study
 
@@ -80,9 +80,8 @@ class Shown:
         return None
 
     def _version(self) -> str:
-        """The digest of the archive, empty without an archive."""
-        header = self.study.header()
-        return header.digest if header else ""
+        """The state of the archive and of its notes, empty without an archive."""
+        return version(self.study)
 
     def _document(self) -> str:
         """The report. It is made again when the archive has changed."""

@@ -15,11 +15,12 @@ from dngo.archive import transfer
 from dngo.batch import STATUSES
 from dngo.report.data import View
 from dngo.report.front import Front
+from dngo.report.left import noted
 from dngo.report.levels import expected, levels, said_at, said_of_levels
 from dngo.report.live import MergedBatch, failures, outlook, regret, status
 from dngo.report.models import said as said_of_models
 from dngo.scores import RECENT, expected_constraints
-from dngo.study import Study, best_row
+from dngo.study import Study, best_row, entries
 from dngo.types import Array
 
 
@@ -79,6 +80,8 @@ def summary(study: Study) -> str:
             f"average {found['average']:.6g}"
         ]
     lines += [f"Learnt from {earlier}" for earlier in transfer.recorded(study.archive)]
+    if notes := noted(entries.notes(study.archive)):
+        lines += ["", "Notes:", *(f"  {line}" for line in notes[-MOST_NOTES:])]
     lines += [
         "",
         "Where to look next:",
@@ -234,6 +237,7 @@ def _value(value: Any) -> str:
 
 
 MOST_SHOWN = 12  # most points of a front in a page of text
+MOST_NOTES = 20  # of the latest notes in it
 
 
 def said_of_front(count: int, volume: float) -> str:

@@ -1,11 +1,20 @@
-"""What people entered (`dngo.waiting`), for the next batch. Each point and each outcome counts once."""
+"""What people entered (`dngo.waiting`): points for the next batch, and notes for the next merge.
+
+Each point, each outcome and each note counts once.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
 from dngo import archive
 from dngo.batch import UNINFORMATIVE, Outcome, Proposal
+from dngo.study.paths import Paths
 from dngo.study.records import Records
-from dngo.waiting import Entry
+from dngo.waiting import Entry, Note, Notes
 
 
 def entries(records: Records) -> list[Entry]:
@@ -76,3 +85,37 @@ def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outc
             found += [(batch.proposals[o.slot], o) for o in batch.told]
     waiting = [entry for entry in entries(records) if entry.outcome is not None]
     return found + [entry.told(t, i) for i, entry in enumerate(waiting)]
+
+
+# ---- notes --------------------------------------------------------------------------------------
+
+
+def notes(path: Path) -> list[Note]:
+    """The notes of an archive, and those beside it that no merge has taken yet, the oldest first.
+
+    Raises UserError if the file beside it is damaged.
+    """
+    found = _archived(path) if path.exists() else {}
+    for note in Paths(path.parent).notes.read():
+        found.setdefault(note.name, note)
+    return list(found.values())
+
+
+def new_notes(records: Records) -> list[Note]:
+    """The notes that the archive does not hold yet."""
+    written = records.paths.notes.read()
+    known = _archived(records.archive) if written and records.archive.exists() else {}
+    return [note for note in written if note.name not in known]
+
+
+def _archived(path: Path) -> dict[str, Note]:
+    """The notes in an archive, by their names."""
+    found: dict[str, Note] = {}
+    with archive.reading(path) as file:
+        for t in range(int(file.attrs["iterations"])):
+            merged = json.loads(file[f"iterations/{t}"].attrs["merged"])
+            try:
+                found |= {n.name: n for n in Notes.kind.validate_python(merged.get("notes", []))}
+            except ValidationError:  # of a later release
+                continue
+    return found

@@ -9,12 +9,15 @@ from typing import Any
 from dngo import archive
 from dngo.batch import Batch, Outcome, Proposal
 from dngo.errors import UserError
+from dngo.storage import picture
 from dngo.storage.files import read_json, write_json
 from dngo.storage.patience import patiently
 from dngo.study.batches import environment
 from dngo.study.beginning import copy_transfer
 from dngo.study.ending import ends
+from dngo.study.entries import new_notes
 from dngo.study.records import Records
+from dngo.waiting import dump
 
 
 def merge(records: Records, t: int, output: Path) -> None:
@@ -32,6 +35,10 @@ def merge(records: Records, t: int, output: Path) -> None:
         return
     batch = records.batch(t)
     outcomes = _outcomes(records, batch)
+    for proposal in batch.proposals:
+        if proposal.told:
+            entered = paths.entered_picture(proposal.origin["entry"])
+            picture.move(entered, paths.picture(t, proposal.slot))
     write_json(output, _append(records, batch, outcomes))
     # The iteration is safely in the archive, so its files in flight are no longer needed.
     shutil.rmtree(paths.pending(t), ignore_errors=True)
@@ -91,8 +98,15 @@ def _append(records: Records, batch: Batch, outcomes: list[Outcome]) -> dict[str
 
 
 def _environment(records: Records, t: int) -> dict[str, Any]:
-    """Where and when this merge runs. If a lost archive is written again, the earlier record counts."""
+    """Where and when this merge runs, and new notes.
+
+    If a lost archive is written again, the earlier record counts.
+    """
     try:
-        return read_json(records.paths.earlier_receipt(t))["merged"]
+        found = read_json(records.paths.earlier_receipt(t))["merged"]
     except (OSError, ValueError, KeyError):
-        return environment(records)
+        found = environment(records)
+    held = found.get("notes", [])
+    known = {note["name"] for note in held}
+    new = [note for note in dump(new_notes(records)) if note["name"] not in known]
+    return {**found, "notes": [*held, *new]} if new else found

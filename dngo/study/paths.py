@@ -12,7 +12,7 @@ from dngo.evaluation.run import Files
 from dngo.evaluation.stopping import Flying
 from dngo.storage.claim import Claim
 from dngo.storage.logs import PointLogs
-from dngo.waiting import Waiting
+from dngo.waiting import Notes, Waiting
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,16 @@ class Paths:
             workdir=self.folder / "work" / str(t) / str(slot),
             stdout=self.logs.path(t, slot, "stdout"),
             stderr=self.logs.path(t, slot, "stderr"),
-            picture=self.folder / "images" / str(t) / str(slot),
+            picture=self.picture(t, slot),
         )
+
+    def picture(self, t: int, slot: int) -> Path:
+        """Where the picture of a point is kept, without the ending."""
+        return self.folder / "images" / str(t) / str(slot)
+
+    def entered_picture(self, name: str) -> Path:
+        """The same for an outcome that waits, by the name of its entry, until it is merged."""
+        return self.folder / "images" / "entered" / name
 
     def earlier_receipt(self, t: int) -> Path:
         """Receipt of a merge into an archive that is gone."""
@@ -110,3 +118,8 @@ class Paths:
     def waiting(self) -> Waiting:
         """Points that wait for a batch to take them in."""
         return Waiting(self.folder / "waiting.json")
+
+    @property
+    def notes(self) -> Notes:
+        """What people noted of points and of the study."""
+        return Notes(self.folder / "notes.json")

@@ -7,17 +7,16 @@ feasible region, the improvement promised beyond the edge outweighs any probabil
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.acquisition.state import BatchState, SharedSettings
 from dngo.rules import current
-from dngo.types import Array
+from dngo.types import Array, Mask
 
 # Penalty where feasibility is too low, in deviations of the targets: above any drawn function.
 OUT_OF_BOUNDS = 1e6
 
 
-def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArray[np.bool_]:
+def heed(allowed: Mask, feasibility: Array, least: float) -> Mask:
     """Those of `allowed` (n,) whose feasibility (n,) is at least `least`; never empty.
 
     If none reaches it: the points that are nearly as likely as the likeliest one.
@@ -28,9 +27,7 @@ def heed(allowed: NDArray[np.bool_], feasibility: Array, least: float) -> NDArra
     return allowed & (feasibility >= min(least, current().feasibility.nearly * highest))
 
 
-def likely_enough(
-    state: BatchState, allowed: NDArray[np.bool_], feasibility: Array, least: float
-) -> NDArray[np.bool_]:
+def likely_enough(state: BatchState, allowed: Mask, feasibility: Array, least: float) -> Mask:
     """`heed` for the next pick. One pick in every `boundary_every` needs less."""
     if not state.model.heeds_constraints:
         return allowed

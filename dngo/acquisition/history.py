@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dngo.rules import current
 from dngo.space import Space
 from dngo.surrogates.numerics import bounded
-from dngo.types import Array, Repeats, Rows
+from dngo.types import Array, Mask, Repeats, Rows
 
 
 def batches(iteration: Rows) -> Iterator[slice]:
@@ -88,7 +88,7 @@ class History:
         """Keys of every point here, finished or pending: a new one must not equal any."""
         return {*space.keys(self.v), *space.keys(self.pending)}
 
-    def repeatable(self, space: Space, which: Repeats) -> NDArray[np.bool_]:
+    def repeatable(self, space: Space, which: Repeats) -> Mask:
         """Finished points that may be evaluated once more, by `acquisition.replicates`: (n,).
 
         Not a point without an objective: a failure is not tried again. A noise of zero is no noise. If

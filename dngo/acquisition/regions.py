@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.acquisition.history import batches
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
-from dngo.types import Array, Rows
+from dngo.types import Array, Mask, Rows
 
 # The best points, among which centres are looked for: for each, distances are computed.
 LOOKED_AMONG = 1000
@@ -32,7 +31,7 @@ class Region:
     half: float
 
 
-def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, NDArray[np.bool_]]:
+def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, Mask]:
     """The region around the best of points u (n, k), in the order of their evaluation.
 
     targets: (n,) NaN where unknown, in units of their deviation. batch: (n,) rising numbers. block:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from dngo.acquisition.history import History
 from dngo.space import Space
-from dngo.types import Array
+from dngo.types import Array, Mask
 
 FEW = 16  # points that are looked at together
 
@@ -46,7 +45,7 @@ class Spacing:
         space: Space,
         history: History,
         least: float,
-        repeatable: NDArray[np.bool_] | None = None,
+        repeatable: Mask | None = None,
     ) -> None:
         self.space, self.least = space, least
         self.taken = history.keys(space)
@@ -86,7 +85,7 @@ class Spacing:
         finally:
             self.least = least
 
-    def free(self, v: Array) -> NDArray[np.bool_]:
+    def free(self, v: Array) -> Mask:
         """Which of v (n, k) are not taken: (n,)."""
         return np.array([key not in self.taken for key in self.space.keys(v)], dtype=bool)
 
@@ -124,7 +123,7 @@ class Open:
         self._exclude(spacing.near)
 
     @property
-    def allowed(self) -> NDArray[np.bool_]:
+    def allowed(self) -> Mask:
         """Candidates that are free and far."""
         return self.free & self.far
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.acquisition.belief import log_weight
 from dngo.acquisition.candidates import (
@@ -29,7 +28,7 @@ from dngo.acquisition.standing import Standing
 from dngo.rules import current
 from dngo.space import Space, priors
 from dngo.surrogates.model import Model
-from dngo.types import Array, Progress, Repeats
+from dngo.types import Array, Mask, Progress, Repeats
 
 # Names of the random streams that stages share. Each stage also has one of its own name.
 STREAMS = ("fantasies", "candidates", "refinements")
@@ -123,7 +122,7 @@ class BatchState:
         return Spacing(self.space, self.history, self.shared.spacing, self.repeatable)
 
     @cached_property
-    def repeatable(self) -> NDArray[np.bool_]:
+    def repeatable(self) -> Mask:
         """Which finished points may be picked once more: (n,)."""
         return self.history.repeatable(self.space, self.shared.replicates)
 

@@ -9,7 +9,7 @@ points. So a pending point needs only a rank-one update, which is exact for thes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.network import Network, chunks, inputs_of
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
-
+from dngo.types import Array, Group
 
 Single = NDArray[Any]  # float32
 
@@ -67,14 +63,14 @@ class SampledBasis(FiniteBasis):
 
     network: SampledNetworks
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """The rotation and the weights' moments are the same for all ensembles of a size."""
         group.attrs["weight"], group.attrs["divisor"] = self.weight, self.divisor
         group.create_dataset("noise", data=self.noise)
         self.network.save(group)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> SampledBasis:
+    def load(cls, group: Group) -> SampledBasis:
         network, weight = SampledNetworks.load(group), float(group.attrs.get("weight", 1.0))
         # Older files have no divisor. Their moments were divided by one less than the number of networks.
         divisor = int(group.attrs.get("divisor", max(len(network.weights[0]) - 1, 1)))

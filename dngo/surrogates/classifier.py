@@ -8,7 +8,7 @@ Laplace's approximation. The step function, for noiseless constraints, is in `dn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -16,11 +16,7 @@ from scipy.special import expit
 
 from dngo.surrogates.network import Network
 from dngo.surrogates.storage import read, stored_as
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
-
+from dngo.types import Array, Group
 
 MOST_NEWTON_STEPS = 100  # most steps; a convex function needs some ten
 
@@ -36,12 +32,12 @@ class Gaussian:
     mean: Array
     covariance: Array
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         group.create_dataset("mean", data=self.mean)
         group.create_dataset("covariance", data=self.covariance)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Self:
+    def load(cls, group: Group) -> Self:
         return cls(group["mean"][()], group["covariance"][()])
 
     @classmethod
@@ -108,7 +104,7 @@ class Classifier:
     def is_constant(self) -> bool:
         return not self.members
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         group.attrs["constant"] = self.constant
         group.attrs["log_density"] = self.log_density
         group.attrs["members"] = len(self.members)
@@ -119,7 +115,7 @@ class Classifier:
             head.save(member)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Classifier:
+    def load(cls, group: Group) -> Classifier:
         likelihood = group.attrs.get("likelihood", "logistic")
         parts = [group[str(j)] for j in range(int(group.attrs["members"]))]
         members = tuple((Network.load(part), read(part, likelihood)) for part in parts)

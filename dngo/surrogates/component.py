@@ -10,14 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Array, Group
 
 
 class Component(ABC):
@@ -42,7 +39,7 @@ class Component(ABC):
         """Mean and variance of the function, without noise: z (n, .) -> two (H, n)."""
 
     @abstractmethod
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """Write everything as datasets and attributes of a group; `load` then gives the same bits
         again."""
 

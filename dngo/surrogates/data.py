@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import boxcox1p, inv_boxcox1p
 
 from dngo.rules import current
 from dngo.surrogates.numerics import bounded
 from dngo.thresholds import Threshold
-from dngo.types import Array, Rows
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Array, Group, Mask, Rows
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class TrainingData:
     batch: Array | None = None
     earlier: tuple[EarlierTask, ...] = ()
     groups: Rows | None = None
-    feasible: NDArray[np.bool_] | None = None
+    feasible: Mask | None = None
     numbers: dict[str, Array] = field(default_factory=dict)
     thresholds: dict[str, Threshold] = field(default_factory=dict)
     earlier_numbers: dict[str, tuple[EarlierTask, ...]] = field(default_factory=dict)
@@ -108,7 +104,7 @@ class TrainingData:
         )
 
     @property
-    def ok(self) -> NDArray[np.bool_]:
+    def ok(self) -> Mask:
         """Which outcomes are ok: (n,)."""
         if self.feasible is not None:
             return self.feasible
@@ -196,14 +192,14 @@ class TargetScale:
     depth: float = np.inf
     tails: bool = True
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         for one in fields(self):
             # A file without this entry has compressed tails, since there was no choice before.
             if one.name != "tails" or not self.tails:
                 group.attrs[f"scale_{one.name}"] = getattr(self, one.name)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> TargetScale:
+    def load(cls, group: Group) -> TargetScale:
         names = [f"scale_{one.name}" for one in fields(cls) if one.name != "tails"]
         found = {n[6:]: float(group.attrs[n]) for n in names if n in group.attrs}
         return cls(**found, tails=bool(group.attrs.get("scale_tails", True)))

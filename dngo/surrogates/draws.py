@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dngo.surrogates.component import Component, Functions
-from dngo.types import Array
+from dngo.types import Array, Rows
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Draws:
     """
 
     groups: tuple[Functions, ...]
-    rows: tuple[NDArray[np.intp], ...]
+    rows: tuple[Rows, ...]
     count: int
 
     def __call__(self, x: Array) -> Array:
@@ -66,7 +65,7 @@ def draw(components: Sequence[Component], boldness: Array, rng: np.random.Genera
     which = rng.choice(len(components), len(boldness), p=weight / weight.sum())
     sample = np.floor(rng.random(len(boldness)) * [len(components[c].noise) for c in which])
     groups: list[Functions] = []
-    members: list[NDArray[np.intp]] = []
+    members: list[Rows] = []
     for c, h in sorted({(int(c), int(h)) for c, h in zip(which, sample, strict=True)}):
         rows = np.flatnonzero((which == c) & (sample == h))
         groups.append(components[c].draw(h, boldness[rows], rng))

@@ -12,7 +12,6 @@ random stream.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +27,7 @@ from dngo.surrogates.numerics import with_task
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.slice_sampling import slice_sample
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array, Progress, Rows
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Array, Group, Progress, Rows
 
 Single = NDArray[np.float32]
 
@@ -84,7 +80,7 @@ class GaussianProcess(Component):
         object.__setattr__(self, "reduction", factors)
         object.__setattr__(self, "readout", factors @ self.targets)
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """When an exact process is loaded, its factors are computed again: the bits are the same,
         and the file is smaller."""
         group.attrs["kernel"], group.attrs["weight"] = self.kernel, self.weight
@@ -93,7 +89,7 @@ class GaussianProcess(Component):
             group.create_dataset(name, data=getattr(self, name))
 
     @classmethod
-    def load(cls, group: h5py.Group) -> GaussianProcess:
+    def load(cls, group: Group) -> GaussianProcess:
         arrays = {name: group[name][()] for name in (*GIVEN, REPORTED, *FACTORS) if name in group}
         weight = float(group.attrs.get("weight", 1.0))
         return cls(**arrays, kernel=str(group.attrs["kernel"]), weight=weight)

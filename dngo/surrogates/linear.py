@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 from scipy.linalg.blas import dger
@@ -16,10 +16,7 @@ from scipy.linalg.blas import dger
 from dngo.surrogates.component import Component, Conditioned
 from dngo.surrogates.numerics import with_task
 from dngo.surrogates.storage import read, stored_as
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Array, Group
 
 ARRAYS = ("rotation", "mean", "variance", "noise")  # name of a finite basis in files
 
@@ -102,7 +99,7 @@ class Basis(Protocol):
     def features(self, x: Array) -> Array:
         """x: (n, d) unit cube -> phi: (n, D)."""
 
-    def save(self, group: h5py.Group) -> None: ...
+    def save(self, group: Group) -> None: ...
 
 
 @stored_as("finite_basis")
@@ -126,7 +123,7 @@ class FiniteBasis(Component):
     weight: float = 1.0
     quadratic: bool = False
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """Write into an empty group, with the basis functions."""
         group.attrs["basis"] = self.network.stored_as
         group.attrs["weight"], group.attrs["quadratic"] = self.weight, self.quadratic
@@ -135,7 +132,7 @@ class FiniteBasis(Component):
         self.network.save(group)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> FiniteBasis:
+    def load(cls, group: Group) -> FiniteBasis:
         return cls(
             read(group, group.attrs.get("basis", "network")),
             **{name: group[name][()] for name in ARRAYS},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
@@ -16,10 +16,7 @@ from dngo.surrogates.network import chunks
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.storage import FORMAT, read, write
 from dngo.thresholds import Threshold
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Array, Group
 
 CHUNK = 1024  # points at which costs or numbers are predicted at once
 
@@ -196,7 +193,7 @@ class Model:
         """Diagnostics of the fit, for logs and reports."""
         return dict(self.diagnostics)
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """Everything as datasets and attributes of an empty group; `load` gives the same bits."""
         group.attrs["format"] = FORMAT
         self.scale.save(group)
@@ -219,7 +216,7 @@ class Model:
             self.objectives[name].save(part)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Model:
+    def load(cls, group: Group) -> Model:
         """The model that `save` wrote.
 
         Raises ValueError if the group holds no model, or a model of a newer format.
@@ -247,7 +244,7 @@ class Model:
         )
 
 
-def _type_in_format_2(part: h5py.Group) -> str:
+def _type_in_format_2(part: Group) -> str:
     """The type of a component from formats up to 2, recognised by its contents."""
     if "kernel" in part.attrs:
         return "gaussian_process"
@@ -300,7 +297,7 @@ class Bounded:
         mean, deviation = self.number.predict(x)
         return self.threshold.sign * mean, deviation
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         group.attrs["threshold"] = str(self.threshold)
         group.attrs["observations"] = self.observations
         if self.level is not None:
@@ -308,7 +305,7 @@ class Bounded:
         self.number.save(group.create_group("number"))
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Bounded:
+    def load(cls, group: Group) -> Bounded:
         level = group.attrs.get("level")
         return cls(
             Model.load(group["number"]),
@@ -356,9 +353,9 @@ class Cost:
         costs = np.exp(np.clip(logs, scale.lowest, scale.highest))
         return costs @ NODE_WEIGHTS, (1.0 / costs) @ NODE_WEIGHTS
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         self.log.save(group)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Cost:
+    def load(cls, group: Group) -> Cost:
         return cls(Model.load(group))

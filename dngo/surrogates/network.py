@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array
-
-if TYPE_CHECKING:
-    import h5py
-
+from dngo.types import Array, Group
 
 CHUNK = 4096  # rows whose hidden layers are in memory at once: 20 MB for a layer of 600 units
 
@@ -35,7 +31,7 @@ class Network:
         """Inputs of the first layer, tasks included."""
         return self.weights[0].shape[-2]
 
-    def save(self, group: h5py.Group) -> None:
+    def save(self, group: Group) -> None:
         """The weights, biases and activation, layer by layer."""
         group.attrs["activation"] = self.activation
         group.attrs["layers"] = len(self.weights)
@@ -44,7 +40,7 @@ class Network:
             group.create_dataset(f"biases{layer}", data=b)
 
     @classmethod
-    def load(cls, group: h5py.Group) -> Self:
+    def load(cls, group: Group) -> Self:
         layers = range(int(group.attrs["layers"]))
         return cls(
             tuple(group[f"weights{layer}"][()] for layer in layers),

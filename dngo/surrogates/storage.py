@@ -8,12 +8,10 @@ So a file can only name code that was installed on purpose.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dngo.plugins import Registry
-
-if TYPE_CHECKING:
-    import h5py
+from dngo.types import Group
 
 FORMAT = 3  # 2: Gaussian processes and weights among the components; 3: types by name
 T = TypeVar("T", bound=type)
@@ -31,13 +29,13 @@ def stored_as(name: str) -> Callable[[T], T]:
     return register
 
 
-def write(part: Any, group: h5py.Group) -> None:
+def write(part: Any, group: Group) -> None:
     """Write a part and the name of its type into an empty group."""
     group.attrs["type"] = part.stored_as
     part.save(group)
 
 
-def read(group: h5py.Group, name: str | None = None) -> Any:
+def read(group: Group, name: str | None = None) -> Any:
     """The part that `write` wrote, or, with a name, a part of that type.
 
     Raises ValueError if the type is not known, or if its package is not installed.

@@ -32,7 +32,7 @@ from dngo.surrogates.nearby import Frame, Nearby
 
 
 def _process(t: np.ndarray, targets: np.ndarray, rng: np.random.Generator) -> LocalProcess:
-    return LocalProcess.sketch(t, targets, rng=rng).refined(rng)
+    return LocalProcess.sketch(t, targets, np.ones(len(t)), rng=rng).refined(rng)
 
 
 def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
@@ -230,7 +230,7 @@ def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
             history = History(v, y, iteration=np.repeat(np.arange(6), 20))
             lowest = Region(int(np.argmin(y)), 0.1)
             model = RegionModel.fit(space, history, lowest, rng, is_first=False)
-            found = model.where_believed(history, block=10)
+            found = model.where_believed(block=10)
             if y is truth:
                 assert found is model
             else:
@@ -265,7 +265,7 @@ def _lowest(function, noise: float = 0.0) -> RegionModel:
     history = History(v, y)
     region = Region(int(np.argmin(y)), 0.2)
     model = RegionModel.fit(space, history, region, rng, is_first=True)
-    return model.with_lowest(history, rng)
+    return model.with_lowest(rng)
 
 
 def test_a_floor_between_walls_has_a_model_of_its_own():
@@ -304,7 +304,7 @@ def test_the_lowest_points_of_a_steep_function_lead_to_its_minimum():
     history = History(v, y)
     region = Region(int(np.argmin(y)), 0.4)
     model = RegionModel.fit(space, history, region, rng, is_first=True)
-    model = model.with_lowest(history, rng)
+    model = model.with_lowest(rng)
     assert model.lowest is not None
     found, _ = model.lowest._search_box(0.4, 16, rng, Penalty())
     alone, _ = model._search_box(0.4, 16, rng, Penalty())
@@ -314,9 +314,7 @@ def test_the_lowest_points_of_a_steep_function_lead_to_its_minimum():
 
 def test_under_constraints_the_lowest_points_have_no_model_of_their_own(monkeypatch):
     space, asked = cube(2), []
-    monkeypatch.setattr(
-        RegionModel, "with_lowest", lambda self, history, rng: asked.append(1) or self
-    )
+    monkeypatch.setattr(RegionModel, "with_lowest", lambda self, rng: asked.append(1) or self)
     v = points(space, 60)
     history = History(v, np.sum((v - 0.3) ** 2, axis=1))
     for penalty, number in ((Penalty(), 1), (Penalty(wall=lambda v, centre: np.zeros(len(v))), 0)):
@@ -330,7 +328,7 @@ def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypa
     model = _lowest(
         lambda v: np.where(v > 0.4, 1e4, 1.0) @ np.ones(3) * ((v - 0.4) ** 2).sum(axis=1)
     )
-    model = replace(model, lowest=replace(model, lowest=None, centre=model.centre + 1e-9))
+    model = replace(model, lowest=replace(model, lowest=None))
     asked: list[tuple[bool, int]] = []
 
     def searched(self, half, count, rng, penalty):
@@ -349,7 +347,7 @@ def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypa
 def test_three_models_of_a_region_take_turns(monkeypatch):
     model = _lowest(lambda v: ((v - 0.4) ** 2).sum(axis=1))
     other = replace(model, lowest=None)
-    model = replace(model, lowest=other, floor=replace(other, centre=model.centre + 1e-9))
+    model = replace(model, lowest=other, floor=replace(other))
     kinds = {id(model): "all", id(model.lowest): "lowest", id(model.floor): "floor"}
     asked: list[tuple[str, int]] = []
 

@@ -14,8 +14,9 @@ from proposing import model_of
 
 from dngo.acquisition import History, Pick, design, propose_batch
 from dngo.acquisition import candidates as cand
+from dngo.acquisition.keys import NoKeys
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.acquisition.state import BatchState, SharedSettings
+from dngo.acquisition.state import BatchState
 from dngo.errors import UserError
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
@@ -357,7 +358,7 @@ def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
         space,
         History(v, v[:, 0], np.empty((0, 2))),
         1,
-        SharedSettings(),
+        NoKeys(),
         [],
         np.random.default_rng(0),
     )

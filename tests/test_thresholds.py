@@ -159,7 +159,7 @@ def test_the_probability_is_that_of_the_number(relation: str) -> None:
     p = belief.probability(x)
     held = Threshold(relation, 6.0).keeps(truth)
     assert np.mean((p - held) ** 2) < 0.05
-    np.testing.assert_allclose(np.exp(belief.log_probability(x)), p)
+    np.testing.assert_allclose(np.exp(belief.log_within(x, 6.0)), p)
     sign = 1.0 if relation == "<=" else -1.0
     assert np.max(np.abs(p - norm.cdf(sign * (6.0 - mean) / std))) < 0.25
     assert np.any(model.feasibility(x) < p)
@@ -172,8 +172,8 @@ def test_a_model_is_read_back_to_the_bit(tmp_path: Path) -> None:
         model.save(file.create_group("model"))
         again = Model.load(file["model"])
     x = SQUARE.encode(points(SQUARE, 32, seed=3))
-    assert model.log_feasibility(x).tobytes() == again.log_feasibility(x).tobytes()
-    np.testing.assert_allclose(np.exp(model.log_feasibility(x)), model.feasibility(x))
+    assert model.log_progress(x).tobytes() == again.log_progress(x).tobytes()
+    np.testing.assert_allclose(np.exp(model.log_progress(x)), model.feasibility(x))
 
 
 def test_a_bound_that_nothing_meets_is_steered_towards() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dngo.acquisition.state import BatchState, SharedSettings
+from dngo.acquisition.keys import Keys
+from dngo.acquisition.state import BatchState
 from dngo.rules import current
 from dngo.types import Array, Mask
 
@@ -58,7 +59,7 @@ def penalty(feasibility: Array, least: float | Array) -> Array:
     return np.where(feasibility < least, OUT_OF_BOUNDS * (1.0 + least - feasibility), 0.0)
 
 
-def of_draws(shared: SharedSettings) -> float:
+def of_draws(shared: Keys) -> float:
     """The least feasibility of a pick that minimises a drawn function.
 
     A pick by improvement needs less, because feasibility is already a weight of the improvement.

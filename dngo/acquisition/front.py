@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 
 from dngo.acquisition.aims import Corner, aimed
 from dngo.acquisition.feasibility import of_draws, penalty
-from dngo.acquisition.leftovers import shared_rows
 from dngo.acquisition.minima import Box, Slopes, descent_of, minima
 from dngo.acquisition.state import BatchState
 from dngo.fronts import ranks
@@ -204,7 +203,7 @@ def everywhere(
 ) -> Iterator[Searched]:
     """Like `Boxes.search`, in the whole space, by the surrogates."""
     space, pool, rng = state.space, state.candidates, state.streams["front"]
-    rows = shared_rows(state, len(ray), rng)
+    rows = state.shared_rows(len(ray), rng)
     if not len(rows):
         return
     models = [state.model.objectives[name] for name in state.history.objectives]

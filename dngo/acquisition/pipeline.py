@@ -40,7 +40,6 @@ def propose_batch(
     study's first design, where a sequence that continues from batch to batch starts. There are fewer than
     `size` points only if a discrete space has no more. Raises ValueError if `size` is negative.
     """
-    _check_size(size)
     plan = settings.stages_of_several() if history.objectives else settings.stages()
     state = BatchState(
         model, space, history, size, settings.shared(), plan, rng, root=root, progress=progress
@@ -64,14 +63,13 @@ def propose_on_ladder(
     history and the result are of the whole space. New points are picked by what the model expects of them
     at the highest level. `mean` and `std` are for the level at which each pick is evaluated.
     """
-    _check_size(size)
     standing = Standing.of(ladder, history)
     state = BatchState(
         model,
         ladder.points,
         standing.at_top(model),
         size,
-        replace(settings.shared(), replicates="never"),
+        settings.shared().model_copy(update={"replicates": "never"}),
         [Promotions(), *settings.stages()],
         rng,
         root=root,
@@ -86,13 +84,10 @@ def propose_on_ladder(
     return replace(picks, v=v, mean=mean, std=std)
 
 
-def _check_size(size: int) -> None:
-    if size < 0:
-        raise ValueError(f"size must not be negative, and is {size}")
-
-
 def _picked(state: BatchState) -> Picks:
     """What the stages pick, each in turn."""
+    if state.size < 0:
+        raise ValueError(f"size must not be negative, and is {state.size}")
     with one_thread():
         for stage in state.plan:
             if state.left:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from dngo.acquisition.state import BatchState
 from dngo.rules import current
 from dngo.space import Space
 from dngo.space.priors import believed
-from dngo.surrogates.draws import Draws, draw
+from dngo.surrogates.draws import Draws, draw, spread_evenly
 from dngo.surrogates.nearby import MOST, Nearby
 from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
@@ -77,19 +78,16 @@ def _near(
 class RegionModel:
     """The models of a region, ready to be searched.
 
-    rows: (n,) of the evaluated points that the models were fitted to; u: (n, k) their coordinates.
-    v: (m, k) those in the region. centre: (1, k) natural values. lowest: the model of the region's lowest
+    rows: (n,) of the history's points that `near` was fitted to. lowest: the model of the region's lowest
     points, if it predicts them better. floor: a further model, which tells low points apart where a
     few high ones would hide their differences. is_lowest: whether this is itself a model of the
     lowest points.
     """
 
     space: Space
+    history: History
     region: Region
     rows: Rows
-    u: Array
-    v: Array
-    centre: Array
     near: Nearby
     lowest: RegionModel | None = None
     floor: RegionModel | None = None
@@ -112,23 +110,26 @@ class RegionModel:
         count = min(MOST, int(np.isfinite(y).sum()))
         rows = np.argsort(gap, kind="stable")[:count]
         near = _near(space, history, rows, turn=is_first, rng=rng)
-        return cls.around(space, history, region, rows, near)
+        return cls(space, history, region, rows, near)
 
-    @classmethod
-    def around(
-        cls,
-        space: Space,
-        history: History,
-        region: Region,
-        rows: Rows,
-        near: Nearby,
-    ) -> RegionModel:
-        """The same models, fitted to these rows, in this region."""
-        u, v = space.place(history.v, apart=0.0), history.v
-        inside = np.all(np.abs(u[rows] - u[region.centre]) <= region.half, axis=1)
-        return cls(space, region, rows, u[rows], v[rows[inside]], v[[region.centre]], near)
+    @property
+    def centre(self) -> Array:
+        """The middle of the region, natural values: (1, k)."""
+        return self.history.v[[self.region.centre]]
 
-    def where_believed(self, history: History, block: int) -> RegionModel:
+    @cached_property
+    def u(self) -> Array:
+        """Coordinates of the points that the model was fitted to: (n, k)."""
+        return self.space.place(self.history.v[self.rows], apart=0.0)
+
+    @cached_property
+    def v(self) -> Array:
+        """Those of these points that lie in the region, natural values: (m, k)."""
+        middle = self.space.place(self.centre, apart=0.0)
+        inside = np.all(np.abs(self.u - middle) <= self.region.half, axis=1)
+        return self.history.v[self.rows[inside]]
+
+    def where_believed(self, block: int) -> RegionModel:
         """The region if each outcome had been the models' mean there.
 
         If noise multiplies outcomes or has heavy tails, the lowest outcome is luck. No other
@@ -141,12 +142,10 @@ class RegionModel:
             return self
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
-        u, batch = self.space.place(history.v[rows], apart=0.0), history.iteration[rows]
-        found, _ = replayed(u, believed, batch, block)
-        region = Region(int(rows[found.centre]), found.half)
-        return self.around(self.space, history, region, self.rows, self.near)
+        found, _ = replayed(self.u[order], believed, self.history.iteration[rows], block)
+        return replace(self, region=Region(int(rows[found.centre]), found.half))
 
-    def with_lowest(self, history: History, rng: np.random.Generator) -> RegionModel:
+    def with_lowest(self, rng: np.random.Generator) -> RegionModel:
         """The same, with a model of the lowest points if it predicts them better.
 
         Under noise there is no such model, because the lowest points are the luckiest ones.
@@ -159,13 +158,12 @@ class RegionModel:
         order = np.argsort(self.near.y, kind="stable")
         order = order[~np.isin(order, self.near.outliers)][:count]
         rows = self.rows[order]
-        near = _near(self.space, history, rows, turn=True, rng=rng.spawn(1)[0])
+        near = _near(self.space, self.history, rows, turn=True, rng=rng.spawn(1)[0])
         level = float(np.quantile(self.near.y, current().selection.low))
         scores = near.log_scores(level), self.near.log_scores(level)[order]
         if near.is_noisy or not predicts_better(*scores, n):
             return self
-        lowest = self.around(self.space, history, self.region, rows, near)
-        return replace(self, lowest=replace(lowest, is_lowest=True))
+        return replace(self, lowest=replace(self, rows=rows, near=near, is_lowest=True))
 
     def with_floor(self, rng: np.random.Generator, *, is_first: bool) -> RegionModel:
         """The same, with a model that tells low outcomes apart where high ones would hide their
@@ -276,7 +274,7 @@ class RegionModel:
         t = self.near.inputs(space.encode(shared))
         extra = penalty(shared, self.centre) + self._unknown(t)
         points, gains = [], []
-        boldness = rules.boldest * (rng.permutation(count) + rng.random()) / count
+        boldness = spread_evenly(rules.boldest, count, rng)
         for at in range(0, count, AT_ONCE):
             draws = draw([self.near.model], boldness[at : at + AT_ONCE], rng)
             values = draws(t) + extra  # (functions, shared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -100,6 +100,20 @@ class Spacing:
             if allowed.any():
                 return start + int(np.argmax(allowed))
         return None
+
+    def lowest_left(self, v: Array, values: Iterable[Array]) -> Iterator[int]:
+        """For functions whose minima are all taken: the row of the lowest candidate of v (n, k).
+
+        values: (n,) of each function. If all candidates are too close to others, the distance is ignored.
+        """
+        open_ = self.among(v)
+        for value in values:
+            allowed = open_.allowed if open_.allowed.any() else open_.free
+            if not allowed.any():
+                return
+            i = int(np.argmin(np.where(allowed, value, np.inf)))
+            open_.take(i)
+            yield i
 
     def among(self, v: Array) -> Open:
         """Like `free`, for fixed candidates v (n, k), to be updated at each pick."""

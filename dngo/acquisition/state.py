@@ -15,12 +15,13 @@ from dngo.acquisition.candidates import (
     affordable,
     around,
     incumbents,
+    is_listed,
     neighbours,
     uniform,
 )
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.history import History
-from dngo.acquisition.measures import Measure, expected_improvement
+from dngo.acquisition.keys import Keys
 from dngo.acquisition.picks import Pick, Picks
 from dngo.acquisition.shortlist import Shortlist
 from dngo.acquisition.spacing import Spacing
@@ -28,7 +29,7 @@ from dngo.acquisition.standing import Standing
 from dngo.rules import current
 from dngo.space import Space, priors
 from dngo.surrogates.model import Model
-from dngo.types import Array, Mask, Progress, Repeats
+from dngo.types import Array, Mask, Progress, Rows
 
 # Names of the random streams that stages share. Each stage also has one of its own name.
 STREAMS = ("fantasies", "candidates", "refinements")
@@ -52,24 +53,6 @@ class Stage(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedSettings:
-    """Keys of a kind's settings that all stages use (`Modelled`), and its measure. The defaults are a
-    baseline's, which asks no model."""
-
-    is_baseline: bool = True
-    measure: Measure = expected_improvement
-    noisy_improvement: bool = False
-    fantasies: int = 1
-    uniform_candidates: int = 1
-    local_candidates: int = 0
-    incumbents: int = 1
-    spacing: float = 0.0
-    replicates: Repeats = "never"
-    min_feasibility: float = 0.0
-    boundary_every: int = 0
-
-
 @dataclass
 class BatchState:
     """A batch while it is being picked.
@@ -82,7 +65,7 @@ class BatchState:
     space: Space
     history: History
     size: int
-    shared: SharedSettings
+    shared: Keys
     plan: Sequence[Stage]
     rng: np.random.Generator
     root: np.random.SeedSequence | None = None
@@ -137,7 +120,7 @@ class BatchState:
             shared.fantasies,
             self.streams["fantasies"],
             noisy=shared.noisy_improvement,
-            measure=shared.measure,
+            measure=shared.measure(),
         )
         self._condition(fantasies, self.history.pending)
         return fantasies
@@ -164,6 +147,13 @@ class BatchState:
         found.add(around(space, centres, near, rng), "local")
         found.judge()
         return found
+
+    def shared_rows(self, number: int, rng: np.random.Generator) -> Rows:
+        """Rows of free candidates that `number` functions share which search the whole space: all of a
+        listed space, some of another."""
+        pool, most = self.candidates, max(current().descent.shared_wide, 2 * number)
+        rows = np.flatnonzero(self.spacing.free(pool.v))
+        return rows if is_listed(self.space) else np.sort(rng.permutation(rows)[:most])
 
     def rate(self, v: Array, x: Array) -> Array:
         """Factors on acquisitions beside feasibility: the expected inverse cost, and people's priors. v:

@@ -127,13 +127,9 @@ class Classifier:
             return np.full(len(x), self.constant)
         return np.mean([head.probability(net.features(x)) for net, head in self.members], axis=0)
 
-    def log_probability(self, x: Array) -> Array:
-        """Its logarithm: x (n, d) unit cube -> (n,)."""
-        return np.log(np.maximum(self.probability(x), 1e-300))
-
     def log_progress(self, x: Array) -> Array:
-        """The same as `log_probability`: a flag has no half-way."""
-        return self.log_probability(x)
+        """Its logarithm, x (n, d) unit cube -> (n,): a flag has no half-way."""
+        return np.log(np.maximum(self.probability(x), 1e-300))
 
 
 def _hessian(phi: Array, p: Array, precision: Array) -> Array:

@@ -38,14 +38,9 @@ def fit_classifier(
         training = [np.flatnonzero(fold != k) for k in range(settings.networks.ensemble)]
     else:
         training = [np.arange(len(x))] * settings.networks.ensemble
-    networks = TRAININGS.find("map")(  # which imports torch
-        x,
-        labels,
-        training,
-        settings.networks,
-        loss="logistic",
-        rng=training_rng,
-        progress=progress,
+    train = TRAININGS.find("map")  # which imports torch
+    networks = train(
+        x, labels, training, settings.networks, loss="logistic", rng=training_rng, progress=progress
     )
     heads, score, rules = COMPONENTS.find(settings.likelihood), float("nan"), current().classifier
     x, labels, fold = _some(choosing, rules.most, x, labels, fold)

@@ -55,6 +55,11 @@ class Draws:
         return found
 
 
+def spread_evenly(boldest: float, count: int, rng: np.random.Generator) -> Array:
+    """The boldness of each of `count` functions: from about 0 to the largest, in random order, (count,)."""
+    return np.asarray(boldest * (rng.permutation(count) + rng.random()) / count)
+
+
 def draw(components: Sequence[Component], boldness: Array, rng: np.random.Generator) -> Draws:
     """One function for each of `boldness` (count,), from the mixture of the components.
 

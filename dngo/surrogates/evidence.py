@@ -26,7 +26,7 @@ class Evidence:
     def __init__(self, problem: Problem, covariance: Covariance) -> None:
         self.x, self.targets, self.noise = problem.x, problem.targets, problem.noise
         self.n, self.d = self.x.shape
-        self._relative = np.ones(self.n) if self.noise is None else self.noise.relative
+        self._relative = problem.relative_noise
         self.kernel, ard = covariance.kernel, covariance.ard
         groups = np.arange(self.d) if problem.groups is None else problem.groups
         rules, widths = current().process, np.bincount(groups)

@@ -7,16 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from dngo.rules import current
 from dngo.surrogates.classifier import Classifier
 from dngo.surrogates.constraints import fit_classifier
-from dngo.surrogates.cost import fit_cost
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
-from dngo.surrogates.model import Bounded, Model
+from dngo.surrogates.gaussian_process import fit_process
+from dngo.surrogates.kernels import Covariance
+from dngo.surrogates.model import Bounded, Cost, Model
 from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import Past, Problem, ReportedNoise
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind
+from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.surrogates.warping import choose_scale
-from dngo.types import Progress
+from dngo.types import Array, Progress, Rows
+
+MOST_OF_COST = 10_000  # observations in its fit: a second or two
+PROCESS_OF_COST = Covariance(), 10  # samples of the hyperparameters
 
 
 def fit_model(
@@ -71,9 +77,7 @@ def fit_model(
             known = np.isfinite(data.log_cost)
             diagnostics["costs"] = int(known.sum())
             if known.any():
-                cost = fit_cost(
-                    data.x[known], data.log_cost[known], rng=of_cost, groups=data.groups
-                )
+                cost = _cost(data.x[known], data.log_cost[known], data.groups, of_cost)
     if progress is not None:
         progress(1.0, "fitted")
     diagnostics |= objective.diagnostics
@@ -153,6 +157,23 @@ def _problem(
     tasks_of = task if data.earlier else None
     problem = Problem(x, targets, batch, tasks_of, noise=noise, groups=data.groups)
     return problem, scales[0], found
+
+
+def _cost(x: Array, log_cost: Array, groups: Rows | None, rng: np.random.Generator) -> Cost:
+    """The cost of an evaluation. log_cost: (n,) finite, n >= 1; rows beyond a limit are thinned."""
+    streams = rng.spawn(2)
+    if len(x) > MOST_OF_COST:
+        rows = np.sort(streams[0].permutation(len(x))[:MOST_OF_COST])
+        x, log_cost = x[rows], log_cost[rows]
+    scale = TargetScale.fit(log_cost)
+    scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
+    problem = Problem(x, scale.to_model(log_cost), groups=groups)
+    if len(x) <= current().cost.most_exact:
+        fit = fit_process(problem, *PROCESS_OF_COST, rng=streams[1])
+    else:
+        inducing = current().sparse.inducing
+        fit = fit_sparse_process(problem, *PROCESS_OF_COST, inducing, rng=streams[1])
+    return Cost(Model(fit.components, scale, {}, {"observations": len(x), **fit.diagnostics}))
 
 
 def _stage(progress: Progress | None, i: int, stages: int, name: str) -> Progress | None:

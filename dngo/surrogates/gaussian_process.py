@@ -217,25 +217,18 @@ class Paths:
     def draw(
         cls, process: GaussianProcess, h: int, boldness: Array, rng: np.random.Generator
     ) -> Paths:
-        count, d = len(boldness), process.x.shape[1]
-        frequencies = rng.standard_normal((current().paths.frequencies, d)) * np.exp(
-            -process.log_lengthscales[h]
-        )
-        variance = np.full(
-            current().paths.frequencies, process.signal[h] / current().paths.frequencies
-        )
+        number, count, d = current().paths.frequencies, len(boldness), process.x.shape[1]
+        frequencies = rng.standard_normal((number, d)) * np.exp(-process.log_lengthscales[h])
+        variance = np.full(number, process.signal[h] / number)
         if process.kernel in DEGREES:
             # The spectrum is a Student t: a normal over the root of a gamma variable. This variable
             # is drawn in strata of an exponential, and weighted. Its smallest values give the few
             # highest frequencies, which make up most of what the data leave open.
             shape = 0.5 * DEGREES[process.kernel]
-            strata = (
-                np.arange(current().paths.frequencies) + rng.random(current().paths.frequencies)
-            ) / current().paths.frequencies
-            gamma = -np.log1p(-strata)
+            gamma = -np.log1p(-(np.arange(number) + rng.random(number)) / number)
             frequencies /= np.sqrt(gamma / shape)[:, None]
             variance *= gamma ** (shape - 1.0) / factorial(shape - 1.0)
-        waves = rng.standard_normal((2 * current().paths.frequencies, count), dtype=np.float32)
+        waves = rng.standard_normal((2 * number, count), dtype=np.float32)
         waves *= np.sqrt(np.tile(variance, 2), dtype=np.float32)[:, None]
         basis = process.basis(process.x, h)
         weights = rng.standard_normal((basis.shape[1], count))
@@ -243,9 +236,8 @@ class Paths:
         reduction = process.reduction[h]
         # With v = reduction k(X, x), the prior's function has a white v, up to a rest. The rest is
         # the observations' noise, and in a sparse process all that the inducing inputs leave open.
-        missed = reduction @ prior + _rest(process, h) @ rng.standard_normal(
-            (len(reduction), count)
-        )
+        rest = _rest(process, h) @ rng.standard_normal((len(reduction), count))
+        missed = reduction @ prior + rest
         correction = reduction.T @ (process.readout[h][:, None] - boldness * missed)
         # The basis has finitely many weights, so there the correction changes the weights.
         weights = boldness * weights + basis.T @ correction
@@ -341,7 +333,7 @@ def fit_process(
         signal,
         signal * np.exp(chain[:, -2]),
         evidence.kernel,
-        relative_noise=np.empty(0) if problem.noise is None else problem.relative_noise,
+        relative_noise=np.empty(0) if problem.noise is None else problem.noise.relative,
     )
     found = {
         "gp_log_evidence": highest,

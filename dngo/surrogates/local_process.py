@@ -15,6 +15,7 @@ large each part is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -47,27 +48,19 @@ class LocalProcess(GaussianProcess):
 
     @classmethod
     def sketch(
-        cls,
-        t: Array,
-        targets: Array,
-        *,
-        rng: np.random.Generator,
-        relative_noise: Array | None = None,
+        cls, t: Array, targets: Array, relative: Array, *, rng: np.random.Generator
     ) -> LocalProcess:
         """The first stage of a fit, on few points, at a fifth of the cost. `refined` does the
         others.
 
         t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
-        relative_noise: (n,) factor on each row's noise; None: all are alike.
+        relative: (n,) factor on each row's noise.
         """
-        d = t.shape[1]
-        relative = np.ones(len(t)) if relative_noise is None else relative_noise
-        log_length = 0.5 * np.log(d) + np.log(current().local.length)
+        rules = current().local
         # The additive part starts with half of the variance. The share hardly matters, since most
         # fits end alike.
-        start = np.log([0.5, 0.5, *current().local.medians[2:]])
-        theta = np.concatenate([np.full(d, log_length), start])
-        theta = _stage(t, targets, relative, theta, *current().local.stages[0], rng)
+        theta = _logarithms(t.shape[1], (0.5, 0.5, *rules.medians[2:]))
+        theta = _stage(t, targets, relative, theta, *rules.stages[0], rng)
         return cls.of(t, targets, relative, theta)
 
     def refined(self, rng: np.random.Generator) -> LocalProcess:
@@ -188,6 +181,12 @@ class LocalProcess(GaussianProcess):
         return self.stationary(a, b) + self.basis(a) @ self.basis(b).T
 
 
+def _logarithms(d: int, others: Sequence[float]) -> Array:
+    """Of hyperparameters: a median length for each of d inputs, then the others."""
+    length = 0.5 * np.log(d) + np.log(current().local.length)
+    return np.concatenate([np.full(d, length), np.log(others)])
+
+
 def _stage(
     t: Array,
     targets: Array,
@@ -224,18 +223,14 @@ class LocalLikelihood:
     the length in the series, the variances of the noise and of the relative error.
     """
 
-    def __init__(
-        self, t: Array, targets: Array, height: Array, relative_noise: Array | None = None
-    ) -> None:
-        self.t, self.targets, self.squares = t, targets, height**2
-        self.relative_noise = np.ones(len(t)) if relative_noise is None else relative_noise
+    def __init__(self, t: Array, targets: Array, height: Array, relative: Array) -> None:
+        self.t, self.targets, self.squares, self.relative = t, targets, height**2, relative
         n, d = t.shape
         by_harmonic = series(t).reshape(n, d, -1, 2).transpose(2, 0, 1, 3).reshape(-1, n, 2 * d)
         self.series = by_harmonic @ by_harmonic.transpose(0, 2, 1) / d
         z = products(t) if d <= current().local.most_quadratic else np.zeros((n, 1))
         self.quadratics = z @ z.T
-        log_length = 0.5 * np.log(d) + np.log(current().local.length)
-        self.centre = np.concatenate([np.full(d, log_length), np.log(current().local.medians)])
+        self.centre = _logarithms(d, current().local.medians)
         self.width = np.repeat(current().local.deviations, [d, 1, 1, 1, 1, 1, 1])
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -245,9 +240,8 @@ class LocalLikelihood:
         matern, slope = with_slope("matern52", squared_distances(scaled, scaled))
         additive = variance * np.tensordot(spectrum(length, d), self.series, axes=1)
         covariance = smooth * matern + additive + quadratic * self.quadratics
-        covariance[np.diag_indices(n)] += (
-            noise * self.relative_noise + error * self.squares + current().local.jitter
-        )
+        own = noise * self.relative + error * self.squares + current().local.jitter
+        covariance[np.diag_indices(n)] += own
         solved = Solved.of(covariance, self.targets)
         if solved is None:
             return 1e10, np.zeros_like(theta)
@@ -261,7 +255,7 @@ class LocalLikelihood:
         step = 1e-4
         moved = spectrum(length * np.exp(step), d) - spectrum(length * np.exp(-step), d)
         gradient[d + 3] = by_harmonic @ (moved / (2 * step))
-        gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative_noise)
+        gradient[d + 4] = noise * np.sum(np.diag(outer) * self.relative)
         gradient[d + 5] = error * np.sum(np.diag(outer) * self.squares)
         away = (theta - self.centre) / self.width
         value = 0.5 * (solved.log_det + solved.misfit + float(away @ away))

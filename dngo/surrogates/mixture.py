@@ -68,7 +68,9 @@ def fit_mixture(
         density = process.trial.log_density
     share = shares(np.stack([density, trial.log_density]), streams[3])
     found = bases.diagnostics | process.diagnostics | {"gp_share": float(share[0])}
-    found |= _scores(density, trial.log_density) | {"networks_judged_at": n}
+    found["gp_out_of_fold_log_density"] = float(np.mean(density))
+    found["basis_out_of_fold_log_density"] = float(np.mean(trial.log_density))
+    found["networks_judged_at"] = n
     if share[1] < NEGLIGIBLE:
         return Fit(process.components, found, trial)
     weighted: list[FiniteBasis | GaussianProcess] = [
@@ -87,14 +89,6 @@ def _still_alone(problem: Problem) -> dict[str, float]:
     if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().mixture.judged_again) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
-
-
-def _scores(process: Array, bases: Array) -> dict[str, float]:
-    """How well both predict outcomes that they had not seen: log densities (m,)."""
-    return {
-        "gp_out_of_fold_log_density": float(np.mean(process)),
-        "basis_out_of_fold_log_density": float(np.mean(bases)),
-    }
 
 
 def left_out_density(process: GaussianProcess, fold: Rows) -> Array:
@@ -117,9 +111,8 @@ def shares(log_density: Array, rng: np.random.Generator) -> Array:
     k, m = log_density.shape
     if m == 0:
         return np.full(k, 1.0 / k)
-    worth = (
-        m * rng.dirichlet(np.ones(m), current().mixture.bootstraps) @ log_density.T
-    )  # (bootstraps, k)
+    # Of each surrogate in each bootstrap: (bootstraps, k).
+    worth = m * rng.dirichlet(np.ones(m), current().mixture.bootstraps) @ log_density.T
     odds = np.exp(worth - worth.max(axis=1, keepdims=True))
     share: Array = np.mean(odds / odds.sum(axis=1, keepdims=True), axis=0)
     return share

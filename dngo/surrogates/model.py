@@ -166,14 +166,8 @@ class Model:
                 p = p * self.classifiers[name].probability(x)
         return p
 
-    def log_feasibility(self, x: Array) -> Array:
-        """The logarithm of `feasibility`, even where that is too small for a number."""
-        with one_thread():
-            each = [self.classifiers[n].log_probability(x) for n in sorted(self.classifiers)]
-        return np.sum(each, axis=0) if each else np.zeros(len(x))
-
     def log_progress(self, x: Array) -> Array:
-        """Like `log_feasibility`, while no point is known to be feasible. A number far from its
+        """The logarithm of `feasibility`, while no point is known to be feasible. A number far from its
         bound then counts with the probability that it comes nearer to it than the least infeasible
         point."""
         with one_thread():
@@ -271,17 +265,16 @@ class Bounded:
 
     def probability(self, x: Array) -> Array:
         """P(an outcome keeps the threshold), noise included: x (n, d) encoded -> (n,)."""
-        return np.exp(self.log_probability(x))
-
-    def log_probability(self, x: Array) -> Array:
-        """Its logarithm. The probabilities of all samples of the hyperparameters are averaged."""
-        return self._log_within(x, self.threshold.bound)
+        return np.exp(self.log_within(x, self.threshold.bound))
 
     def log_progress(self, x: Array) -> Array:
-        """Like `log_probability`, for the level that counts as progress."""
-        return self._log_within(x, self.threshold.bound if self.level is None else self.level)
+        """Log P(an outcome keeps the level that counts as progress): x (n, d) encoded -> (n,)."""
+        return self.log_within(x, self.threshold.bound if self.level is None else self.level)
 
-    def _log_within(self, x: Array, bound: float) -> Array:
+    def log_within(self, x: Array, bound: float) -> Array:
+        """Log P(an outcome keeps this bound), even where the probability is too small for a number.
+
+        Each sample of the hyperparameters has a probability; these are averaged."""
         sign = self.threshold.sign
         target = self.number.scale.to_model(np.array([sign * bound]))
         found = np.empty(len(x))

@@ -41,9 +41,8 @@ MOST = 800  # points that the process of a region or a front is conditioned on, 
 # of the tuning families, 100, 200 and 400 are about equally good. On bbob-noisy 400 is better than
 # both.
 DECIDING = 400
-REFINED_EVERY = (
-    3  # rounds of the search for outliers; after each the hyperparameters are fitted anew
-)
+# Rounds of the search for outliers; after each so many the hyperparameters are fitted anew.
+REFINED_EVERY = 3
 
 
 @dataclass(frozen=True)
@@ -244,12 +243,8 @@ class _Points:
 
     def sketch(self, scale: TargetScale, rng: np.random.Generator) -> LocalProcess:
         reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
-        return LocalProcess.sketch(
-            self.t,
-            scale.to_model(self.y),
-            rng=rng,
-            relative_noise=self.own_noise * (1.0 if reported is None else reported.relative),
-        )
+        relative = self.own_noise * (1.0 if reported is None else reported.relative)
+        return LocalProcess.sketch(self.t, scale.to_model(self.y), relative, rng=rng)
 
     def as_noise_is(
         self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator

@@ -51,15 +51,11 @@ class Optimizer:
         """Decays the parameters and updates the averages. Returns a root and a factor: the step is
         the mean divided by the root, times the factor."""
         self.steps += 1
-        first, second = current().training.betas
+        (first, second), epsilon = current().training.betas, current().training.epsilon
         self.flat.addcmul_(self.flat, self.decay, value=-rate)
         self.mean.lerp_(gradient, 1.0 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1.0 - second)
-        root = (
-            self.square.sqrt()
-            .mul_((1.0 - second**self.steps) ** -0.5)
-            .add_(current().training.epsilon)
-        )
+        root = self.square.sqrt().mul_((1.0 - second**self.steps) ** -0.5).add_(epsilon)
         return root, rate / (1.0 - first**self.steps)
 
 

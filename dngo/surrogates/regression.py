@@ -68,18 +68,11 @@ def fit_regression(
     rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
     kept = np.zeros(len(x), dtype=bool)
     kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
-    fits = []
-    for trained, own_rng in zip(
-        _trainings(settings.networks, len(x)), (training_rng, rotated), strict=False
-    ):
-        networks = TRAININGS.find(settings.training)(
-            x,
-            problem.targets,
-            rows,
-            trained,
-            loss="squared",
-            rng=own_rng,
-            progress=progress,
+    fits, train = [], TRAININGS.find(settings.training)
+    ways = _trainings(settings.networks, len(x))
+    for trained, own_rng in zip(ways, (training_rng, rotated), strict=False):
+        networks = train(
+            x, problem.targets, rows, trained, loss="squared", rng=own_rng, progress=progress
         )
         left_out = _LeftOut.fit(problem, networks, fold, kept)
         fits.append(_out_of_fold(problem, left_out, networks, settings.samples, sampling))
@@ -89,11 +82,10 @@ def fit_regression(
 def _trainings(networks: EnsembleSettings, n: int) -> list[EnsembleSettings]:
     """How the networks of n rows are trained: as the settings say; with many rows by `soap` as well."""
     rules = current()
-    if networks.optimizer != "adam" or not (
-        rules.regression.rotated_from <= n <= rules.training.most_straight
-    ):
-        return [networks]
-    return [networks, networks.model_copy(update={"optimizer": "soap"})]
+    many = rules.regression.rotated_from <= n <= rules.training.most_straight
+    if many and networks.optimizer == "adam":
+        return [networks, networks.model_copy(update={"optimizer": "soap"})]
+    return [networks]
 
 
 def _out_of_fold(
@@ -114,11 +106,8 @@ def _out_of_fold(
         features = network.features(problem.x)
         head = Regression.fit(features, problem.targets, problem.relative_noise)
         mean, variance = head.posterior(alpha, beta)
-        components.append(
-            FiniteBasis(
-                network, head.rotation, mean, variance * np.exp(log_inflation)[:, None], 1 / beta
-            )
-        )
+        variance *= np.exp(log_inflation)[:, None]
+        components.append(FiniteBasis(network, head.rotation, mean, variance, 1 / beta))
     agreement = _agreement(components, problem.x, rng)
     components = [
         replace(c, variance=c.variance * agreement, noise=c.noise * agreement) for c in components
@@ -133,9 +122,8 @@ def _out_of_fold(
     # One network left out each row, but the average of all networks is used. The average's error
     # variance is (1 + agreement) / 2 of one network's, so its log density is higher by this.
     together = -0.5 * np.log(0.5 * (1.0 + agreement))
-    return Fit(
-        tuple(components), found, Trial(left_out.rows, left_out.log_density(chain) + together)
-    )
+    trial = Trial(left_out.rows, left_out.log_density(chain) + together)
+    return Fit(tuple(components), found, trial)
 
 
 def sample_chain(
@@ -190,13 +178,7 @@ class _LeftOut:
     _last: tuple[float, Array, Array] | None = None
 
     @classmethod
-    def fit(
-        cls,
-        problem: Problem,
-        networks: list[Network],
-        fold: Rows,
-        kept: Array,
-    ) -> _LeftOut:
+    def fit(cls, problem: Problem, networks: list[Network], fold: Rows, kept: Array) -> _LeftOut:
         """kept: (n,) which of the left-out rows count."""
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
         features, ys, heads, rows = [], [], [], []

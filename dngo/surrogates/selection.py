@@ -41,9 +41,8 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
     all outcomes, and the partial correlation is 0 even for the best model. So a model that ranks
     outcomes well is of use in any case.
     """
-    from scipy.stats import (
-        spearmanr,
-    )  # the import takes half a second, which commands that only read models save
+    # The import takes half a second, which commands that only read models save.
+    from scipy.stats import spearmanr
 
     rules = current().selection
     if spearmanr(predicted, targets).statistic > rules.ranked:

@@ -12,11 +12,7 @@ import numpy as np
 
 from dngo.rules import current
 from dngo.surrogates.apart import apart
-from dngo.surrogates.gaussian_process import (
-    GaussianProcess,
-    fit_process,
-    inverse_cholesky,
-)
+from dngo.surrogates.gaussian_process import GaussianProcess, fit_process, inverse_cholesky
 from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.linear import Regression, equally_precise
 from dngo.surrogates.problem import Fit, Problem, Trial
@@ -110,11 +106,8 @@ class _Head:
         head = Regression.fit(phi, problem.targets, problem.relative_noise)
         # The prior is on the noise as a share of the signal, or, if noise is reported, on its
         # level.
-        noise, width, of_signal = (
-            np.log(current().process.noise),
-            current().process.noise_deviation,
-            1.0,
-        )
+        rules = current().process
+        noise, width, of_signal = np.log(rules.noise), rules.noise_deviation, 1.0
         if problem.noise is not None:
             noise, width, of_signal = np.log(problem.noise.level), current().noise.deviation, 0.0
 
@@ -122,7 +115,7 @@ class _Head:
             away = (log[1] - of_signal * log[0] - noise) / width
             if np.max(np.abs(log)) > 20.0 or abs(away) > 6.0:
                 return -np.inf
-            prior = -0.5 * ((log[0] / current().process.signal_deviation) ** 2 + away**2)
+            prior = -0.5 * ((log[0] / rules.signal_deviation) ** 2 + away**2)
             return prior + head.log_evidence(np.exp(-log[0]), np.exp(-log[1]))
 
         start = np.log([exact.signal[h], exact.noise[h]])
@@ -138,9 +131,7 @@ class _Head:
             rng=rng,
         )
         signal, level = np.exp(chain[0])
-        mean, variance = (
-            part[0] for part in head.posterior(1 / np.array([signal]), 1 / np.array([level]))
-        )
+        (mean,), (variance,) = head.posterior(1 / np.array([signal]), 1 / np.array([level]))
         gained = np.sqrt(np.maximum(signal - variance, 1e-12 * signal))
         reduction = (gained / signal)[:, None] * (head.rotation.T @ whitening)
         return cls(phi, signal, level, reduction, mean / gained)
@@ -159,9 +150,8 @@ def _left_out(head: _Head, problem: Problem, fold: Rows, rows: Rows) -> Array:
         new = phi[rows[here]]
         mean = new @ (factor.T @ (factor @ (projection - out.T @ values[fold == k]))) / noise
         variance = np.sum((new @ factor.T) ** 2, axis=1) + noise * relative[rows[here]]
-        variance += signal * np.maximum(
-            1.0 + current().process.constant - np.sum(new * new, axis=1), 0.0
-        )
+        left = 1.0 + current().process.constant - np.sum(new * new, axis=1)
+        variance += signal * np.maximum(left, 0.0)
         error = (targets[rows[here]] - mean) ** 2 / variance
         density[here] = -0.5 * (error + np.log(2 * np.pi * variance))
     return density

@@ -145,24 +145,15 @@ def _descend(
         decayed = sum(p.size for p in start[: len(start) // 2])
         parameters, gradient = views(flat, parts), torch.zeros_like(flat)
         gradients = views(gradient, parts)
-        optimizer = (
-            Rotated(flat, decayed, settings, parts)
-            if rotated
-            else Optimizer(flat, decayed, settings)
-        )
+        given = flat, decayed, settings
+        optimizer = Rotated(*given, parts) if rotated else Optimizer(*given)
         for first in range(0, steps, AT_ONCE):
             some = min(AT_ONCE, steps - first)
             drawn = np.stack([[next(draw) for draw in draws] for _ in range(some)])
             rows = torch.as_tensor(drawn, device=device)
             for i in range(some):
-                backpropagate(
-                    inputs[rows[i]],
-                    wanted[rows[i]],
-                    parameters,
-                    gradients,
-                    settings.activation,
-                    loss,
-                )
+                seen, values = inputs[rows[i]], wanted[rows[i]]
+                backpropagate(seen, values, parameters, gradients, settings.activation, loss)
                 optimizer.step(gradient, (first + i) / steps)
             if progress is not None:
                 progress((first + some) / steps, "training networks")

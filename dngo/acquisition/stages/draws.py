@@ -8,12 +8,11 @@ import numpy as np
 
 from dngo.acquisition.fantasies import weigh
 from dngo.acquisition.feasibility import least_of_draws, penalty
-from dngo.acquisition.leftovers import lowest_left, shared_rows
 from dngo.acquisition.minima import AT_ONCE_WIDE, Box, descent_of, minima
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.rules import current
-from dngo.surrogates.draws import draw
+from dngo.surrogates.draws import draw, spread_evenly
 from dngo.types import Array
 
 
@@ -26,10 +25,10 @@ class ThompsonDraws:
         if not state.has_outcome:
             return
         pool, rng, search = state.candidates, state.streams["draws"], current().descent
-        rows = shared_rows(state, number, rng)
+        rows = state.shared_rows(number, rng)
         if not len(rows):
             return
-        boldness = search.boldest * (rng.permutation(number) + rng.random()) / number
+        boldness = spread_evenly(search.boldest, number, rng)
         for start in range(0, number, AT_ONCE_WIDE):
             functions = _Functions(state, boldness[start : start + AT_ONCE_WIDE], rng)
             values = functions.among(pool.x[rows], pool.feasibility[rows], pool.rate[rows])
@@ -50,7 +49,8 @@ class ThompsonDraws:
                 else:
                     yield Pick(lowest[j], max(-float(value[j]), 0.0), "thompson")
             left = values[unserved]
-            for i, own in zip(lowest_left(state, pool.v[rows], left), left, strict=False):
+            places = state.spacing.lowest_left(pool.v[rows], left)
+            for i, own in zip(places, left, strict=False):
                 yield Pick(pool.v[rows[i]], max(-float(own[i]), 0.0), "thompson")
 
 

@@ -13,7 +13,6 @@ front with the earlier picks. (qPOTS is similar: it chooses among the points of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 
@@ -23,11 +22,11 @@ from dngo.acquisition.aims import Corner, highs, rays
 from dngo.acquisition.allocation import least_block
 from dngo.acquisition.along import course
 from dngo.acquisition.front import Boxes, Searched, everywhere
-from dngo.acquisition.leftovers import lowest_left
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.fronts import hypervolume, on_front
 from dngo.rules import current
+from dngo.surrogates.draws import spread_evenly
 from dngo.types import Array, Rows
 
 Search = Callable[[Corner, Array, Array], Iterator[Searched]]
@@ -41,35 +40,28 @@ class AlongFront:
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if not state.has_outcome:
             return
-        values, rng, rules = (
-            state.history.outcomes,
-            state.streams["front"],
-            current().front,
-        )
+        rng, rules, history = state.streams["front"], current().front, state.history
+        values = history.outcomes
         known = values[np.isfinite(values).all(axis=1)]
         corners = _corners(state, values)
         ray = _rays(state, number, values.shape[1])
-        boldness = rules.boldest * (rng.permutation(number) + rng.random()) / number
+        boldness = spread_evenly(rules.boldest, number, rng)
         turns = state.turn + np.arange(number)
         which = _which(turns, values.shape[1])
         block = max(rules.block, least_block(state.space))
         part = rules.share if len(known) >= current().nearby.least and state.space.k else 0.0
-        half, share = course(
-            state.space.unit(state.history.v),
-            values,
-            state.history.iteration,
-            block,
-            part,
-        )
+        u = state.space.unit(history.v)
+        half, share = course(u, values, history.iteration, block, part)
         local = np.floor((turns + 1) * share) > np.floor(turns * share)
         left, hoped = set(range(number)), Hoped(state, corners[0], number)
 
         def picked(rows: Rows, c: int, search: Search, where: str) -> Iterator[Pick]:
-            asked, chosen = Asked(rows, ray[rows], boldness[rows]), not c and hoped.each > 1
-            if chosen and len(rows):
-                asked = asked.with_others(hoped.each, *rng.spawn(1))
-            found = search(corners[c], asked.ray, asked.boldness)
-            return _followed(state, asked, found, where, left, hoped if chosen else None)
+            own, bold, chosen = ray[rows], boldness[rows], not c and hoped.each > 1
+            if chosen and len(rows):  # each pick has further functions
+                others = rays((hoped.each - 1) * len(own), own.shape[1], 0, *rng.spawn(1))
+                own, bold = np.concatenate([own, others]), np.tile(bold, hoped.each)
+            found = search(corners[c], own, bold)
+            return _followed(state, rows, own, found, where, left, hoped if chosen else None)
 
         if local.any():
             boxes = Boxes(state, half, rng)
@@ -111,9 +103,8 @@ class Hoped:
         self.each = 1 if values.shape[1] >= rules.many else max(each, 1)
         self.corner, self.reference = corner, np.zeros(values.shape[1])
         self.front = np.empty((0, values.shape[1]))
-        if (
-            self.each > 1
-        ):  # with six objectives a hypervolume may take seconds, and it is not needed
+        # With six objectives a hypervolume may take seconds, and it is not needed.
+        if self.each > 1:
             self.add(values[np.isfinite(values).all(axis=1)])
 
     def gain(self, outcome: Array) -> float:
@@ -132,26 +123,10 @@ class Hoped:
         self.volume = hypervolume(self.front, self.reference)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The functions searched for picks `rows`: first one for each pick, then as many others for each.
-
-    ray: (f, m); boldness: (f,).
-    """
-
-    rows: Rows
-    ray: Array
-    boldness: Array
-
-    def with_others(self, each: int, rng: np.random.Generator) -> Asked:
-        """With further functions, until each pick has `each` of them."""
-        more = rays((each - 1) * len(self.ray), self.ray.shape[1], 0, rng)
-        return Asked(self.rows, np.concatenate([self.ray, more]), np.tile(self.boldness, each))
-
-
 def _followed(
     state: BatchState,
-    asked: Asked,
+    rows: Rows,
+    ray: Array,
     found: Iterator[Searched],
     where: str,
     left: set[int],
@@ -159,10 +134,13 @@ def _followed(
 ) -> Iterator[Pick]:
     """For each pick, the best free point of the function that adds most to the hoped-for front. If
     no function adds anything, its own function's best free point. Picks that get a point leave
-    `left`."""
+    `left`.
+
+    rows: of the picks. ray: (f, m) of the functions: first one for each pick, then as many others for each.
+    """
     parts = [(some, f) for some in found for f in range(len(some.rows))]
     gains = np.array([hoped.gain(some.outcomes[f]) if hoped else 0.0 for some, f in parts])
-    for row in asked.rows.tolist():
+    for row in rows.tolist():
         while np.isfinite(gains).any():
             best = int(np.argmax(gains))
             some, f = parts[best]
@@ -175,14 +153,11 @@ def _followed(
             if j is not None:
                 if hoped:
                     hoped.add(some.outcomes[f])
-                left.remove(row if hoped else int(asked.rows[i]))
-                yield _pick(some.points[f, j], some.values[f, j], where, asked.ray[i])
+                left.remove(row if hoped else int(rows[i]))
+                value, aim = -float(some.values[f, j]), ray[i] / ray[i].sum()
+                yield Pick(some.points[f, j], value, f"front:{where}", aim=aim)
             if j is not None or not hoped:
                 break
-
-
-def _pick(v: Array, value: float, where: str, ray: Array) -> Pick:
-    return Pick(v, -float(value), f"front:{where}", aim=ray / ray.sum())
 
 
 def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
@@ -193,7 +168,8 @@ def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
     if not len(ray):
         return
     pool = state.candidates
-    for one, i in zip(ray, lowest_left(state, pool.v, repeat(-pool.feasibility)), strict=False):
+    found = state.spacing.lowest_left(pool.v, repeat(-pool.feasibility))
+    for one, i in zip(ray, found, strict=False):
         yield Pick(pool.v[i], np.nan, "front:candidate", aim=one / one.sum())
 
 
@@ -201,7 +177,6 @@ def _rays(state: BatchState, number: int, objectives: int) -> Array:
     """Rays of the study's one sequence, after those of earlier points."""
     if state.root is None:
         return rays(number, objectives, 0, state.streams["front"].spawn(1)[0])
-    root = np.random.SeedSequence(
-        state.root.entropy, spawn_key=(*state.root.spawn_key, len("front"))
-    )
+    key = (*state.root.spawn_key, len("front"))
+    root = np.random.SeedSequence(state.root.entropy, spawn_key=key)
     return rays(number, objectives, state.turn, np.random.default_rng(root))

@@ -80,12 +80,12 @@ class TrustRegions:
             is_first = "thompson" not in sources
             local = RegionModel.fit(space, history, region, rng, is_first=is_first)
             if is_first:
-                local = local.where_believed(history, block)
+                local = local.where_believed(block)
                 if not picked:
                     picked += local.steps(size, rng, spacing, penalty)
                     sources += ["step"] * len(picked)
                 if penalty.wall is None:  # with constraints it costs more than it gains
-                    local = local.with_lowest(history, rng)
+                    local = local.with_lowest(rng)
             local = local.with_floor(rng, is_first=is_first)
             # Another region must promise enough, compared with the whole space.
             spread = scale.spread * scale.scale

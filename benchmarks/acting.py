@@ -1,4 +1,4 @@
-"""Which numbers of `dngo/rules/` act: batches in seventeen regimes, each number halved and doubled.
+"""Which numbers of `dngo/rules/` act: batches in twenty-five regimes, each number halved and doubled.
 
     python benchmarks/acting.py --picks FILE         # the picks of all regimes, as hexadecimal numbers
     python benchmarks/acting.py --results acting.csv # each number of the tree; no run is repeated
@@ -24,12 +24,11 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regimes import FURTHER, REGIMES, Regime
+from regimes import FURTHER, REGIMES, Degrees, Regime
 
 from dngo.rules import Rules, current, using
-from dngo.surrogates import Model
 
-LIMIT = 120  # seconds of one run; what takes longer acts
+LIMIT = 120  # CPU seconds of one run; what takes longer acts
 
 
 def paths(node: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -96,10 +95,10 @@ def _stop(*_: object) -> None:
     raise _TooLong
 
 
-def digest_of(regime: Regime, rules: Rules, model: Model | None) -> str:
+def digest_of(regime: Regime | Degrees, rules: Rules, model: Any) -> str:
     """Of the picks by other rules, the model given or fitted anew."""
-    signal.signal(signal.SIGALRM, _stop)
-    signal.alarm(LIMIT)
+    signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
     try:
         with using(rules):
             numbers = regime.numbers(regime.fit() if model is None else model)
@@ -107,22 +106,24 @@ def digest_of(regime: Regime, rules: Rules, model: Model | None) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def measure(path: Path, branches: Sequence[str], enough: int) -> None:
+def measure(path: Path, branches: Sequence[str], enough: int, only: Sequence[str]) -> None:
     """Write a row for each number that the file lacks: its value, who reads it and where it acts.
 
-    branches: of the tree; all if empty. enough: regimes in which a number acts, after
-    which no further one is tried, the quick ones first.
+    branches: of the tree, or single numbers; all if empty. enough: regimes in which a number acts, after
+    which no further one is tried, the quick ones first. only: names of regimes; all if empty.
     """
     done = set()
     if path.exists():
         with path.open(newline="") as stream:
             done = {row["number"] for row in csv.DictReader(stream)}
-    known: dict[str, tuple[Regime, Model, str, set, set]] = {}
+    known: dict[str, tuple[Regime | Degrees, Any, str, set, set]] = {}
     seconds: dict[str, float] = {}
     for name, make in REGIMES.items():
+        if only and name not in only:
+            continue
         began = time.process_time()
         fitting: set[tuple[str, ...]] = set()
         picking: set[tuple[str, ...]] = set()
@@ -140,7 +141,8 @@ def measure(path: Path, branches: Sequence[str], enough: int) -> None:
         if new:
             rows.writerow(["number", "value", "read", "acts", "regimes"])
         for one in paths(current()):
-            if ".".join(one) in done or (branches and one[0] not in branches):
+            names = {one[0], ".".join(one)}
+            if names & done or (branches and not names & set(branches)):
                 continue
             read, acts = [], []
             for name in sorted(known, key=lambda name: seconds[name]):
@@ -182,10 +184,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picks", type=Path, help="file for the picks of all regimes")
     parser.add_argument("--results", type=Path, help="file with a row for each number")
-    parser.add_argument("--branches", nargs="*", default=(), help="of the tree; all if left out")
+    parser.add_argument(
+        "--branches",
+        nargs="*",
+        default=(),
+        help="of the tree, or numbers as branch.number; all if left out",
+    )
     parser.add_argument("--enough", type=int, default=len(REGIMES), help="regimes to be found")
     parser.add_argument("--table", action="store_true", help="print what the file says")
-    parser.add_argument("--only", nargs="*", help="regimes whose picks are wanted; all if left out")
+    parser.add_argument("--only", nargs="*", help="regimes that are asked; all if left out")
     given = parser.parse_args()
     if given.picks is not None:
         with given.picks.open("w") as stream:
@@ -201,7 +208,7 @@ def main() -> None:
     elif given.table:
         table(given.results)
     else:
-        measure(given.results, given.branches, given.enough)
+        measure(given.results, given.branches, given.enough, given.only or ())
 
 
 if __name__ == "__main__":

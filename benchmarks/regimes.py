@@ -1,4 +1,4 @@
-"""Small studies in every regime of the engine, from each of which a batch is chosen (`acting.py`)."""
+"""Small studies in every regime of the engine, from each of which batches are chosen (`acting.py`)."""
 
 from __future__ import annotations
 
@@ -323,22 +323,29 @@ def rough() -> Regime:
 
 def several() -> Regime:
     known = Known.searched(cube(4), 40, 15, 3, bowl)
+    both = {"a": bowl(known.x), "b": np.sum((known.x - 0.7) ** 2, axis=1)}
+    return _several(known, both, 12, [50.0, 3.0])
+
+
+def _several(
+    known: Known, objectives: dict[str, np.ndarray], size: int, reference: list[float]
+) -> Regime:
     x = known.x
-    both = {"a": bowl(x), "b": np.sum((x - 0.7) ** 2, axis=1)}
-    y = np.argsort(np.argsort(both["a"] + both["b"])).astype(float)
+    y = np.argsort(np.argsort(sum(objectives.values()))).astype(float)
     nothing = np.full(len(y), np.nan)
-    history = History(known.v, y, np.empty((0, 4)), known.batch, objectives=both)
+    none = np.empty((0, known.space.k))
+    history = History(known.v, y, none, known.batch, objectives=objectives)
     data = TrainingData(
-        x, nothing, {"completed": np.ones(len(y))}, batch=known.batch, objectives=both
+        x, nothing, {"completed": np.ones(len(y))}, batch=known.batch, objectives=objectives
     )
     surrogate = SurrogateSettings(kind="gp", hyperparameter_samples=2)
 
     def more(regime: Regime, model: Model, v: np.ndarray) -> np.ndarray:
-        reference = np.array([50.0, 3.0])
         x, values = regime.space.encode(v), regime.history.outcomes
-        return np.array([expected_gain(model, x, values, reference, np.random.default_rng(4))])
+        rng = np.random.default_rng(4)
+        return np.array([expected_gain(model, x, values, np.array(reference), rng)])
 
-    return Regime(known.space, data, history, 12, surrogate, more=more)
+    return Regime(known.space, data, history, size, surrogate, more=more)
 
 
 def fidelities() -> Regime:
@@ -361,6 +368,139 @@ def fidelities() -> Regime:
     history = History(v, y, np.empty((0, 4)), batch)
     surrogate = SurrogateSettings(kind="gp", hyperparameter_samples=2)
     return Regime(ladder.points, data, history, 12, surrogate, ladder=ladder)
+
+
+# ---- the same study by degrees: where a threshold lies, some degree is near it ------------------
+
+
+@dataclass
+class Degrees:
+    """A batch of each study of a row, as one regime."""
+
+    row: list[Regime]
+
+    def fit(self) -> list[Model]:
+        return [one.fit() for one in self.row]
+
+    def numbers(self, models: list[Model]) -> list[str]:
+        return [n for one, model in zip(self.row, models, strict=True) for n in one.numbers(model)]
+
+
+def quick(known: Known, y: np.ndarray, size: int, **more: Any) -> Regime:
+    """By a process without samples, and trust regions for nearly all picks."""
+    surrogate = SurrogateSettings(kind="gp", hyperparameter_samples=1)
+    classifier = ClassifierSettings(networks=NETWORKS.model_copy(update={"steps": 200}))
+    acquisition = small(**{"trust_region_share": 0.9, **more.pop("keys", {})})
+    found = plain(known, y, size, surrogate=surrogate, acquisition=acquisition, **more)
+    found.classifier = classifier
+    return found
+
+
+def noises() -> Degrees:
+    """Even noise, noise with outliers, and multiplied noise, each from little to much."""
+    known = Known.searched(cube(2), 40, 20, 1, bowl)
+    y, rng = bowl(known.x), np.random.default_rng(12)
+    normal, struck = rng.standard_normal(len(y)), np.arange(0, len(y), 12)
+    row = [y + 10.0**s * normal for s in np.linspace(-1, 2, 7)]
+    for size in (4, 7, 12, 20):
+        z = y + normal
+        z[struck] += np.where(np.arange(len(struck)) % 2, size, -size)
+        row.append(z)
+    row += [(y + 0.1) * np.exp(s * normal) for s in (0.1, 0.2, 0.3, 0.45, 0.6, 1.0)]
+    return Degrees([quick(known, z, 3) for z in row])
+
+
+def floors() -> Degrees:
+    """Walls around a floor, from as high as what is on it to far higher."""
+    known = Known.searched(cube(2), 60, 20, 1, walled)
+    wall = walled(known.x) - bowl(known.x)
+    heights = 10.0 ** np.linspace(-4, 1, 8)
+    return Degrees([quick(known, bowl(known.x) + h * wall, 3) for h in heights])
+
+
+def dusts() -> Degrees:
+    """From what a model knows to what none does, without steps and with."""
+    row = []
+    for share in (0.5, 0.8, 0.9, 0.95, 0.99, 1.0):
+        known = Known.searched(cube(3), 50, 0, 0, dust)
+        rng = np.random.default_rng(13)
+        best = known.v[[int(np.argmin(dust(known.x)))]]
+        row.append((known, share))
+        for size in (1e-5, 1e-3, 1e-2, 0.1):
+            moved = around(known.space, best, 10, rng, smallest=0.2 * size, largest=size)
+            both = np.concatenate([known.v, moved])
+            row.append((Known(known.space, both, np.repeat([0, 1], [50, 10])), share))
+    return Degrees([quick(k, s * dust(k.x) + (1 - s) * 0.1 * bowl(k.x), 12) for k, s in row])
+
+
+def converged() -> Degrees:
+    """Searches that have halved their steps more and more often, alone and beside another good place."""
+    row = []
+    for batches in (4, 8, 12):
+        known = Known.searched(cube(2), 20, 8, batches, bowl)
+        y = bowl(known.x)
+        other = 0.5 * y.mean() * np.exp(-40 * np.sum((known.x - 0.8) ** 2, axis=1))
+        row += [quick(known, y, 6), quick(known, y - other, 6), quick(known, np.ceil(y), 6)]
+        row += [quick(known, np.ceil(c * y), 6) for c in (0.05, 0.2)]
+    return Degrees(row)
+
+
+def edges() -> Degrees:
+    """What breaks a constraint in a half of the space, with flags from sure to doubtful; another part that
+    is feasible, and nothing to be gained in the first."""
+    row = []
+    known = Known.searched(cube(2), 40, 10, 1, bowl)
+    rng, distance = np.random.default_rng(14), known.x.sum(axis=1) - 0.7
+    for blur in (0.05, 0.2, 0.5):
+        fails = distance + blur * rng.standard_normal(len(distance)) < 0
+        y = np.where(fails, np.nan, known.x.sum(axis=1))
+        row.append(quick(known, y, 10, keys={"trust_region_share": 0.0}))
+    space, v = cube(2), Known.searched(cube(2), 40, 0, 0, bowl).v
+    for step in (0.003, 0.01, 0.03, 0.06):
+        near = 0.7501 + np.random.default_rng(0).uniform(-step, step, (12, 2))
+        both = np.concatenate([v, [[0.7501, 0.7501]], near])
+        batch = np.repeat([0, 1, 2, 3], [40, 1, 6, 6])
+        total = both.sum(axis=1)
+        y = np.where(total > 1.5, total, np.nan)
+        row.append(quick(Known(space, both, batch), y, 8))
+    return Degrees(row)
+
+
+def many_rows() -> Regime:
+    """Enough for networks to be trained in rotated coordinates as well."""
+    known = Known.searched(cube(2), 460, 20, 2, bowl)
+    networks = NETWORKS.model_copy(update={"steps": 40})
+    surrogate = SurrogateSettings(networks=networks, hyperparameter_samples=2, inducing=20)
+    return plain(known, bowl(known.x), 2, surrogate=surrogate)
+
+
+def fronts() -> Degrees:
+    """Boxes along a front that have grown and shrunk; a front of five objectives."""
+    row = []
+    for batches, each in ((1, 30), (4, 12), (7, 12)):
+        known = Known.searched(cube(2), 30, each, batches, bowl)
+        both = {"a": bowl(known.x), "b": np.sum((known.x - 0.7) ** 2, axis=1)}
+        row.append(_several(known, both, 6, [50.0, 3.0]))
+    known = Known.searched(cube(2), 25, 5, 1, bowl)
+    ends = np.random.default_rng(15).random((5, 2))
+    five = {
+        name: np.sum((known.x - end) ** 2, axis=1) for name, end in zip("abcde", ends, strict=True)
+    }
+    row.append(_several(known, five, 4, [3.0] * 5))
+    return Degrees(row)
+
+
+def levels() -> Degrees:
+    """New points of a study with a fidelity, near the best ones and elsewhere; numbers with thresholds of
+    few and of more points."""
+    regime = fidelities()
+    regime.size, regime.acquisition = 6, small(trust_region_share=1.0)
+    row = [regime]
+    for first in (20, 60):
+        known = Known.searched(cube(2), first, 6, 1, bowl)
+        row.append(_bounded(known, np.ones(len(known.v)), known.x[:, 1] ** 2, 3))
+        row[-1].surrogate = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=10)
+    return Degrees(row)
 
 
 def of_preset(name: str) -> Regime:
@@ -414,7 +554,7 @@ def confidence() -> Regime:
     return regime
 
 
-REGIMES: dict[str, Callable[[], Regime]] = {
+REGIMES: dict[str, Callable[[], Regime | Degrees]] = {
     "one input": one_input,
     "five inputs": five_inputs,
     "ten inputs": ten_inputs,
@@ -431,6 +571,14 @@ REGIMES: dict[str, Callable[[], Regime]] = {
     "several": several,
     "fidelities": fidelities,
     "confidence": confidence,
+    "noises": noises,
+    "floors": floors,
+    "dusts": dusts,
+    "converged": converged,
+    "edges": edges,
+    "many rows": many_rows,
+    "fronts": fronts,
+    "levels": levels,
     "dngo-2015": lambda: of_preset("dngo-2015"),
 }
 # For bits alone: what the tree has no number for.

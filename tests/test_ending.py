@@ -131,7 +131,7 @@ def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_fi
     )
     stopping = dngo.create("one", {"x": (0, 1)}, surrogate="gp", stop={"distance": 1e-9})
     (point,) = stopping.ask(1)
-    assert stopping.study.batch(point.iteration).outlook
+    assert stopping._engine.batch(point.iteration).outlook
 
 
 def test_a_process_that_stood_alone_does_until_the_rows_have_grown_and_it_is_replayed(

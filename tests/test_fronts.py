@@ -22,8 +22,7 @@ import pytest
 import dngo
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.aims import Corner, rays
-from dngo.acquisition.along import course
-from dngo.acquisition.front import Boxes
+from dngo.acquisition.front import Boxes, course
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.stages import front as along_front
 from dngo.acquisition.state import BatchState

@@ -102,7 +102,7 @@ def test_at_its_own_rows_a_process_says_what_it_says_of_their_points():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int):
+def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int, monkeypatch):
     """Both the high and the low ones, and what is left is known as well as without them."""
     x, bowl, normal = _bowl(seed)
     struck = np.arange(0, 120, 12)
@@ -114,8 +114,8 @@ def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int):
     assert np.abs(near.function(fresh)[0] - truth).mean() < 0.1
     believed = near.function(x)[0]
     assert bowl[np.argmin(believed)] < bowl[np.argmin(y)]
-    with using(current().but(nearby={"rounds": 0})):
-        assert np.abs(_fit(x, y).function(fresh)[0] - truth).mean() > 0.3
+    monkeypatch.setattr("dngo.surrogates.nearby.ROUNDS", 0)
+    assert np.abs(_fit(x, y).function(fresh)[0] - truth).mean() > 0.3
 
 
 @pytest.mark.parametrize("seed", range(3))

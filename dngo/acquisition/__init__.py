@@ -8,8 +8,9 @@ name is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dngo.lazy import attributes
 
 if TYPE_CHECKING:
     from dngo.acquisition.candidates import believed_design, design
@@ -22,16 +23,13 @@ if TYPE_CHECKING:
 PROPOSAL_VERSION = 3
 
 _HOMES = {
-    "BatchState": "state",
-    "History": "history",
-    "Pick": "picks",
-    "Picks": "picks",
-    "Stage": "state",
-    "believed_design": "candidates",
-    "design": "candidates",
-    "propose_batch": "pipeline",
-    "propose_on_ladder": "pipeline",
+    "candidates": ["believed_design", "design"],
+    "history": ["History"],
+    "picks": ["Pick", "Picks"],
+    "pipeline": ["propose_batch", "propose_on_ladder"],
+    "state": ["BatchState", "Stage"],
 }
+__getattr__ = attributes(__name__, _HOMES)
 
 __all__ = [
     "PROPOSAL_VERSION",
@@ -45,9 +43,3 @@ __all__ = [
     "propose_batch",
     "propose_on_ladder",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"dngo.acquisition.{_HOMES[name]}"), name)

@@ -24,6 +24,7 @@ from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
 from dngo.types import Array
 
+KNOWN = 1000  # best points at which every function is evaluated
 FURTHER = 5  # batches to look ahead
 LEVELS = tuple(np.linspace(0.0, 1.0, 41).tolist())  # of the recorded distances
 EXCLUDED = 1e6  # a target where a function must not have its minimum: above any function
@@ -75,7 +76,7 @@ def look_ahead(
         draws = draw(model.objective, np.ones(rules.functions), rng)
         known = history.v
         ranked = np.argsort(history.y, kind="stable")[: int(np.isfinite(history.y).sum())]
-        good = known[ranked[: rules.known]]
+        good = known[ranked[:KNOWN]]
         best = good[:1]
         near = incumbents(known, history.y, rules.incumbents)
         shared = np.concatenate(

@@ -30,6 +30,7 @@ from dngo.surrogates.nearby import MOST, Nearby
 from dngo.surrogates.selection import predicts_better
 from dngo.types import Array, Rows
 
+MOST_FUNCTIONS = 128  # searched in one region
 UNKNOWN = 1e6  # deviations by which drawn functions are lifted where their model knows nothing
 
 
@@ -208,8 +209,7 @@ class RegionModel:
         picked: list[Array] = []
         if number == 0:
             return picked
-        rules = current().search
-        points, gains = self.search(min(number, rules.most_functions), rng, penalty, turn=turn)
+        points, gains = self.search(min(number, MOST_FUNCTIONS), rng, penalty, turn=turn)
         spare = followed_anyway(turn, number)
         for lowest, gain in zip(points, gains, strict=True):
             if gain[0] < least and spare == 0:

@@ -128,10 +128,7 @@ class FrontRules:
     # Weight of the sum of all objectives. The highest objective counts fully; the sum decides
     # between points with equal highest ones.
     augmented: float = 0.05
-    # Functions of each objective that predict a batch's gain: fewer if a hypervolume takes long.
-    draws: int = 64
-    draws_of_many: int = 8
-    many: int = 5  # objectives
+    many: int = 5  # objectives: a hypervolume then takes long
     # Share of a batch for boxes along the front: at first, at least, and at most. The study's
     # course moves it between these.
     share: float = 0.75
@@ -151,11 +148,9 @@ class FrontRules:
     # DTLZ2 in six inputs had 0.85 of the best hypervolume with 0.4, and 0.83 with 1. ZDT1 in ten
     # inputs had the same with both.
     boldest: float = 0.4
-    # Functions that are searched for each pick, and the most for a batch. The functions that add
-    # most to the front are followed (benchmarks/tried.md, several objectives). With more than 64
-    # picks, each pick has one function.
+    # Functions that are searched for each pick of a small batch. The functions that add most to the
+    # front are followed (benchmarks/tried.md, several objectives).
     functions_for_each: int = 4
-    most_functions: int = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,15 +188,10 @@ class OutlookRules:
     """How functions are drawn and searched. Not measured one by one."""
 
     functions: int = 128
-    known: int = 1000  # best points at which every function is evaluated
     uniform: int = 2048
     local: int = 1024
     incumbents: int = 8
     feasible: float = 0.5  # least probability at a function's minimum
-    # The expected gain changes no proposal, and takes a fifth of a small batch's time. In batches
-    # of fewer points than `few` it waits until the rows have grown by one in so many.
-    few: int = 8
-    renewed: int = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +240,6 @@ class RegionSearchRules:
     # points do about as well (benchmarks/tried.md, walls and floors).
     lowest_share: float = 0.2
     lowest_least: int = 20  # with fewer points there is no such model; not measured
-    most_functions: int = 128  # searched in one region
     # One function in so many searches the whole space. From few points the model learns a sum over
     # the parameters. In some parameters, such a sum may be lowest far away. Levy with 20 inputs:
     # 1.2 with one in four, 9.2 without (benchmarks/tried.md, the trust regions' width).

@@ -34,13 +34,6 @@ class ClassifierRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostRules:
-    """Keeps the fit of a cost to a second or two."""
-
-    most_exact: int = 150  # with more observations the cost's process is sparse
-
-
-@dataclass(frozen=True, kw_only=True)
 class LocalRules:
     """The kernel of a region's process, and how its hyperparameters are fitted.
 
@@ -95,10 +88,6 @@ class MixtureRules:
     """Mixtures of surrogates. No number was measured by itself."""
 
     bootstraps: int = 200  # most rows of the trial: they tell a share to some hundredths
-    # If the process had all the weight, networks are judged again only once the observations have
-    # grown by this share. Otherwise a study that asks for points one by one would train networks
-    # for each point and drop them.
-    judged_again: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +101,7 @@ class NearbyRules:
     well, and ended twice as high (benchmarks/tried.md).
     flat: outcomes lie on a floor if they differ by less than this share of the mean height above
     the lowest.
-    outlying: an outlier lies this many deviations off what all other points predict. rounds: how
-    often outliers are looked for; each time costs a Cholesky factor.
+    outlying: an outlier lies this many deviations off what all other points predict.
     """
 
     least: int = 6
@@ -121,7 +109,6 @@ class NearbyRules:
     multiplies: float = 0.2
     flat: float = 0.1
     outlying: float = 3.0
-    rounds: int = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,10 +292,11 @@ class NumberRules:
 
     samples: int = 3  # samples of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # with more observations only the mode is used
-    # Scales of numbers have no floor. The other numbers are as in `WarpingRules`.
-    powers: tuple[float, ...] = (0.0, 0.5, 1.0)
-    most_judged: int = 48
-    warping_steps: int = 8
+    powers: tuple[float, ...] = (
+        0.0,
+        0.5,
+        1.0,
+    )  # as in `WarpingRules`; scales of numbers have no floor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +305,6 @@ class SurrogateRules:
 
     apart: ApartRules = field(default_factory=ApartRules)
     classifier: ClassifierRules = field(default_factory=ClassifierRules)
-    cost: CostRules = field(default_factory=CostRules)
     local: LocalRules = field(default_factory=LocalRules)
     mixture: MixtureRules = field(default_factory=MixtureRules)
     nearby: NearbyRules = field(default_factory=NearbyRules)

@@ -6,8 +6,9 @@ modules are loaded when a name is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dngo.lazy import attributes
 
 if TYPE_CHECKING:
     from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 FIT_VERSION = 3
 
 _HOMES = {
-    "EarlierTask": "dngo.surrogates.data",
-    "TargetScale": "dngo.surrogates.data",
-    "TrainingData": "dngo.surrogates.data",
-    "Past": "dngo.surrogates.problem",
-    "Model": "dngo.surrogates.model",
-    "fit_model": "dngo.surrogates.fit",
+    "data": ["EarlierTask", "TargetScale", "TrainingData"],
+    "fit": ["fit_model"],
+    "model": ["Model"],
+    "problem": ["Past"],
 }
+__getattr__ = attributes(__name__, _HOMES)
 
 __all__ = [
     "FIT_VERSION",
@@ -37,9 +37,3 @@ __all__ = [
     "TrainingData",
     "fit_model",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)

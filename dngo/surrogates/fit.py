@@ -21,7 +21,9 @@ from dngo.surrogates.sparse_process import fit_sparse_process
 from dngo.surrogates.warping import choose_scale
 from dngo.types import Array, Progress, Rows
 
-MOST_OF_COST = 10_000  # observations in its fit: a second or two
+# Limits of the time that a cost's fit takes, a second or two: observations in it, and those beyond which
+# its process is sparse.
+MOST_OF_COST, MOST_EXACT = 10_000, 150
 PROCESS_OF_COST = Covariance(), 10  # samples of the hyperparameters
 
 
@@ -168,7 +170,7 @@ def _cost(x: Array, log_cost: Array, groups: Rows | None, rng: np.random.Generat
     scale = TargetScale.fit(log_cost)
     scale = replace(scale, highest=2.0 * scale.highest - scale.centre)
     problem = Problem(x, scale.to_model(log_cost), groups=groups)
-    if len(x) <= current().cost.most_exact:
+    if len(x) <= MOST_EXACT:
         fit = fit_process(problem, *PROCESS_OF_COST, rng=streams[1])
     else:
         inducing = current().sparse.inducing

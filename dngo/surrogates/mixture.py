@@ -19,6 +19,10 @@ from dngo.types import Array, Progress, Rows
 # Most observations of a sparse process: with more, the bases resolve more and cost less.
 MOST_FOR_PROCESS = 20_000
 NEGLIGIBLE = 0.02  # a smaller share is dropped: it costs time and changes little
+# If the process had all the weight, networks are judged again only once the observations have grown by
+# this share. Otherwise a study that asks for points one by one would train networks for each point and
+# drop them.
+JUDGED_AGAIN = 0.1
 
 
 def fit_mixture(
@@ -86,7 +90,7 @@ def _still_alone(problem: Problem) -> dict[str, float]:
     Else empty."""
     summary = problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
-    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().mixture.judged_again) * at:
+    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + JUDGED_AGAIN) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
 

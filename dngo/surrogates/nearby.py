@@ -41,8 +41,9 @@ MOST = 800  # points that the process of a region or a front is conditioned on, 
 # of the tuning families, 100, 200 and 400 are about equally good. On bbob-noisy 400 is better than
 # both.
 DECIDING = 400
-# Rounds of the search for outliers; after each so many the hyperparameters are fitted anew.
-REFINED_EVERY = 3
+# Rounds of the search for outliers, each at the cost of a Cholesky factor. Every third one fits the
+# hyperparameters anew.
+ROUNDS, REFINED_EVERY = 12, 3
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ class _Points:
         noise of all points.
         """
         points, found = self, first
-        for round_ in range(1, current().nearby.rounds + 1):
+        for round_ in range(1, ROUNDS + 1):
             missed, variance = found.left_out_errors()
             far = np.abs(missed) > current().nearby.outlying * np.sqrt(variance)
             if not far.any():

@@ -16,6 +16,8 @@ from dngo.surrogates.settings import Numbers, SurrogateKind
 from dngo.types import Array, Rows
 
 NEXT_STEPS = 15  # most steps of L-BFGS-B from a neighbour's mode
+# The same for a number with a threshold, and observations that judge its powers: there may be many numbers.
+STEPS_OF_NUMBER, MOST_OF_NUMBER = 8, 48
 
 
 def choose_scale(
@@ -34,10 +36,10 @@ def choose_scale(
     density of y, by the slope of the map. At most `WarpingRules.most` random observations count, so
     that the cost does not grow with n.
     """
-    rules, own, steps = current().warping, current().numbers, NEXT_STEPS
+    rules, steps = current().warping, NEXT_STEPS
     if isinstance(settings, Numbers):
-        steps, most = own.warping_steps, own.most_judged
-        rules = replace(rules, powers=own.powers, floors=(), most=most)
+        powers, steps = current().numbers.powers, STEPS_OF_NUMBER
+        rules = replace(rules, powers=powers, floors=(), most=MOST_OF_NUMBER)
     if not settings.warp:
         return TargetScale.fit(y, tails=False), {}
     spread = np.union1d(apart(x, SCALED, rng, groups), [np.argmin(y), np.argmax(y)])

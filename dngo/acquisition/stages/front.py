@@ -20,8 +20,7 @@ import numpy as np
 
 from dngo.acquisition.aims import Corner, highs, rays
 from dngo.acquisition.allocation import least_block
-from dngo.acquisition.along import course
-from dngo.acquisition.front import Boxes, Searched, everywhere
+from dngo.acquisition.front import Boxes, Searched, course, everywhere
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.fronts import hypervolume, on_front
@@ -29,6 +28,7 @@ from dngo.rules import current
 from dngo.surrogates.draws import spread_evenly
 from dngo.types import Array, Rows
 
+MOST_FUNCTIONS = 128  # for a batch: with more than 64 picks each has one
 Search = Callable[[Corner, Array, Array], Iterator[Searched]]
 
 
@@ -99,7 +99,7 @@ class Hoped:
 
     def __init__(self, state: BatchState, corner: Corner, number: int) -> None:
         rules, values = current().front, state.history.outcomes
-        each = min(rules.functions_for_each, rules.most_functions // max(number, 1))
+        each = min(rules.functions_for_each, MOST_FUNCTIONS // max(number, 1))
         self.each = 1 if values.shape[1] >= rules.many else max(each, 1)
         self.corner, self.reference = corner, np.zeros(values.shape[1])
         self.front = np.empty((0, values.shape[1]))

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from dngo.fronts import extent, hypervolume, on_front
 from dngo.rules import current
+from dngo.space.sobol import Sobol
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
@@ -88,13 +89,12 @@ def _known(reference: Sequence[float | None], objectives: int) -> Array:
 
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:
     """Directions (count, m) whose largest part is 1, from a sequence without its first `skipped`."""
-    engine = qmc.Sobol(1 if objectives == 2 else objectives, scramble=True, rng=rng)
-    # Always from the beginning: SciPy warns of numbers that are no powers of two.
+    engine = Sobol(1 if objectives == 2 else objectives, rng)
     u = engine.random_base2(max(int(np.ceil(np.log2(skipped + count))), 0))[skipped:][:count]
     if objectives == 2:
         found = np.column_stack([np.cos(0.5 * np.pi * u[:, 0]), np.sin(0.5 * np.pi * u[:, 0])])
     else:
-        found = norm.ppf(0.5 + 0.5 * np.minimum(u, 1 - 1e-12))
+        found = ndtri(0.5 + 0.5 * np.minimum(u, 1 - 1e-12))
     found = np.maximum(found, 1e-12)
     return np.maximum(found / found.max(axis=1, keepdims=True), current().front.least)
 

@@ -72,9 +72,9 @@ class Feasible:
 
     def share(self, exponent: int = 14) -> float:
         """The share of the space that is feasible, estimated from 2^exponent points."""
-        from scipy.stats import qmc
+        from dngo.space.sobol import Sobol
 
-        engine = qmc.Sobol(self.space.k, scramble=True, rng=np.random.default_rng(0))
+        engine = Sobol(self.space.k, np.random.default_rng(0))
         return float(self.holds(self.space.decode(engine.random_base2(exponent))).mean())
 
     def find(self) -> None:
@@ -173,10 +173,10 @@ class Feasible:
         They belong to the space and are the same in all its studies, so they have a random stream
         of their own.
         """
-        from scipy.stats import qmc
+        from dngo.space.sobol import Sobol
 
         rng = np.random.default_rng(0)
-        engine = qmc.Sobol(self.space.k, scramble=True, rng=rng)
+        engine = Sobol(self.space.k, rng)
         u = engine.random_base2(int(np.log2(DRAWN)))
         v = self._decode(u)
         kept = u[self.holds(v)][:KEPT]

@@ -11,13 +11,11 @@ from dngo.archive.reading import (
     copy_surrogate,
     fit_summary,
     iteration_attributes,
+    latest_surrogate,
     prefix_digest,
     read_batch,
-    read_entered,
     read_header,
-    read_metadata,
     read_outcomes,
-    read_repeated,
     read_space,
     read_surrogate,
     read_table,
@@ -25,6 +23,7 @@ from dngo.archive.reading import (
     reading,
     receipt,
 )
+from dngo.archive.texts import read_entered, read_metadata, read_repeated
 from dngo.archive.verification import verify
 from dngo.archive.writing import Outcomes, append
 
@@ -42,6 +41,7 @@ __all__ = [
     "flat_columns",
     "foreseen",
     "iteration_attributes",
+    "latest_surrogate",
     "model_digest",
     "prefix_digest",
     "read_batch",

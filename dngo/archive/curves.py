@@ -17,8 +17,9 @@ def read_curves(path: Path, iterations: int | None = None) -> list[Curve]:
     with reading(path) as file:
         known = int(file.attrs["iterations"])
         found: list[Curve] = []
+        empty = Curve()  # one for all, since a large archive may have a million
         for t in range(known if iterations is None else min(iterations, known)):
             record = file[f"iterations/{t}"]
             curves, _ = read(record)
-            found += [curves.get(i, Curve()) for i in range(int(record.attrs["rows"]))]
+            found += [curves.get(i, empty) for i in range(int(record.attrs["rows"]))]
         return found

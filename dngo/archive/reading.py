@@ -65,7 +65,7 @@ class Table:
     told: (n,) bool, whether an outcome comes from elsewhere.
     objectives, noises: for each of several objectives, name to (n,) of its values and its noise, in
     its own units; `objective` is then NaN.
-    stage: (n,) names of the stages that picked the points, empty if unknown.
+    stage: (n,) objects, names of the stages that picked the points, empty if unknown.
     """
 
     iteration: np.ndarray
@@ -284,7 +284,7 @@ def read_table(
     thresholds: judge the numbers by these; None: keep the judgements of the merge.
     """
     with reading(path) as file:
-        rows, kept = _rows(file, iterations), _tables.get()
+        rows, kept = rows_of(file, iterations), _tables.get()
         key = path, rows, str(thresholds and sorted(map(str, thresholds.items())))
         if key not in kept:
             kept[key] = _read_table(file, rows, thresholds or {})
@@ -307,16 +307,10 @@ def _read_table(file: h5py.File, rows: int, thresholds: Mapping[str, Threshold])
         numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
         objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
         noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
-        told=np.isin(words(p["source"], rows).astype(str), TOLD),
-        stage=words(p["stage"], rows).astype(str) if "stage" in p else np.full(rows, ""),
+        told=np.isin(words(p["source"], rows), TOLD),
+        stage=words(p["stage"], rows) if "stage" in p else np.full(rows, "", dtype=object),
     )
     return table.judged(thresholds) if thresholds and len(table) else table
-
-
-def read_metadata(path: Path, *, iterations: int | None = None) -> list[dict[str, Any]]:
-    """The metadata that the objective reported: a dict for each row of `read_table`."""
-    with reading(path) as file:
-        return list(map(json.loads, file["outcomes/metadata"].asstr()[: _rows(file, iterations)]))
 
 
 def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
@@ -369,22 +363,6 @@ def read_told(path: Path, iteration: int) -> list[tuple[Proposal, Outcome]]:
     with reading(path) as file:
         recorded = file.get(f"iterations/{iteration}/surrogate/told")
         return [] if recorded is None else Context.parse_told(recorded.asstr()[()])
-
-
-def read_entered(path: Path) -> set[str]:
-    """Names of the entries (`dngo.waiting`) that have become rows of an archive."""
-    with reading(path) as file:
-        column = file["proposals"].get("origin")
-        texts = [] if column is None else column.asstr()[: int(file.attrs["rows"])]
-        return {json.loads(text)["entry"] for text in texts if text}
-
-
-def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
-    """Ids of the rows that a later row of the first iterations repeats (`dngo retry`)."""
-    with reading(path) as file:
-        column = file["proposals"].get("origin")
-        texts = [] if column is None else column.asstr()[: _rows(file, iterations)]
-        return {json.loads(text).get("repeats") for text in texts if text} - {None}
 
 
 def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
@@ -454,6 +432,15 @@ def read_surrogate(path: Path, iteration: int) -> tuple[Model | None, dict[str, 
             ) from None
 
 
+def latest_surrogate(path: Path, iterations: int) -> tuple[Model | None, int]:
+    """The latest surrogate that the archive holds, and the iteration that it proposed; None, 0."""
+    for t in reversed(range(iterations)):
+        model, _ = read_surrogate(path, t)
+        if model is not None:
+            return model, t
+    return None, 0
+
+
 def copy_surrogate(path: Path, iteration: int, to: Path) -> None:
     """Write the surrogate that proposed a merged iteration to a file of its own.
 
@@ -493,7 +480,7 @@ def prefix_digest(path: Path, iterations: int) -> str:
         return str(file[f"iterations/{iterations - 1}"].attrs["digest"])
 
 
-def _rows(file: h5py.File, iterations: int | None) -> int:
+def rows_of(file: h5py.File, iterations: int | None) -> int:
     """The number of rows of the first iterations (None: all)."""
     if iterations is None or iterations >= int(file.attrs["iterations"]):
         return int(file.attrs["rows"])

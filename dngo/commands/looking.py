@@ -94,15 +94,17 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from dngo.archive import reading
     from dngo.report import summary
+    from dngo.report.data import View
 
     study = study_of(arguments)
     if study.header() is None:
         raise UserError(f"{study.archive}: there is no archive yet; `dngo run` begins the study")
     title = f"Study {study.config.study}"
     with reading(study.archive), page_at(arguments.html, title) as page:
-        print(summary(study))
+        view = View.now(study) if page else None
+        print(summary(study, view))
         if page:
             from dngo.report.page import study_page
 
-            page.write_text(study_page(study), encoding="utf-8")
+            page.write_text(study_page(study, view=view), encoding="utf-8")
     return 0

@@ -22,7 +22,7 @@ from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
 from dngo.space.ladder import Ladder, ladder_of
-from dngo.study import best_row
+from dngo.study import Study, best_row
 from dngo.thresholds import Threshold
 from dngo.units import Units
 
@@ -90,11 +90,12 @@ class View:
                 for group in ("means", "stds")
             )
             message = archive.words(outcomes["message"], rows)
-            message[:] = [redacted(text) for text in message]
+            clean = {text: redacted(text) for text in set(message)}
+            message[:] = [clean[text] for text in message]
         if config is None:
             last = archive.iteration_attributes(path, header.iterations - 1)
             config = json.loads(last["config"])
-        model, iteration = _latest_model(path, header.iterations)
+        model, iteration = archive.latest_surrogate(path, header.iterations)
         several = dict(sorted(header.identity.get("objectives", {}).items()))
         return cls(
             path=path,
@@ -115,6 +116,11 @@ class View:
             means=means,
             stds=stds,
         )
+
+    @classmethod
+    def now(cls, study: Study) -> View:
+        """A study by its current configuration."""
+        return cls.of(study.archive, json.loads(study.config.resolved()))
 
     @property
     def has_several(self) -> bool:
@@ -240,7 +246,9 @@ class View:
     @cached_property
     def point(self) -> np.ndarray:
         """(n,) the number of each row's point. Evaluations of the same point have the same number."""
-        keys = np.array(self.space.keys(self.table.v), dtype=f"V{max(8 * self.space.k, 1)}")
+        if not self.space.k:
+            return np.zeros(len(self), dtype=np.intp)
+        keys = self.space.bits(self.table.v).view(f"V{8 * self.space.k}")[:, 0]
         return np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.intp)
 
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
@@ -490,11 +498,3 @@ class View:
     def stage_seconds(self) -> dict[str, dict[int, float]]:
         """Wall seconds of each stage by iteration, if their records are kept."""
         return stage_seconds(self.path.parent, self.table)
-
-
-def _latest_model(path: Path, iterations: int) -> tuple[Model | None, int]:
-    for t in reversed(range(iterations)):
-        model, _ = archive.read_surrogate(path, t)
-        if model is not None:
-            return model, t
-    return None, 0

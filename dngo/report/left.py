@@ -27,9 +27,10 @@ LONGEST = 500  # characters of a note in a table
 MOST_BYTES = 8 << 20  # of all pictures of a page
 
 
-def metadata_of(view: View) -> list[dict[str, Any]]:
-    """The metadata of each row, without secrets."""
-    return [each_text(found, redacted) for found in archive.read_metadata(view.path)][: len(view)]
+def metadata_of(view: View, rows: np.ndarray) -> list[dict[str, Any]]:
+    """The metadata of some rows, in ascending order, without secrets."""
+    found = archive.read_metadata(view.path, rows=rows)
+    return [each_text(one, redacted) for one in found]
 
 
 def with_notes(

@@ -84,27 +84,27 @@ def version(study: Study) -> str:
     return "-".join([header.digest if header else "", *(note.name for note in new[-1:])])
 
 
-def study_page(study: Study, *, served: bool = False) -> str:
-    """The report of a study as HTML. served: whether it may ask its server for the current state.
+def study_page(study: Study, *, served: bool = False, view: View | None = None) -> str:
+    """The report of a study as HTML.
 
+    served: whether it may ask its server for the current state.  view: see `summary`.
     Raises UserError if the study has no archive yet.
     """
-    view = View.of(study.archive, json.loads(study.config.resolved()))
+    view = view or View.now(study)
     figures, said = all_figures(view), messages(view)[:MOST_MESSAGES]
-    notes = entries.notes(study.archive)
-    ids = [view.id(row) for row in range(len(view))]
-    left = with_notes(metadata_of(view), ids, notes)
     listed = _listed(view, _drawn(figures, said))
+    ids = [view.id(row) for row in listed]
+    left = with_notes(metadata_of(view, listed), ids, entries.notes(study.archive))
     best = view.front.rows if view.has_several else view.ranking("observed")
     named = np.zeros(len(view), dtype=bool)
-    named[listed] = [named_picture(left[row]) for row in listed]
+    named[listed] = list(map(named_picture, left))
     page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
         version=version(study),
         figures=figures,
         checks=checks(view),
-        texts=[("Summary", summary_of(study))],
+        texts=[("Summary", summary_of(study, view))],
         messages=said,
         points=_points(view, listed, left),
         pictures=pictures(view, named.tolist(), [*best, *view.last]),
@@ -213,7 +213,7 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
     """Some rows of the archive for the table, column by column; NaN is null.
 
     listed: the numbers of these rows, if they are not all.
-    left: the metadata of each row of the archive.
+    left: the metadata of these rows.
     """
     table, columns = view.table, _Columns(listed)
     numbers, words = columns.numbers, columns.words
@@ -257,11 +257,11 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
     numbers("seconds", table.duration)
     words("message", [text[:500] for text in view.message[listed]])
     for name, found in zip((NOTE, TAGS), (note_of, tags_of), strict=True):
-        said = [found(left[row]) for row in listed]
+        said = list(map(found, left))
         if any(said):
             words(name, said)
     if any(map(named_picture, left)):
-        words(IMAGE, ["image" if named_picture(left[row]) else "" for row in listed])
+        words(IMAGE, ["image" if named_picture(found) else "" for found in left])
     return {"archive": str(view.path), "of": len(view), **columns.document(len(view))}
 
 

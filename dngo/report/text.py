@@ -42,8 +42,11 @@ def headline(study: Study) -> str:
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
 
 
-def summary(study: Study) -> str:
-    """A page of text: the study's results, comparisons with other points, and where to look next."""
+def summary(study: Study, view: View | None = None) -> str:
+    """A page of text: the study's results, comparisons with other points, and where to look next.
+
+    view: of the study, if it is there already; it is large.
+    """
     table = study.table()
     folder = study.folder.absolute()  # Snakemake's folder may differ from the user's
     several = study.config.has_several
@@ -58,7 +61,7 @@ def summary(study: Study) -> str:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
         lines += ["", f"  objective{table.objective[best]:>25.6g}"]
-        view = View.of(study.archive)
+        view = view or View.now(study)
         lines += _expected(view, best)
         lines += _comparisons(study, view, best)
     lines += _fidelity(study, table)
@@ -185,13 +188,13 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     """The best point, compared with the defaults and the initial design."""
     table = view.table
     design = table.iteration == 0
-    defaults = study.space.keys(study.space.defaults())[0]
-    is_default = np.fromiter((k == defaults for k in study.space.keys(table.v)), bool, len(table))
+    bits = study.space.bits
+    is_default = (bits(table.v) == bits(study.space.defaults())).all(axis=1)
     rows = []
     if is_default.any():
         rows.append(("the default parameters", int(np.flatnonzero(is_default)[0])))
-    others = np.where(design & ~is_default, table.status, "not design")
-    first = best_row(replace(table, status=others), study.config.direction, study.config.ladder)
+    others = np.where(design & ~is_default, table.objective, np.nan)
+    first = best_row(replace(table, objective=others), study.config.direction, study.config.ladder)
     if first is not None:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])

@@ -241,11 +241,15 @@ class Space:
 
     def keys(self, v: np.ndarray) -> list[bytes]:
         """A hashable key for each row. Keys are equal exactly if the points are the same."""
+        return [row.tobytes() for row in self.bits(v)]
+
+    def bits(self, v: np.ndarray) -> np.ndarray:
+        """The key of each row as integers (n, k)."""
         v = np.ascontiguousarray(np.atleast_2d(v), dtype=float) + 0.0  # -0.0 becomes 0.0
         for j in self._stepped:
             v[:, j] = nearest(self.columns[j], v[:, j])  # earlier releases wrote 64.07000000000001
         v[np.isnan(v)] = np.nan  # every NaN gets the same bits
-        return [row.tobytes() for row in v]
+        return v.view(np.int64)
 
     # ---- people and jobs ------------------------------------------------------------------------
 

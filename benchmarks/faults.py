@@ -1,12 +1,13 @@
 """A small study through faults: is an evaluation lost, is one repeated, does a command end in a traceback?
 
-    python benchmarks/faults.py --kills 200 --disk 60 --clock 20 --seed 1
+    python benchmarks/faults.py --kills 200 --disk 60 --stale 20 --clock 20 --seed 1
 
 Kills: SIGKILL at random moments to Snakemake with all its processes, to Snakemake alone, to one job,
 to an objective, to the wrapper around one (every third study has it, and reports in the file), to what
 starts them, to a merge, to a fit or proposal. Disk: one call, or some in a row, of those that write
-below the results fails with ENOSPC, EIO or EROFS, in every process of the run (a library that is loaded
-before the C library; needs gcc). Clock: the time of day jumps by up to a day, in every process of the
+below the results fails with ENOSPC, EDQUOT, EIO or EROFS, in every process of the run. Stale: the same
+with ESTALE, as from a file server, and of calls that read as well. A library does that, which is loaded
+before the C library; it needs gcc. Clock: the time of day jumps by up to a day, in every process of the
 run, by the same library. Whenever Snakemake has ended, the same command is typed again. A line of JSON
 for each study, then a table; exit status 1 if anything was lost, or repeated although it had ended
 longer than --window seconds before the fault.
@@ -29,6 +30,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -37,7 +39,8 @@ from dngo import archive
 
 ROOT = Path(__file__).resolve().parents[1]
 KILLS = ("group", "main", "job", "objective", "wrapper", "starter", "merge", "model")
-ERRORS = {"ENOSPC": 28, "EIO": 5, "EROFS": 30}
+ERRORS = {"ENOSPC": 28, "EIO": 5, "EROFS": 30, "EDQUOT": 122}
+STALE = {"ESTALE": 116}
 POINTS = 18
 REACH = 0.05  # seconds until a kill has reached all whom it ends, one after another
 
@@ -127,13 +130,16 @@ static int hit_fd(int fd) {
     return hit(path);
 }
 
+/* A stale handle of NFS is met by whoever reads, too. */
+static int stale(void) { return state && state->error == ESTALE; }
+
 #define REAL(type, name, ...) \
     static type (*real)(__VA_ARGS__); if (!real) real = dlsym(RTLD_NEXT, #name)
 #define OPEN(name) \
     int name(const char *path, int flags, ...) { \
         REAL(int, name, const char *, int, ...); \
         va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
-        if ((flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
+        if ((stale() || flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
         return real(path, flags, mode); }
 OPEN(open)
 OPEN(open64)
@@ -141,7 +147,7 @@ OPEN(open64)
     int name(int at, const char *path, int flags, ...) { \
         REAL(int, name, int, const char *, int, ...); \
         va_list rest; va_start(rest, flags); mode_t mode = va_arg(rest, mode_t); va_end(rest); \
-        if ((flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
+        if ((stale() || flags & (O_CREAT | O_TRUNC)) && hit(path)) return -1; \
         return real(at, path, flags, mode); }
 OPENAT(openat)
 OPENAT(openat64)
@@ -154,6 +160,18 @@ WRITE(pwrite64, off64_t)
 ssize_t write(int fd, const void *data, size_t n) {
     REAL(ssize_t, write, int, const void *, size_t);
     return hit_fd(fd) ? -1 : real(fd, data, n);
+}
+ssize_t read(int fd, void *data, size_t n) {
+    REAL(ssize_t, read, int, void *, size_t);
+    return stale() && hit_fd(fd) ? -1 : real(fd, data, n);
+}
+ssize_t pread(int fd, void *data, size_t n, off_t where) {
+    REAL(ssize_t, pread, int, void *, size_t, off_t);
+    return stale() && hit_fd(fd) ? -1 : real(fd, data, n, where);
+}
+ssize_t pread64(int fd, void *data, size_t n, off64_t where) {
+    REAL(ssize_t, pread64, int, void *, size_t, off64_t);
+    return stale() && hit_fd(fd) ? -1 : real(fd, data, n, where);
 }
 int fsync(int fd) { REAL(int, fsync, int); return hit_fd(fd) ? -1 : real(fd); }
 int rename(const char *a, const char *b) {
@@ -376,7 +394,9 @@ def _shim() -> Path | None:
     return place / "shim.so"
 
 
-def disk(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+def disk(
+    folder: Path, rng: random.Random, most: int, window: float, errors: dict[str, int] = ERRORS
+) -> dict[str, object]:
     """A study whose calls that write fail, one after another or some in a row."""
     shim = _shim()
     assert shim is not None
@@ -405,10 +425,10 @@ def disk(folder: Path, rng: random.Random, most: int, window: float) -> dict[str
                 pending = None
             if pending is None and len(trial.faults) < most:
                 at, length = calls + rng.randrange(1, 60), rng.choice([1, 1, 2**20])
-                name = rng.choice(sorted(ERRORS))
+                name = rng.choice(sorted(errors))
                 with open(state, "r+b") as stream:
                     stream.seek(8)
-                    stream.write(struct.pack("3l", at, length, ERRORS[name]))
+                    stream.write(struct.pack("3l", at, length, errors[name]))
                 pending = (at, length, name)
             time.sleep(0.1)
     finally:
@@ -448,7 +468,7 @@ def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[st
     return verdict
 
 
-SORTS = {"kills": kills, "disk": disk, "clock": clock}
+SORTS = {"kills": kills, "disk": disk, "stale": partial(disk, errors=STALE), "clock": clock}
 
 
 def studies(sort: str, faults: int, seed: int, window: float) -> Iterator[dict[str, object]]:
@@ -473,6 +493,7 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--disk", type=int, default=0)
+    parser.add_argument("--stale", type=int, default=0)
     parser.add_argument("--clock", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--window", type=float, default=0.2, help="seconds; see docs/faults.md")

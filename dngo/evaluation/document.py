@@ -9,6 +9,7 @@ outcomes.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from typing import Any
 from dngo import outcomes
 from dngo.evaluation.unreadable import why, why_file
 from dngo.outcomes import Verdict
-from dngo.storage.patience import has_no_room, patiently
+from dngo.storage.patience import patiently
 from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, TOO_DEEP
 from dngo.storage.text import number_in, shown
 from dngo.thresholds import Constraints
@@ -30,6 +31,8 @@ from dngo.thresholds import Constraints
 # Of brackets in a document, including its own and those of the metadata.
 DEEPEST = MAX_DEPTH + 3
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.S)
+# Errors of reading a report that the program itself may have caused; all others are the machine's.
+MADE = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 FILE, LINE = "the file {outcome}", "the last line of standard output"
 
 
@@ -69,14 +72,24 @@ def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | Non
 def judge_file(
     path: Path, last_line: str, constraints: Constraints, before: Sequence[str] = ()
 ) -> Verdict:
-    """`judge` with the content of `{outcome}`, if it exists."""
+    """`judge` with the content of `{outcome}`, if it exists.
+
+    Raises OSError if the machine or its disk does not let it be read: that says nothing of the point.
+    """
     try:
-        report = patiently(lambda: read_report(path), what=f"reading {path}", refusal=has_no_room)
+        report = patiently(lambda: read_report(path), what=f"reading {path}", refusal=_of_machine)
     except OSError as error:
+        if _of_machine(error):
+            raise
         return Verdict("invalid", f"unreadable outcome: {FILE}: {error.strerror}")
     except ValueError as error:
         return Verdict("invalid", f"unreadable outcome: {error}")
     return judge(report, last_line, constraints, before)
+
+
+def _of_machine(error: Exception) -> bool:
+    """Whether the machine refuses. Otherwise the program has put something else there."""
+    return isinstance(error, OSError) and error.errno not in MADE
 
 
 def read_report(path: Path) -> bytes | None:

@@ -142,7 +142,7 @@ class Runner:
             if end.late is not None:
                 verdict, end = _judge_late(verdict, end.late)
             verdict = course.said(verdict)
-            duration = time.monotonic() - clock
+            duration = time.monotonic() - clock - course.suspended
             made.append(self.outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
             if end.by_job:

@@ -193,6 +193,7 @@ class Course:
         self.printed = Printed(places.progress)
         self.noted, self.checkpoint = Noted(places.stop), places.checkpoint
         self.decision: Decision | None = None
+        self.suspended = 0.0  # seconds in which the evaluation was suspended
 
     def look(self) -> Decision | None:
         """Read new progress, and decide. A decision is noted before this returns."""

@@ -33,6 +33,8 @@ FIRST_LOOK, LOOK = 0.05, 0.25  # seconds between looks at the memory, at first a
 CALM = 0.04  # seconds between two reads of a pipe with printed lines
 TRICKLE = 2**14  # bytes: if a program prints more than this at a time, it is read at once
 LOOKED_AT = 50  # lines at the end of standard output, for a result before the last one
+# Seconds between two looks, and for a signal to arrive: the process may have been suspended.
+GAP, ARRIVES = 2.0, 0.1
 # Texts of common runtimes when an allocation fails before our limits apply.
 _OUT_OF_MEMORY = re.compile(
     r"\b(MemoryError|bad_alloc|out of memory|OutOfMemoryError|Cannot allocate memory)\b", re.I
@@ -51,12 +53,13 @@ class StopSignal:
 
     requested = False
     number: int | None = None  # of the signal
+    resumed = 0.0  # when this process was last told to go on (SIGCONT), by the monotonic clock
 
     @classmethod
     @contextlib.contextmanager
     def for_a_while(cls) -> Iterator[None]:
         """Note signals during a block. After it, restore their handlers and forget requests."""
-        before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}
+        before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT)}
         try:
             yield
         finally:
@@ -76,6 +79,11 @@ class StopSignal:
         def handle(number: int, frame: Any) -> None:
             cls.requested, cls.number = True, number
 
+        def go_on(number: int, frame: Any) -> None:
+            cls.resumed = time.monotonic()
+
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGCONT, go_on)
         for number in (signal.SIGTERM, signal.SIGINT):
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue
@@ -172,11 +180,13 @@ class _Watch:
         return stopped
 
     def _run(self, selector: selectors.BaseSelector) -> End | None:
-        started = time.monotonic()
+        started = last = time.monotonic()
         look = started + FIRST_LOOK
         while True:
-            pause = min(look, self.bounds.deadline) - time.monotonic()
+            deadline = self.bounds.deadline + self.course.suspended
+            pause = min(look, deadline) - time.monotonic()
             self._attend(selector, pause)
+            self._note_suspension(last)
             if 0 < self.came < TRICKLE and not self.to_send and self.started.code is None:
                 self._calm(selector)
             # An evaluation that has just ended by itself was paid for, so its report counts.
@@ -184,8 +194,8 @@ class _Watch:
                 return None
             if StopSignal.requested:
                 return INTERRUPTED
-            now = time.monotonic()
-            if now >= self.bounds.deadline:
+            now = last = time.monotonic()
+            if now >= self.bounds.deadline + self.course.suspended:
                 return self.bounds.out_of_time()
             if now >= look:
                 if decision := self.course.look():
@@ -193,6 +203,15 @@ class _Watch:
                 if self.bounds.exceeded(memory_below(self.started.pid) - self.started.base):
                     return self.bounds.out_of_memory()
                 look = now + (FIRST_LOOK if now - started < 1.0 else LOOK)
+
+    def _note_suspension(self, last: float) -> None:
+        """Note the time since the last look if Slurm, or a person, had suspended this process.
+
+        The objective did not run either, and neither limit counts that time. Nor does Slurm's.
+        """
+        if time.monotonic() - last > GAP:
+            time.sleep(ARRIVES)
+            self.course.suspended += max(0.0, StopSignal.resumed - last)
 
     def _grant_grace(self, selector: selectors.BaseSelector) -> None:
         """Ask it to stop, and read what it still prints."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dngo.errors import UserError
-from dngo.storage.patience import PATIENCE, patiently
+from dngo.storage.patience import PATIENCE, is_away, patiently
 from dngo.storage.text import storable
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -195,11 +195,16 @@ def write_text(path: Path, text: str, *, patience: float = PATIENCE) -> None:
 
 def read_json(path: Path) -> Any:
     """The JSON document in `path`; raises OSError if it cannot be read, ValueError if it is no JSON."""
-    with reading_regular(path) as stream:
-        try:
-            return json.loads(stream.read().decode("utf-8"))
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
+
+    def read() -> bytes:
+        with reading_regular(path) as stream:
+            return stream.read()
+
+    text = patiently(read, what=f"reading {path}", refusal=is_away).decode("utf-8")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def is_hdf5(path: Path) -> bool:

@@ -26,7 +26,7 @@ from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 from dngo import __version__
 from dngo.errors import UserError
 from dngo.storage.files import replacing
-from dngo.storage.patience import has_no_disk, has_no_room, in_words, patiently
+from dngo.storage.patience import has_no_disk, has_no_room, in_words, is_away, patiently
 
 Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
@@ -189,7 +189,9 @@ def _whatever_happens(action: Callable[[], Any]) -> Any:
     Raises UserError if the system refuses for too long, and OSError for other reasons.
     """
     try:
-        return patiently(action, what="opening a file", refusal=has_no_room)
+        return patiently(
+            action, what="opening a file", refusal=lambda e: has_no_room(e) or is_away(e)
+        )
     except OSError as error:
         if has_no_room(error):
             raise UserError(in_words(error)) from None

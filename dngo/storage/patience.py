@@ -15,7 +15,9 @@ PATIENCE = 600.0  # seconds to wait until a full or read-only disk can be writte
 LONGEST_PAUSE = 15.0  # seconds between two attempts
 # The system's errors at a limit on processes, threads, memory or descriptors.
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
-NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# A network file system is away, or a file was replaced on its server since it was looked up.
+AWAY = (errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN, errno.EHOSTDOWN)
+NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, *AWAY)
 SPARE = 16  # descriptors that are needed until the end of what was started has been written down
 TAKEN = 12  # and those that a start takes
 
@@ -35,6 +37,11 @@ def has_no_disk(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in NO_DISK
     return any(f"errno = {number}," in str(error) for number in NO_DISK)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error says that a network file system does not answer now, so that reading waits."""
+    return isinstance(error, OSError) and error.errno in AWAY
 
 
 def in_words(error: BaseException) -> str:

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 SLOW = 30.0  # seconds without an answer before the user reads of it
 LIMIT, LONGEST_LIMIT = 60.0, 240.0  # seconds for an answer, at first and after missing answers
 LOOK = 0.25  # seconds between looks at whether the run is being ended
+# Variables of the user's that would change an answer, or have sbatch wait for the job's end.
+OPTIONS = ("SQUEUE_", "SCANCEL_", "SINFO_", "SBATCH_WAIT", "SBATCH_ARRAY_INX")
 GOODBYE = 5.0  # seconds that the end of a run waits for its jobs to be cancelled
 
 
@@ -66,7 +68,7 @@ class Calls:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                env=environment,
+                env=_without_options(environment or os.environ),
                 # Ctrl-C goes to Snakemake alone. It ends these calls itself, with the processes
                 # that they started.
                 start_new_session=True,
@@ -126,11 +128,16 @@ class Calls:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env=_without_options(os.environ),
                 start_new_session=True,
             )
             return process.wait(GOODBYE) == 0
         except (OSError, subprocess.TimeoutExpired):
             return False
+
+
+def _without_options(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith(OPTIONS)}
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

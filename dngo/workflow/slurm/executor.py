@@ -271,11 +271,7 @@ class Executor(Submitting):
         if state == "COMPLETED" or (state == "COMPLETING" and jobs.is_complete(job)):
             return await self._awaits_outputs(job, row, "its outputs are missing", 0.0)
         if state == "GONE":
-            # The controller lost its state, or the job ended long ago.
-            if not job.aux.get("dngo_gone"):
-                job.aux["dngo_gone"] = True
-                self.logger.warning(f"Slurm does not know job {job.external_jobid} any more.")
-            return await self._awaits_outputs(job, row, "Slurm does not know it any more", SILENCE)
+            return await self._is_missing(job, row)
         if state == "OUT_OF_MEMORY" and jobs.is_complete(job):
             # The kernel ended the objective and not the job. The job recorded that.
             return await self._awaits_outputs(job, row, "", 0.0)
@@ -290,6 +286,30 @@ class Executor(Submitting):
             await self._report_end(job, row, f"could not be started: {reason}")
             return False
         return True
+
+    async def _is_missing(self, job: Any, row: Row) -> bool:
+        """Whether to go on watching a job that `squeue` does not list.
+
+        It ended long ago, or the controller lost its state. Or `squeue` is wrong: a site's wrapper may
+        be late, or list nothing. So the controller is asked before the job counts as over.
+        """
+        number, patience = job.external_jobid, self.workflow.execution_settings.latency_wait
+        state: str | None = ""
+        if jobs.since(job) >= max(SILENCE, patience) and not jobs.is_complete(job):
+            state = await asyncio.to_thread(self._submitter.state, number)
+            if state is None or (state and state not in OVER):
+                del job.aux["dngo_ended"]  # ask again after as long
+                if state and "squeue" not in self._said:
+                    self._said.add("squeue")
+                    self.logger.warning(
+                        f"`squeue` does not list job {number}, but `scontrol show job {number}` says "
+                        f"that it is {state}; waiting. Is `squeue` here a wrapper, or late?"
+                    )
+                return True
+            if not state:
+                self.logger.warning(f"Slurm does not know job {number} any more.")
+        words = f"it is {state}" if state else "Slurm does not know it any more"
+        return await self._awaits_outputs(job, row, words, SILENCE)
 
     async def _awaits_outputs(self, job: Any, row: Row, otherwise: str, silence: float) -> bool:
         """Whether the outputs of a finished job may still appear. Reports success once they are there.

@@ -18,10 +18,7 @@ from typing import Any
 
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import get_job_wildcards, set_gres_string
-from snakemake_executor_plugin_slurm.validation import (
-    validate_or_get_slurm_job_id,
-    validate_slurm_extra,
-)
+from snakemake_executor_plugin_slurm.validation import validate_slurm_extra
 
 from dngo.workflow.slurm.calls import Answer, Calls
 from dngo.workflow.slurm.reasons import Row, minutes
@@ -172,8 +169,12 @@ class Submitter:
         self.calls.ask("scontrol", "update", f"jobid={jobs}", f"excnodelist={excluded}")
 
     def number(self, answer: Answer) -> str:
-        """The number of a job that Slurm has taken."""
-        return str(validate_or_get_slurm_job_id(answer.out.strip().split(";")[0], answer.out))
+        """The number of a job that Slurm has taken, without its cluster; "" if the answer has none.
+
+        A site's wrapper of `sbatch` may print more lines.
+        """
+        found = re.findall(r"^\s*(\d+)\s*(?:;.*)?$", answer.out, re.M)
+        return found[-1] if found else ""
 
     def rows(self, cluster: str = "") -> dict[str, Row] | None:
         """Slurm's row for each job of this run, by number; None if Slurm does not answer."""
@@ -189,9 +190,20 @@ class Submitter:
             if len(row) == 5
         }
 
+    def state(self, job: str) -> str | None:
+        """A job's state by the controller; "" if it does not know the job, None without an answer."""
+        answer = self._shown(job)
+        found = re.search(r"\bJobState=(\w+)", answer.out)
+        if answer.status == 0 and found:
+            return found[1]
+        return "" if "invalid job id" in answer.words.lower() else None
+
+    def _shown(self, job: str) -> Answer:
+        return self.calls.ask("scontrol", "show", "job", "--oneliner", job)
+
     def ending(self, job: str) -> str:
         """How a job ended, in words: `exit status 127`, `signal 9`; "" if Slurm does not say."""
-        answer = self.calls.ask("scontrol", "show", "job", "--oneliner", job)
+        answer = self._shown(job)
         found = re.search(r"\bExitCode=(\d+):(\d+)", answer.out)
         if answer.status != 0 or found is None:
             return ""

@@ -123,17 +123,19 @@ class Submitting(plugin.Executor):
             self._submitted = True
             excluded = self._nodes.excluded(job, time.monotonic())
             answer = self._submitter.submit(submission, excluded, self._ending)
-            if answer.status == 0:
+            number = self._submitter.number(answer) if answer.status == 0 else ""
+            if number:
                 self.calls.answers()
                 self._waits_for = ""
-                number = self._submitter.number(answer)
                 if twice:
                     self._numbers[submission.tag] = number
                 return number
             refusal = Refusal.read(answer.words)
-            doubtful = answer.status is None or refusal.uncertain
+            doubtful = (
+                not answer.status or refusal.uncertain
+            )  # 0: taken, but its number is not there
             twice |= doubtful
-            if answer.status is None:
+            if not answer.status:
                 continue
             if refusal.for_want_of_nodes and excluded:
                 if self._without_excluded(job, excluded):

@@ -1,0 +1,238 @@
+"""What administrators, colleagues and the user's own shell do to jobs in the middle of a study."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def partition(cluster: Cluster) -> Iterator[None]:
+    """The cluster's partition works again when the test ends."""
+    yield
+    cluster.run("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
+
+
+def submitted(cluster: Cluster, commands, toy) -> int:
+    """How many jobs Slurm has taken from a study's run, by the real `squeue`."""
+    (commands.folder / "squeue").unlink(missing_ok=True)
+    run = re.search(r"SLURM run ID: (\S+)", toy.log())[1]
+    return len(cluster.run("squeue", "--noheader", "--states=all", f"--name={run}").splitlines())
+
+
+def test_all_jobs_are_cancelled_by_the_user(study, cluster: Cluster) -> None:
+    """Those that run and those that wait: each starts again, and what had ended is kept."""
+    toy = study(design={"size": 24}, points_per_job=1)
+    toy.actions(**{f"p0_{k}": "go" for k in range(24)})
+    toy.start()
+    toy.until(lambda: len(toy.jobs()) == 24, "all are submitted")
+    toy.until(lambda: sum(toy.events("start").values()) >= 4, "some run")
+    cluster.run("scancel", "--user=root")
+    toy.let_go()
+    toy.end()
+    toy.lawful(24)
+
+
+def test_a_partition_goes_down_while_jobs_wait(study, cluster: Cluster, partition) -> None:
+    toy = study(design={"size": 24}, points_per_job=1)
+    toy.hurry_calls()
+    toy.actions(**{f"p0_{k}": 2.0 for k in range(24)})
+    toy.start()
+    toy.until(lambda: "PD" in toy.jobs().values(), "some wait")
+    cluster.run("scontrol", "update", "partitionname=main", "state=down")
+    toy.until(lambda: "PartitionDown" in toy.log(), "it is said", timeout=60)
+    cluster.run("scontrol", "update", "partitionname=main", "state=up")
+    toy.end()
+    toy.lawful(24)
+    assert sum(toy.events("start").values()) == 24
+
+
+def test_a_suspended_evaluation_keeps_its_time(study, cluster: Cluster) -> None:
+    """Neither its own limit nor the job's counts the time in which Slurm let other jobs run."""
+    toy = study(
+        points_per_job=1,
+        objective={"command": "{python} objective.py", "time_limit": 20},
+        retries=0,
+    )
+    toy.hurry_calls()
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scontrol", "suspend", str(job))
+    toy.until(lambda: "SUSPENDED" in toy.log(), "it is said", timeout=30)
+    time.sleep(25)
+    cluster.run("scontrol", "resume", str(job))
+    time.sleep(3)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.events("start")["0-1"] == 1
+
+
+def test_an_admin_requeues_a_job(study, cluster: Cluster) -> None:
+    toy = study(points_per_job=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scontrol", "requeue", str(job))
+    toy.until(lambda: cluster.squeue().get(job) == "PD", "it waits")
+    toy.hurry()
+    toy.until(lambda: toy.events("start")["0-1"] == 2, "it runs again")
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_an_admin_holds_a_job_that_ran(study, cluster: Cluster) -> None:
+    """The run says how to release it, at once."""
+    toy = study(points_per_job=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scontrol", "requeuehold", str(job))
+    toy.until(lambda: f"scontrol release {job}" in toy.log(), "it is said", timeout=30)
+    cluster.run("scontrol", "release", str(job))
+    toy.hurry()
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_a_time_limit_is_lowered_while_a_job_runs(study, cluster: Cluster) -> None:
+    toy = study(points_per_job=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scontrol", "update", f"jobid={job}", "timelimit=1")
+    toy.until(lambda: toy.events("start")["0-1"] == 2, "another job", timeout=150)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> None:
+    """Without an error, as a wrapper of the site's does, or one that is late: the jobs are not over."""
+    toy = study(points_per_job=1, retries=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    commands.replace("squeue", "echo '1|RUN'; echo 'squeue: warning|x|y'")
+    toy.until(lambda: "`squeue` does not list job" in toy.log(), "it is said", timeout=60)
+    time.sleep(35)  # until the next question to the controller
+    assert toy.events("start")["0-1"] == 1
+    (commands.folder / "squeue").unlink()
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+
+
+def test_slurm_times_out_for_a_while(study, cluster: Cluster, commands) -> None:
+    toy = study(points_per_job=1)
+    toy.hurry_calls()
+    toy.actions(p0_1="go")
+    toy.start()
+    toy.job_of("0-1")
+    error = "Socket timed out on send/recv operation"
+    for name in ("squeue", "sbatch", "scontrol", "scancel"):
+        commands.replace(name, f'echo "{name}: error: {error}" >&2; exit 1')
+    toy.until(lambda: "Slurm does not answer" in toy.log(), "it is said", timeout=20)
+    toy.let_go()
+    time.sleep(10)
+    for name in ("squeue", "sbatch", "scontrol", "scancel"):
+        (commands.folder / name).unlink()
+    toy.end()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+
+
+def test_the_shell_has_options_for_slurms_commands(study, cluster: Cluster) -> None:
+    """Of a user who looks at another partition, has questions asked, and waits for jobs."""
+    before = dict(cluster.environment)
+    cluster.environment |= {
+        "SQUEUE_PARTITION": "other",
+        "SQUEUE_USERS": "nobody",
+        "SQUEUE_STATES": "PD",
+        "SQUEUE_FORMAT": "%i",
+        "SCANCEL_INTERACTIVE": "1",
+        "SBATCH_WAIT": "1",
+        "SBATCH_EXPORT": "NONE",
+    }
+    try:
+        toy = study(points_per_job=1, iterations=1)
+        toy.hurry_calls()
+        toy.actions(p0_1="exit")
+        toy.run(timeout=150)
+    finally:
+        cluster.environment.clear()
+        cluster.environment |= before
+    toy.lawful(8, p0_1="failed")
+
+
+def test_a_job_gets_another_name(study, cluster: Cluster) -> None:
+    """As `squeue` is asked by name, it does not list the job any more."""
+    toy = study(points_per_job=1, retries=0)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scontrol", "update", f"jobid={job}", "name=mine")
+    toy.until(lambda: f"`squeue` does not list job {job}" in toy.log(), "it is said", timeout=60)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_slurms_commands_print_more_than_was_asked(study, cluster: Cluster, commands) -> None:
+    """A wrapper that greets. Each job is still submitted once."""
+    commands.replace("sbatch", 'echo "Welcome to cluster 12345!"; exec "$real" "$@"')
+    commands.replace("squeue", 'echo "Closed on 2026-12-01|see|our|page|!"; exec "$real" "$@"')
+    toy = study(points_per_job=1)
+    toy.run()
+    toy.lawful(4)
+    assert submitted(cluster, commands, toy) == 4
+
+
+def test_the_number_of_a_job_is_missing_in_the_answer(study, cluster: Cluster, commands) -> None:
+    """It is looked for by the job's comment, and not submitted again."""
+    commands.replace("sbatch", '"$real" "$@" >/dev/null')
+    toy = study(points_per_job=2)
+    toy.hurry_calls()
+    toy.run()
+    toy.lawful(4)
+    assert submitted(cluster, commands, toy) == 2
+
+
+def test_somebody_deletes_snakemakes_folder(study, cluster: Cluster) -> None:
+    """With the logs of jobs that wait, and with the note that jobs read."""
+    toy = study(design={"size": 24}, points_per_job=1, retries=1)
+    toy.actions(**{f"p0_{k}": "go" for k in range(24)})
+    toy.start()
+    toy.until(lambda: len(toy.jobs()) == 24, "all are submitted")
+    toy.until(lambda: sum(toy.events("start").values()) >= 16, "some run")
+    shutil.rmtree(toy.folder / ".snakemake", ignore_errors=True)
+    toy.let_go()
+    toy.end()
+    toy.lawful(24)
+    assert sum(toy.events("start").values()) == 24
+
+
+def test_the_configuration_is_edited_while_jobs_run(study, cluster: Cluster) -> None:
+    toy = study(points_per_job=1, iterations=1, retries=1)
+    toy.actions(p0_1="go", p0_2="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    good = (toy.folder / "config.yaml").read_text()
+    (toy.folder / "config.yaml").write_text("study: [\n")
+    cluster.cancel(job)
+    toy.let_go()
+    toy.end()
+    (toy.folder / "config.yaml").write_text(good)
+    toy.lawful(8)

@@ -24,6 +24,7 @@ from dngo.evaluation.command import Places
 from dngo.evaluation.document import adoptable, read_report
 from dngo.evaluation.limits import Bounds, End, Limits, memory_of
 from dngo.outcomes import Verdict
+from dngo.storage.patience import is_away, patiently
 from dngo.storage.processes import host, since_boot, start_ticks
 from dngo.thresholds import Constraints
 
@@ -134,5 +135,6 @@ def _elapsed(note: dict[str, Any]) -> float:
 
 def _report(places: Places) -> bytes | None:
     with contextlib.suppress(OSError, ValueError):
-        return read_report(places.outcome)
+        path = places.outcome
+        return patiently(lambda: read_report(path), what=f"reading {path}", refusal=is_away)
     return None

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from dngo.errors import UserError
 from dngo.storage.files import appear
-from dngo.storage.processes import host, start_ticks
+from dngo.storage.processes import host, is_suspended, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
 SILENCE = 60.0  # seconds without a heartbeat after which an owner on another host is dead
@@ -160,7 +160,13 @@ class Claim:
         seen = (str(owner.get("token")), modified)
         if seen != self._beat[:2]:
             self._beat = (*seen, time.monotonic())
-        return time.monotonic() - self._beat[2] < SILENCE
+        if time.monotonic() - self._beat[2] < SILENCE:
+            return True
+        job = str(owner.get("job") or "")
+        if not (job.isdecimal() and is_suspended(job)):
+            return False
+        self._beat = (*seen, time.monotonic())  # ask again after as long
+        return True
 
     def _take_over(self, dead: dict[str, Any]) -> bool:
         # If two processes take over at once, the second one must not remove the new claim of the

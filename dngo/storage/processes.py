@@ -7,10 +7,13 @@ import contextlib
 import gc
 import os
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import psutil
+
+ANSWER = 20.0  # seconds that Slurm has to answer
 
 
 def host() -> dict[str, str]:
@@ -54,6 +57,17 @@ def age(pid: int) -> float:
     """Seconds since a process started, 0 if it is gone."""
     ticks = start_ticks(pid)
     return 0.0 if ticks is None else max(0.0, since_boot() - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def is_suspended(job: str) -> bool:
+    """Whether Slurm has suspended a job: its processes live, although nothing is heard of them."""
+    words = ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T"]
+    known = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=ANSWER, env=known)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.stdout.split() == ["SUSPENDED"]
 
 
 def end_at_once() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from dngo.storage.claim import SILENCE
+
 from .cluster import Cluster
+from .study import SlurmStudy
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -71,6 +78,31 @@ def test_a_suspended_evaluation_keeps_its_time(study, cluster: Cluster) -> None:
     time.sleep(25)
     cluster.run("scontrol", "resume", str(job))
     time.sleep(3)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.events("start")["0-1"] == 1
+
+
+def test_a_suspended_job_keeps_its_point_from_another_run(study, cluster: Cluster) -> None:
+    """Snakemake was killed meanwhile. On another node only a job's silence would show that it is dead."""
+    toy = study(points_per_job=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    toy.until(lambda: len(toy.jobs()) == 1, "the others have ended")
+    cluster.run("scontrol", "suspend", str(job))
+    assert toy.process is not None
+    os.killpg(toy.process.pid, signal.SIGKILL)
+    toy.process.wait()
+    (claim,) = (toy.results / "pending" / "0" / "claims").glob("1")
+    owner = json.loads(claim.read_text())
+    assert owner["job"] == str(job)
+    claim.write_text(json.dumps({**owner, "host": "elsewhere"}))
+    toy.start()
+    time.sleep(SILENCE + 30)
+    assert toy.events("start")["0-1"] == 1
+    cluster.run("scontrol", "resume", str(job))
     toy.let_go()
     toy.end()
     toy.lawful(4)
@@ -236,3 +268,11 @@ def test_the_configuration_is_edited_while_jobs_run(study, cluster: Cluster) -> 
     toy.end()
     (toy.folder / "config.yaml").write_text(good)
     toy.lawful(8)
+
+
+def test_a_folder_with_a_difficult_name(cluster: Cluster, tmp_path: Path) -> None:
+    """Among others with one of Slurm's patterns for the names of logs."""
+    toy = SlurmStudy(tmp_path / "my study's é %j; x", cluster, points_per_job=1)
+    toy.propose_design()
+    toy.run()
+    toy.lawful(4)

@@ -102,7 +102,8 @@ class Submitter:
             job,
             {
                 "run_uuid": self.run,
-                "slurm_logfile": log,
+                # A percent sign in the folder's name would be one of Slurm's patterns.
+                "slurm_logfile": Path(str(log.parent).replace("%", "%%"), log.name),
                 "comment_str": tag,
                 "account": next(executor.get_account_arg(job)),
                 "partition": executor.get_partition_arg(job),

@@ -46,7 +46,7 @@ STUDY_LAYERS = [
 # What other rooms import of four rooms beside their faces; then what those rooms import that hold kinds, as a
 # package of somebody else would. All other modules of the four are private.
 DOORS = {
-    "space": "columns distributions grids ladder names parameters priors types",
+    "space": "columns distributions grids ladder names parameters priors sobol types",
     "surrogates": "gaussian_process nearby numerics settings",
     "acquisition": "aims belief measures outlook settings standing",
     "study": "beginning entries paths settling",

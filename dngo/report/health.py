@@ -249,8 +249,8 @@ def slots(view: View) -> Iterator[Check]:
         k = int(view.config.get("batches_in_flight", 1))
         yield Check(
             "note",
-            f"Slots were idle between the batches: {share:.0%} of {capacity:.0f} were busy "
-            "in the median iteration.",
+            "Slots were idle between the batches: in the median iteration, "
+            f"{share:.0%} of the {capacity:.0f} slots were busy.",
             f"Set batches_in_flight: {k + 1}, so that fits and proposals run during "
             "evaluations. If an evaluation takes only seconds, larger batches help more.",
             "timeline",

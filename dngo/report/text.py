@@ -69,7 +69,7 @@ def summary(study: Study, view: View | None = None) -> str:
     shown = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     lines += ["", f"Outcomes: {shown}"]
     lines += [
-        f"          {n} {status}: {line}, as {_id(table, row)}"
+        f"          {n} {status}: {line}, for example {_id(table, row)}"
         for n, status, line, row in failures(study.archive, table)[:5]
     ]
     left_out = study.journal.left_out

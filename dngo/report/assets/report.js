@@ -31,7 +31,7 @@ async function draw(div) {
     if (div.parentElement.clientWidth < 560 && layout.showlegend !== false) {
       // One below the other, the names of a legend need a line each. A figure may be wider than the page.
       const names = data.filter((trace) => trace.name && trace.showlegend !== false).length;
-      const least = (layout.margin?.t ?? 40) + 20 * names;
+      const least = (layout.margin?.t ?? 64) + 20 * names;
       layout.margin = { ...layout.margin, t: least };
       layout.legend = { ...layout.legend, orientation: "v" };
       layout.height += 20 * names;

@@ -54,7 +54,8 @@ TEMPLATE = go.layout.Template(
         "plot_bgcolor": "white",
         "hovermode": "closest",
         "showlegend": True,
-        "margin": {"l": 70, "r": 30, "t": 40, "b": 60},
+        # Above the legend there is room for the buttons.
+        "margin": {"l": 70, "r": 30, "t": 64, "b": 60},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": AXIS,
         "yaxis": AXIS,
@@ -99,7 +100,7 @@ def subplots(rows: int, cols: int, *, height: int, panel: int = PANEL, **options
     meta = {"least": panel * cols} if cols > 1 else None
     figure.update_layout(template=TEMPLATE, height=height, meta=meta)
     if "subplot_titles" in options:  # the legend stands above them
-        top = 84
+        top = 108
         figure.update_layout(margin_t=top, legend_y=1 + 32 / max(height - top - 60, 1))
     return figure
 

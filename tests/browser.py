@@ -1,4 +1,4 @@
-"""A headless Chromium that tells what it was asked for and what it complained about."""
+"""A headless Chromium that records the requests and the errors of a page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Browser:
 
     def open(self, url: str) -> None:
         self.driver.get("about:blank")
-        for kind in ("browser", "performance"):  # what the browser did for itself before
+        for kind in ("browser", "performance"):  # requests of the browser itself
             self.driver.get_log(kind)
         self.driver.get(url)
 
@@ -63,7 +63,7 @@ class Browser:
         return names
 
     def complaints(self) -> list[str]:
-        """Errors on the console; a graphics card that is missing is not one."""
+        """Errors on the console, without the one about a missing graphics card."""
         return [e["message"] for e in self.driver.get_log("browser") if e["level"] == "SEVERE"]
 
     def requests(self) -> set[str]:

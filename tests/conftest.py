@@ -22,11 +22,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Some containers set this. Then each process that a test starts would compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# make says where its user's shell looks. No test is typed there: it is as one that knows nothing of make.
+# make passes on the PATH of its user's shell. Tests run as in a shell that knows nothing of make.
 os.environ.pop("DNGO_SHELL_PATH", None)
 
-# What takes longest begins first, or a worker would be left with it at the end. Every third is of the
-# folder slurm/: these tests mostly wait, and two workers at others keep two cores busy meanwhile.
+# The longest files come first, so that no worker is left with one at the end. Every third file is
+# from slurm/: these tests mostly wait, and meanwhile two other workers keep two cores busy.
 LONGEST = (
     "slurm/test_study.py",
     "test_workflow_stopped.py",

@@ -129,7 +129,7 @@ except Interrupted:
 
 
 def supervised(share: Share, **objective: Any) -> subprocess.Popen[bytes]:
-    """A process that evaluates the one point of a share, once its objective has begun."""
+    """A process that evaluates a single point; returned once its objective has begun."""
     words = [sys.executable, "-c", RUNNER, str(share.folder), json.dumps(objective)]
     share.proposals = [Proposal(0, 0, {"x": 1}, "test")]
     process = subprocess.Popen(words)
@@ -141,7 +141,7 @@ def supervised(share: Share, **objective: Any) -> subprocess.Popen[bytes]:
 
 
 def again(share: Share, objective: Objective, **kwargs: Any) -> Outcome:
-    """The outcome of the same point, from whoever comes next."""
+    """The outcome that the next owner of the same point gets."""
     share.run, share.adopt, share.tidy = (  # type: ignore[method-assign]
         getattr(runner(objective, share.folder, **kwargs), n) for n in ("run", "adopt", "tidy")
     )

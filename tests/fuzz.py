@@ -2,8 +2,8 @@
 
     python tests/fuzz.py --seconds 3600 --seed 1 [archive] [corruption] [helpers] ...
 
-Each damaged file is given to the real commands, each in a process of its own with limits of time and
-memory. What fails is kept in --keep, with the seed that makes it again.
+The real commands get each damaged file, each in its own process with limits on time and memory.
+Files that cause a fault are kept in --keep, with the seed that makes them again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TARGETS = {
 def run(
     target: str, seconds: float, seed: int, keep: Path | None = None, most: int = 10**9
 ) -> Counter:
-    """Damage and try for some seconds; counts of files, trials and faults, which are printed."""
+    """Damage files and try commands for some seconds. Prints counts of files, trials and faults."""
     warm()
     counts: Counter[str] = Counter()
     end = time.monotonic() + seconds
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
     parser.add_argument("--files", type=int, default=10**9, help="at most, for each target")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="a folder for what failed")
+    parser.add_argument("--keep", type=Path, help="a folder for files that cause a fault")
     options = parser.parse_args()
     faults = 0
     for target in options.targets or TARGETS:

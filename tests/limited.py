@@ -1,4 +1,4 @@
-"""Commands on a machine that has no process to spare: a real limit, which may be lifted."""
+"""Runs commands on a machine without a free process: with a real limit, which can be lifted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Group:
         self.folder = folder
 
     def limit(self, number: int | str) -> None:
-        """Let it have so many processes and threads; "max": any number."""
+        """Set the most processes and threads of the group; "max": any number."""
         (self.folder / "pids.max").write_text(str(number))
 
     def start(self, words: list[str], **options: Any) -> subprocess.Popen[str]:
@@ -31,7 +31,7 @@ class Group:
 
 @contextlib.contextmanager
 def group() -> Iterator[Group | None]:
-    """A group of its own, None where this system gives none to this user."""
+    """A new group; None if this user cannot make one on this system."""
     made = None
     for place in PLACES:
         folder = place / f"dngo-test-{uuid.uuid4().hex[:8]}"

@@ -29,7 +29,7 @@ iterations: {iterations}
 points_per_job: {points_per_job}
 {more}
 """
-# One line for each run that came to its end: the proof of what was evaluated.
+# A line for each run that came to its end, as proof of what was evaluated.
 GOOD = """
 import json, os, sys
 p = json.load(sys.stdin)

@@ -39,9 +39,9 @@ def fitted_component(seed: int, n: int = 6, d: int = 2, h: int = 2) -> tuple[Fin
 
 
 def drawn_outcomes(fantasies: Fantasies, new: np.ndarray, noise: np.ndarray) -> list[np.ndarray]:
-    """Make points (p, d) pending one after another; the outcomes drawn, each (H, 1 or S).
+    """Make points (p, d) pending one after another. Returns the drawn outcomes, each (H, 1 or S).
 
-    They are read off the update of the mean. noise: (H,) variance of the one component there is.
+    They are derived from the update of the mean. noise: (H,) variance of the only component.
     """
     outcomes = []
     for point in fantasies.features(new).transpose(1, 0, 2):

@@ -1,6 +1,6 @@
 """A command whose system calls are refused: `python refusing.py ERRNO NAME,NAME COMMAND ...`.
 
-The kernel itself refuses them, to the command and to all that it starts, by a filter (seccomp).
+The kernel itself refuses them by a filter (seccomp), also in processes that the command starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def words(number: int, *names: str) -> list[str]:
 
 
 def works() -> bool:
-    """Whether this system and processor can be asked for it."""
+    """Whether this system and processor can do that."""
     return sys.platform == "linux" and platform.machine() in NUMBERS
 
 

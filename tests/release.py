@@ -1,9 +1,10 @@
-"""Use a release as a stranger would: install it in a clean environment, run a study, run tests.
+"""Uses a release as a stranger would: installs it in a clean environment, runs a study and its
+tests.
 
     python tests/release.py dist
 
-In the folder are the wheel and the sdist of one version. The environment has nothing but the wheel, the
-packages that it asks for, in the versions of constraints.txt, and pytest; the tests are the sdist's.
+In the folder are the wheel and the sdist of one version. The environment has only the wheel, its
+dependencies in the versions of constraints.txt, and pytest. The tests come from the sdist.
 """
 
 from __future__ import annotations

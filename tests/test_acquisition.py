@@ -193,7 +193,7 @@ def test_picks_heed_the_classifier():
 
 
 def test_one_at_a_time_the_boundary_takes_its_turn():
-    """Though every pick were to be local."""
+    """Although every pick should be local."""
     space = cube(2)
     v = points(space, 64)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
@@ -287,7 +287,7 @@ def test_a_climb_ends_where_no_gradient_is_left_and_keeps_what_is_listed():
 
     start = space.from_unit(np.array([[0.2, 0.3, 0.5], [0.21, 0.3, 0.5], [0.9, 0.1, 0.0]]))
     tops = climb(space, start, value(start), 3, value)
-    # The second lies beside the first, and is not worth a climb of its own.
+    # The second candidate lies beside the first, so it is not climbed from.
     np.testing.assert_array_equal(sorted(tops[:, 2]), sorted(start[[0, 2], 2]))
     np.testing.assert_allclose(space.unit(tops)[:, 0], 0.7, atol=1e-3)
     np.testing.assert_allclose(space.unit(tops)[:, 1], 1.0, atol=1e-6)  # the hill is out of bounds
@@ -313,7 +313,7 @@ def test_a_single_pick_is_the_top_of_its_hill():
 
 @pytest.mark.parametrize("penalty", [1e6, 1e30, sys.float_info.max])
 def test_penalties_of_any_height_leave_the_floor_to_be_searched(penalty):
-    """Whatever number stands for a run that failed, most of a batch goes where there is none."""
+    """Whatever penalty a failed run has, most of a batch goes where there is no penalty."""
 
     def function(v):
         return np.where(np.abs(v - 0.5).max(axis=1) > 0.35, penalty, np.cos(9 * v).sum(axis=1))

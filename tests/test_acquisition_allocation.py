@@ -1,4 +1,4 @@
-"""How many picks go where, counted over a study: laws of the only place that counts them."""
+"""How many picks go where, over a whole study: laws of the only module that counts them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_none_is_an_every_zeroth():
 
 
 def test_digits_count_once_a_search_has_come_to_them():
-    """A gain of a thousandth of the depth of the low outcomes, and not of all."""
+    """A gain counts from a thousandth of the depth of the low outcomes on, and not of all
+    outcomes."""
     far, near = np.linspace(1, 100, 20), 1e-4 * np.linspace(1, 2, 20)
     batch = np.repeat([0, 1, 2], [20, 20, 1])
     for gain, counts_ in ((1e-5, True), (1e-9, False)):

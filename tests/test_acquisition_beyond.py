@@ -23,7 +23,7 @@ SHORT_CLASSIFIER = ClassifierSettings(networks={"steps": 300})
 
 
 def outcome(v: np.ndarray) -> np.ndarray:
-    """A plane that is feasible above a line, and lower in a disc."""
+    """A plane that is feasible above a line, and in a disc where it is lower."""
     in_disc = np.linalg.norm(v - CENTRE, axis=1) < RADIUS
     return np.where((v.sum(axis=1) > 1.5) | in_disc, v.sum(axis=1), np.nan)
 
@@ -57,7 +57,7 @@ def test_picks_go_beyond_the_edge_once_nothing_is_gained():
     history = study()
     v = picks_of(history)
     assert len(v) == 4
-    # Where there may be something better, and far from what failed and from each other.
+    # These picks may be better, and lie far from failures and from each other.
     assert (v.sum(axis=1) < EDGE.sum()).all()
     assert gaps(v, history.v).min() > 0.04
     assert distances(v, v)[np.triu_indices(4, 1)].min() > 0.04

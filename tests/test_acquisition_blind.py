@@ -22,7 +22,7 @@ Function = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def dust(u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Triangle waves of ten octaves in each input, and nothing under them; least 0."""
+    """Triangle waves of ten octaves in each input, without any trend; the minimum is 0."""
     octaves = 2.0 ** np.arange(10)
     z = (u * np.linspace(10, 50, u.shape[1]) + 0.37)[..., None] * octaves
     return (np.abs(z - np.round(z)) / octaves).sum(axis=(1, 2))

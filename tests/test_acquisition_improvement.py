@@ -156,7 +156,7 @@ def _shortlist(fantasies: Fantasies, x: np.ndarray) -> Shortlist:
 
 
 def test_lazy_picks_are_worth_what_greedy_ones_are():
-    """The lazy bound is a heuristic: count what it costs against evaluating everything."""
+    """The lazy bound is a heuristic. This measures its loss against evaluating all candidates."""
     component, (_, _, y, _, _) = fitted_component(11, n=10, h=3)
     x = np.random.default_rng(1).random((300, 2))
 

@@ -223,7 +223,7 @@ def test_picks_go_where_they_are_cheap(kind: str, size: int, more: float) -> Non
     cheap = _picks(space, v, y, size, _fitted(space, v, y, cost), kind=kind, per="duration")
     share = np.mean(cheap.v[:, 0] < 0.5)
     assert share >= np.mean(plain.v[:, 0] < 0.5) + more
-    # A function drawn may have its gain in the dear half alone.
+    # The gain of a drawn function may lie only in the expensive half.
     assert share >= (0.5 if kind == "thompson" else 0.8)
 
 
@@ -321,7 +321,8 @@ def test_sobol_continues_the_sequence_of_the_design() -> None:
 
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
 def test_optuna_learns_from_what_it_is_told(sampler: str) -> None:
-    """From told trials alone, whose order and batches its own state is derived from."""
+    """The sampler's state is derived only from trials that it is told, their order and their
+    batches."""
     space = cube(2)
     v = design(space, 10, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     batch = np.zeros(10, dtype=int)
@@ -425,8 +426,8 @@ def test_the_section_of_an_old_archive_is_brought_up() -> None:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Four iterations, the kind changed in mid-study: random, Optuna, per cost, and a change
-    between fit and proposal."""
+    """Four iterations with different kinds: random, Optuna, per cost, and a change between fit and
+    proposal."""
     pytest.importorskip("optuna")
     toy = Toy(tmp_path_factory.mktemp("kinds"), iterations=1, batch_size=4, sleep=0.0)
     objective = toy.folder / "objective.py"

@@ -1,4 +1,4 @@
-"""Every one of the hundreds is a good one: laws of the late picks of a large batch."""
+"""Laws of the late picks of a large batch: each of hundreds is a good one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def test_each_eighth_of_a_batch_is_far_better_than_uniform_points(name: str) -> 
     reference = np.sort(function(uniform[holds(uniform)]))
     u = space.unit(batch.v)
     better = np.searchsorted(reference, function(u)) / len(reference)
-    # Of uniform points half would be; here a quarter, where a model must be told from noise.
+    # Of uniform points half would be better. A quarter are better here, because a model must be
+    # told from noise.
     for part, feasible in zip(np.array_split(better, 8), np.array_split(holds(u), 8), strict=True):
         assert part.mean() < (0.25 if name in ("rugged", "noisy") else 0.15)
         assert feasible.mean() > 0.5

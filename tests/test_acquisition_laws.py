@@ -45,7 +45,7 @@ def test_affine_changes_of_the_objective_change_no_pick(
 
 
 def test_the_order_of_the_rows_of_a_batch_changes_no_pick_beyond_chance() -> None:
-    """Rows that a fit or a region takes at random are others: what is found is beside it."""
+    """The fit and regions then take other random rows, so the picks may lie slightly elsewhere."""
     order = np.random.default_rng(5).permutation(len(V))
     found, expected = picks(V[order], Y[order]), picks(V, Y)
     gap = np.sqrt(((found[:, None] - expected) ** 2).mean(axis=-1)).min(axis=1)

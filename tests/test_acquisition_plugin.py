@@ -17,7 +17,7 @@ from dngo.study import Study
 
 SECTION = "acquisition: {kind: between, share: 0.4, trust_region_share: 0}"
 
-# What such a package consists of: how the kind is configured, and a stage.
+# Such a package has two classes: the kind's settings, and a stage.
 MODULE = '''
 from typing import Literal
 

@@ -199,7 +199,7 @@ def test_regions_shrink_after_failures_and_follow_successes():
     moved = _region(u, np.r_[0.0, np.ones(34), -1.0, np.ones(5)])
     assert moved.centre == 35
     assert moved.half > failing.half
-    # What has not been evaluated yet changes nothing of what was.
+    # Pending points do not change the regions of evaluated ones.
     assert _region(u[:31], np.r_[0.0, np.ones(30)]).half == current().regions.largest / 8
     # Failures elsewhere say nothing about it.
     u[1:] = 0.99
@@ -220,7 +220,7 @@ def test_regions_are_the_ends_of_funnels_and_the_best_comes_first():
 
 
 def test_a_lucky_outcome_does_not_hold_the_region_where_noise_multiplies():
-    """It is taken for what the points around it are; without noise the lowest is the centre."""
+    """Under noise the lowest point counts like its neighbours. Without noise it is the centre."""
     space, held, moved = cube(3), [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -269,7 +269,7 @@ def _lowest(function, noise: float = 0.0) -> RegionModel:
 
 
 def test_a_floor_between_walls_has_a_model_of_its_own():
-    """It is asked where the model of all points knows the walls and not the floor, and nowhere else."""
+    """This model is used only if the model of all points knows the walls and not the floor."""
 
     def walled(v):
         z = 4 * (v - 0.4) @ np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]

@@ -49,7 +49,7 @@ def test_one_changed_line_gives_an_optuna_loop_this_engine() -> None:
     table = session.table()
     proposed = table[table.source != "api"]
     assert any(p.startswith("candidate") or "region" in p for p in proposed.source)
-    # What Optuna holds is what the study holds, each trial once; the one that was pruned says nothing.
+    # The study has each of Optuna's trials once. The pruned trial teaches nothing.
     told = table[table.status.isin(["ok", "failed"])]
     ended = [t for t in study.trials[:-1] if t.state.name in ("COMPLETE", "FAIL")]
     assert sorted(told.parameter_x) == sorted(t.params["x"] for t in ended if "x" in t.params)

@@ -110,7 +110,7 @@ def test_what_was_appended_is_read_back(tmp_path: Path, config: Config, surrogat
 
 
 def test_a_surrogate_is_packed_and_keeps_its_bits(tmp_path: Path, config: Config) -> None:
-    """Weights in single precision take half the room; every value and every type comes back."""
+    """Weights in single precision take half of the room. Every value and every type comes back."""
     rng = np.random.default_rng(0)
     arrays = {
         "weights": rng.normal(size=(20, 100, 100)).astype("f4").astype("f8"),

@@ -1,4 +1,4 @@
-"""What the archive keeps of surrogates: the newest model, of the others what was asked of them."""
+"""What the archive keeps of surrogates: the newest model, and the predictions of the others."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def models(path: Path) -> list[int]:
 
 
 def again(study: Study, to: Path, kept: str | None) -> Path:
-    """The archive of the same study, had it been told to keep models so; None: as of before one could."""
+    """The archive that the same study would have with this setting; None: as in releases without
+    the setting."""
     source, chosen = study.archive, to / "archive.h5"
     header = archive.read_header(source)
     assert header is not None
@@ -131,7 +132,8 @@ def test_the_default_study_takes_less_than_a_megabyte(default: Study, tmp_path: 
 
 
 def test_models_that_come_and_go_leave_no_gaps(tmp_path: Path, config: Config, monkeypatch) -> None:
-    """Neither while an archive is small nor, where that is done once in a while, later."""
+    """There are no gaps while an archive is small, and later only between the copies that remove
+    them."""
     monkeypatch.setattr(writing, "SQUEEZED", 4)
     rng, path, fitted = np.random.default_rng(0), tmp_path / "archive.h5", tmp_path / "surrogate.h5"
     sizes = []

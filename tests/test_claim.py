@@ -1,4 +1,4 @@
-"""A claim has one owner, and outlives no one."""
+"""A claim has one owner, and ends with it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_dead_owner_on_this_host_is_succeeded_at_once(tmp_path: Path) -> None:
 def test_a_step_of_the_clock_kills_no_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The boot time is what the clock says less what has passed since: it moves with the clock."""
+    """The boot time is the clock minus the time since then, so it moves if the clock is set."""
     process = holder(tmp_path / "c")
     try:
         boot = psutil.boot_time()
@@ -134,7 +134,8 @@ def test_a_silent_owner_elsewhere_is_succeeded_and_a_beating_one_is_not(
 def test_an_owner_is_not_dead_because_the_disk_is_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its heart cannot beat meanwhile, and whoever waits must not be the first to write again."""
+    """Meanwhile the owner cannot show its heartbeat. A waiting process must not take over once the
+    disk is back."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "dngo-test", disk], check=False).returncode:
@@ -222,7 +223,7 @@ def test_a_file_system_without_hard_links_has_one_owner_too(tmp_path: Path, numb
 def test_an_owner_that_died_before_it_wrote_its_name_is_succeeded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without links a claim is there before it says whose it is."""
+    """Without links a claim exists before it names its owner."""
     monkeypatch.setattr(module, "SILENCE", 0.5)
     (tmp_path / "c").touch()
     claim = Claim(tmp_path / "c")

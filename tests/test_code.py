@@ -1,4 +1,4 @@
-"""The shape of the code: which room may know which, no circles, nothing too long to be read."""
+"""The shape of the code: which packages may import which, no circles, and nothing too long."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_there_is_no_circle_of_imports(graph: grimp.ImportGraph) -> None:
 
 
 def test_the_engine_has_no_circle_even_of_types() -> None:
-    """What a stage or a fit is given is a type below it: neither knows who makes and calls it."""
+    """Stages and fits get types from lower layers, and do not know their callers."""
     graph = grimp.build_graph("dngo", exclude_type_checking_imports=False, cache_dir=None)
     rooms = ("dngo.acquisition", "dngo.surrogates", "dngo.rules")
     engine = {m for m in graph.modules if m.startswith(rooms)}

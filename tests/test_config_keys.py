@@ -1,4 +1,4 @@
-"""No key is without effect: each one of a kind changes what that kind fits, or is refused."""
+"""No key is without effect: each key of a kind changes the fit, or is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells on the terminal: a bar, a line for each batch, and whatever a user must see."""
+"""What a run shows on the terminal: a bar, a line for each batch, and messages for the user."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(toy) -> None:
     bars = re.findall(r"\rtoy [^\r]*?(\d) of 8 in 00:\d\d; ", sent)
     assert len(set(bars)) >= 3
     assert re.search(r"iteration 0: \d of 8 evaluated, 1 running", sent)
-    # What is left on the screen: of each line what was written after the last return to its start.
+    # What stays on the screen: in each line only the text after the last return to its start
+    # counts.
     lines = [line.rpartition("\r")[2] for line in sent.replace("\r\n", "\n").split("\n")]
     screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", "\n".join(lines))
     assert not re.search(r"^toy ", screen, re.M) and len(BATCH.findall(screen)) == 1

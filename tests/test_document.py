@@ -1,4 +1,4 @@
-"""Whatever an objective reports is one outcome, once: the reader of reports is a total function."""
+"""Whatever an objective reports becomes exactly one outcome: the reader of reports never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to stop: what is still to be gained, and a study that ends while a run is under way."""
+"""When to stop: the expected gain, and a study that ends in the middle of a run."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
     toy.configure(iterations=2, batch_size=3, extra="stop: {expected_improvement: 1000}\n")
     toy.snakemake(timeout=900)
     monkeypatch.chdir(toy.folder)
-    # Nothing of what was planned is evaluated, nor archived.
+    # None of the planned batches is evaluated or archived.
     first = ids(toy)
     assert len(first) == len(read_table(toy.archive)) == 8
     assert main(["status", "config.yaml"]) == 0

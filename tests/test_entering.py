@@ -1,4 +1,5 @@
-"""Points and outcomes that people enter: once, in order, never at the cost of one that was paid for."""
+"""Points and outcomes that people enter: each counts once, in order, and no paid evaluation is
+lost."""
 
 from __future__ import annotations
 
@@ -212,7 +213,7 @@ def test_a_withdrawn_point_is_not_evaluated_and_teaches_nothing(toy) -> None:
     with pytest.raises(UserError, match="0-3: is in the archive"):
         skip(study, "0-3", "too late")
     assert verify(study.archive) == [] and replays(study) == ["identical"] * 2
-    # Nothing is known of it: it may be asked for again.
+    # Nothing is known about it, so it may be proposed again.
     add(study, Source.of_values([study.batch(0).proposals[3].parameters], "user", "here"))
 
 

@@ -1,4 +1,4 @@
-"""Whatever comes in, by whichever entrance: the right value, or one line that refuses it."""
+"""Whatever comes in, in any way: the right value, or one line that refuses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way an objective can end becomes its status; nothing it does ends the study."""
+"""Every end of an objective becomes a status, and nothing that it does ends the study."""
 
 from __future__ import annotations
 

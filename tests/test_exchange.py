@@ -1,4 +1,4 @@
-"""Other programs' formats: what goes out is all there, what comes in is never evaluated again."""
+"""Other programs' formats: exports are complete, and imported points are never evaluated again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study as an RO-Crate: every step of it is told, by the words that its readers know."""
+"""A study as an RO-Crate: it has every step, in the words that its readers know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A fork: what lies in the new space comes along as it was, what does not is named, the old stays."""
+"""A fork: points in the new space come along unchanged, others are named, and the old archive
+stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A Python function as an objective: what it does is an outcome, and nothing that ended is lost or repeated."""
+"""A Python function as an objective: whatever it does is an outcome, and no ended evaluation is
+lost or repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several objectives: from the configuration and the report to the front, and the laws of their batches."""
+"""Several objectives: configuration, report and front, and the laws of their batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of many rows: what was looked through is not again, and nothing holds them row by row."""
+"""Archives of many rows: a file is checked only once, and nothing holds all rows as objects."""
 
 from __future__ import annotations
 

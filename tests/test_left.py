@@ -1,4 +1,4 @@
-"""What an evaluation leaves for people: notes, tags and pictures, and no file of anybody else."""
+"""What an evaluation leaves for people: notes, tags and pictures, and never another file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of what the points around the best one teach under noise."""
+"""Laws of the local model around the best point, under noise."""
 
 from __future__ import annotations
 

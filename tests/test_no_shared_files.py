@@ -23,7 +23,7 @@ pytest.importorskip("snakemake_executor_plugin_cluster_generic")
 if shutil.which("rsync") is None:
     pytest.skip("the storage plugin copies by rsync", allow_module_level=True)
 
-# A machine that jobs run on: another folder, with what an image would hold, and nothing of the study's.
+# A machine for jobs: another folder that has what an image would hold, and nothing of the study.
 SUBMIT = """#!/bin/bash
 cd {machine}
 script=$(mktemp "$PWD/job-XXXXXX")

@@ -1,4 +1,5 @@
-"""An objective or a space that changes in mid-study: noticed, recorded, refused where that was asked."""
+"""An objective or a space that changes in the middle of a study: it is noticed and recorded, and
+refused if the user asks for that."""
 
 from __future__ import annotations
 

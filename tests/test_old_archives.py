@@ -1,8 +1,10 @@
-"""Archives that version 0.1.0 made: what it began goes on, and says who derives it again.
+"""Archives of version 0.1.0: their studies go on, and replay names the release that derives them
+again.
 
 `tests/data/archives/v1-KIND.h5` are its studies of three iterations, twenty evaluations in all:
-`bohamiann` with the acquisition lcb, per money; `least_squares` with its network kept for two
-iterations, with transfer, and exploration where nothing is promised; `random` without a surrogate.
+`bohamiann` with the acquisition lcb, per money; `least_squares` with a network that serves two
+iterations, with transfer, and with exploration if nothing is promised; `random` without a
+surrogate.
 """
 
 from __future__ import annotations
@@ -187,7 +189,8 @@ def resumable(old: Path) -> Path:
 
 
 def goes_on(path: Path, before: archive.Header) -> None:
-    """It has the iteration more, each of whose points was evaluated once, and is otherwise as it was."""
+    """The archive has one more iteration, whose points were evaluated once. The rest is
+    unchanged."""
     header = archive.read_header(path)
     assert (before.rows, header.rows, header.iterations) == (20, 23, 4)
     runs = path.parents[2] / "runs.txt"

@@ -1,4 +1,4 @@
-"""No option of any command replaces anything but an earlier file of its own kind."""
+"""No option of any command replaces a file, except an earlier one of the same kind."""
 
 from __future__ import annotations
 

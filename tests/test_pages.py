@@ -1,4 +1,5 @@
-"""What pages say is there: commands and their options, names in Python, files, and the gallery's numbers."""
+"""What pages name exists: commands and options, names in Python, files, outputs, and the gallery's
+numbers."""
 
 from __future__ import annotations
 

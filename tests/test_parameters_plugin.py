@@ -1,4 +1,4 @@
-"""Types of parameters from a package of somebody else: a scale of its own, and choices of its own."""
+"""Types of parameters from another package: one with its own scale, one with its own choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Braces in a command: what stands for a value, what for itself, and what it was before."""
+"""Braces in a command: which are placeholders, which stay, and what earlier releases did."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_old_command_is_brought_up_and_starts_the_same_words(text: str) -> No
         ("{{print $1}}", "{print $1}"),
         ('{{"a": {{"b": {x}}}}}', '{"a": {"b": 0.5}}'),
         ("{{{x}}}", "{0.5}"),
-        # Single braces stand for themselves, as they ever did.
+        # Single braces stay, as in all releases.
         ("{print $1}", "{print $1}"),
         ('{"a": {"b": {x}}}', '{"a": {"b": 0.5}}'),
         ('{"a": {"b": 1}}', '{"a": {"b": 1}}'),

@@ -1,4 +1,5 @@
-"""One door for what is chosen by name: this package's own stands in a table, as entry points do."""
+"""One way to find what is chosen by name: this package's own objects are in a table of entry
+points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A published system by one word: what it stands for, what stands beside it, and that it stays what it was."""
+"""Published systems by one word: which keys a preset sets, how the user's keys change them, and
+that archives keep them."""
 
 from __future__ import annotations
 
@@ -164,7 +165,7 @@ def test_a_preset_of_a_later_release_alters_no_study(tmp_path_factory, monkeypat
 
 
 def test_the_published_network_is_not_certain_of_what_it_has_not_seen() -> None:
-    """What the documented line with Adam was: -8,874 nats, and 1 % of the outcomes in the interval."""
+    """The documented figures with Adam: -8,874 nats, and 1 % of the outcomes in the interval."""
     from dngo.config.presets import MINIMAL, spread
     from dngo.config.reading import validate
     from dngo.surrogates import TrainingData, fit_model

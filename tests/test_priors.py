@@ -1,4 +1,4 @@
-"""What people believe: a density on each parameter's scale, heeded less with every evaluation."""
+"""People's priors: a density on each parameter's scale, which counts less with every evaluation."""
 
 from __future__ import annotations
 

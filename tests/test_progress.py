@@ -1,4 +1,5 @@
-"""What an objective reports as it runs: read line by line, kept thinned, and never a reason to fail."""
+"""What an objective reports while it runs: it is read by line, thinned, and never makes an
+evaluation fail."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) 
     assert replay(altered, 3).verdict == "different"
 
 
-# What makes a library choose other kernels than on this processor: as if it were another one.
+# Variables that make a library choose the kernels of another processor.
 OTHERS = {"blas": {"OPENBLAS_CORETYPE": "Prescott"}, "torch": {"ATEN_CPU_CAPABILITY": "default"}}
 
 

@@ -1,4 +1,5 @@
-"""The system's refusal of a process, a thread or a descriptor is no attempt at a point: it is waited for."""
+"""If the system refuses a process, a thread or a descriptor, dngo waits, and that is no attempt at
+a point."""
 
 from __future__ import annotations
 

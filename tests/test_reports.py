@@ -1,4 +1,5 @@
-"""What an objective reports, well and badly: the right value, or one line that says what to change."""
+"""Good and bad reports of an objective: each gives the right value, or one line that says what to
+change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dngo retry`: what a mistake has consumed is evaluated again, and nothing else."""
+"""`dngo retry`: points that failed because of a mistake are evaluated again, and no others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
     assert read_repeated(study.archive) == {
         f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)
     }
-    # The model learns from what the points came to at last, and from nothing that was repeated.
+    # The model learns from the last outcome of a point, and not from the repeated ones.
     known = derive._known(study.archive, study.config, 7, ())
     assert (known.status == "lost").sum() == 10 and (known.status == "failed").sum() == 0
     with pytest.raises(UserError, match="each point that failed there is already retried"):

@@ -1,4 +1,4 @@
-"""`dngo init` and `dngo run`: a study of one's own, from an empty folder, whichever folder one is in."""
+"""`dngo init` and `dngo run`: your own study, from an empty folder, typed in any folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says last is its own line: no frames of a Snakefile, no error of Snakemake's after it."""
+"""A run's last line is its own: no frames of a Snakefile, and no error of Snakemake after it."""
 
 from __future__ import annotations
 

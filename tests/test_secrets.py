@@ -1,4 +1,5 @@
-"""Secrets: refused where they would be stored, passed on by name, and in no file of a study."""
+"""Secrets are refused where they would be stored, passed on by name, and never in a file of a
+study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dngo serve`: who is answered and who is not, over real sockets."""
+"""`dngo serve`: whom the server answers, over real sockets."""
 
 from __future__ import annotations
 

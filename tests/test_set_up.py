@@ -1,4 +1,5 @@
-"""Mistakes in the set-up: each is named, costs at most one evaluation a slot, and the study goes on."""
+"""Mistakes in the set-up: each is named and costs at most one evaluation a slot; then the study
+goes on."""
 
 from __future__ import annotations
 

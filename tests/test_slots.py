@@ -1,4 +1,4 @@
-"""What the benchmark of slots puts an idle moment down to (`benchmarks/slots.py`)."""
+"""How the benchmark of slots explains idle moments (`benchmarks/slots.py`)."""
 
 from __future__ import annotations
 

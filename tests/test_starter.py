@@ -1,4 +1,4 @@
-"""The process that starts objectives may die at any moment, and no evaluation is lost or repeated."""
+"""The process that starts objectives may die at any moment; no evaluation is lost or repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Early stopping: rules are pure functions of curves, and what is stopped is a fact that nothing repeats."""
+"""Early stopping: rules are pure functions of curves, and a stopped evaluation is never
+repeated."""
 
 from __future__ import annotations
 
@@ -274,7 +275,7 @@ def test_a_report_of_a_whole_run_after_the_signal_counts(tmp_path: Path) -> None
 
 
 def test_what_a_program_has_by_the_signal_is_no_report(tmp_path: Path) -> None:
-    """As of programs that answer SIGTERM by ending their loop, and print what they have."""
+    """Like programs that answer SIGTERM by ending their loop, and print their current result."""
     outcome = stopped("print(0.25); sys.exit(0)", tmp_path)
     assert outcome.status == "stopped" and math.isnan(outcome.objective)
     assert outcome.stop["kind"] == "median"
@@ -346,7 +347,8 @@ def test_a_batch_brings_the_newest_curves_along(tmp_path: Path) -> None:
 
 
 def test_evaluations_in_flight_are_seen_by_each_other(tmp_path: Path) -> None:
-    """Those that run by their files, those that have ended by their outcomes; not oneself."""
+    """Curves of running evaluations come from their files, and of ended ones from outcomes; its own
+    is left out."""
     outcomes, work = tmp_path / "outcomes", tmp_path / "work"
     outcomes.mkdir()
     for slot, curve_ in enumerate(GOOD[:6]):

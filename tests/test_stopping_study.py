@@ -1,4 +1,5 @@
-"""A study whose evaluations report and are stopped: what the archive keeps, and what is learnt from it."""
+"""A study whose evaluations report and are stopped: what its archive keeps, and what the model
+learns."""
 
 from __future__ import annotations
 

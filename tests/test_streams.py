@@ -1,4 +1,4 @@
-"""Random streams by name: no two of them are the same, whoever spawns children of whichever."""
+"""Random streams by name: no two are the same, whichever stream spawns children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where networks are trained: on one thread, deterministically, and on a GPU where there is one."""
+"""Where networks are trained: deterministically on one thread, or on a GPU if there is one."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_the_representation_outlives_iterations_and_replays(tmp_path: Path) -> N
     assert learnt == [1, 1, 1, 4, 4]
     same = [np.array_equal(a[0], b[0]) for a, b in itertools.pairwise(weights)]
     assert same == [True, True, False, True]
-    # The regression takes in what is new although the network does not.
+    # The regression learns from new outcomes although the network does not.
     assert not np.array_equal(weights[0][1], weights[1][1])
     assert [replay(study.archive, t).verdict for t in range(6)] == ["identical"] * 6
 

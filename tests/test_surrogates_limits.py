@@ -1,4 +1,4 @@
-"""Every key with a range, of every kind, at the ends of it: the fit is of use there, or refused."""
+"""Every key of every kind at both ends of its range: the fit is useful there, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the networks: what is learnt, and what is known of what was left out."""
+"""Laws of the networks: what they learn, and what left-out rows say about them."""
 
 from __future__ import annotations
 
@@ -227,7 +227,8 @@ class _Said:
 
 @pytest.mark.parametrize("number", [2, 5])
 def test_a_mixture_of_networks_is_as_wide_as_their_average_errs(number):
-    """own + shared is what one network errs by, own / number + shared what the average does."""
+    """One network's error variance is own + shared; that of the average is own / number +
+    shared."""
     rng, n, own, shared = np.random.default_rng(0), 4000, 0.3, 1.0
     common = np.sqrt(shared) * rng.standard_normal(n)
     said = [

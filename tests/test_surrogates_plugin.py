@@ -1,4 +1,4 @@
-"""A surrogate from a package of somebody else: what it does not know is made up for, and nothing is lost."""
+"""A surrogate from another package: base classes supply what it lacks, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network
 
-# All that such a package has to say: mean and variance of the function, and how it is stored.
+# Such a package must supply mean and variance of the function, and its storage.
 MODULE = '''
 from typing import Literal
 

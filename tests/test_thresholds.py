@@ -197,7 +197,8 @@ def test_a_bound_that_nothing_meets_is_steered_towards() -> None:
 
 
 def test_a_number_that_never_changes_teaches_nothing_of_where() -> None:
-    """Before, a simulator that always said 100 drowned all that its crashes had taught."""
+    """In earlier releases, a simulator that always reported 100 hid everything that its crashes had
+    taught."""
     v = points(SQUARE, 40)
     ran = v[:, 0] < 0.6
     seen = {"n": np.where(ran, v[:, 1], np.nan), "same": np.where(ran, 100.0, np.nan)}
@@ -222,7 +223,7 @@ def test_a_number_that_never_changes_teaches_nothing_of_where() -> None:
 
 
 def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:
-    """What counts is to be nearer than the point that is nearest in units of each one's own spread."""
+    """A point must come nearer than the nearest one, in units of each number's spread."""
     spread = np.array([1.0, 2.0, 3.0, 4.0])
     numbers = {"a": spread[::-1].copy(), "b": 1e9 * np.array([3.0, 1.0, 1.1, 4.0])}
     bounds = {"a": Threshold("<=", 2.5), "b": Threshold("<=", 0.0)}

@@ -1,4 +1,5 @@
-"""Learning from earlier studies: what is taken, that the archive alone replays it, what is refused."""
+"""Learning from earlier studies: what is taken, what is refused, and that the archive alone replays
+it."""
 
 from __future__ import annotations
 

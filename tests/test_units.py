@@ -1,4 +1,5 @@
-"""An objective that is positive and spans decades: modelled by its logarithm, so that all is a factor."""
+"""A positive objective over decades: its logarithm is modelled, so gains and intervals are
+factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values are exact: what can be told apart stays apart, and a range in which values cannot be is refused."""
+"""Values are exact: distinct values stay distinct, and ranges in which that is impossible are
+refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The study under the real Snakemake: it runs, it goes on from what is there, and says what it found."""
+"""A study under the real Snakemake: it runs, goes on from existing results, and says what it
+found."""
 
 from __future__ import annotations
 
@@ -170,7 +171,7 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
     assert main(["status", *options]) == 0
     text = capsys.readouterr().out
     assert re.search(r"In flight      iteration 0: [2-6] of 8 evaluated, [0-2] running", text), text
-    # What was evaluated counts, though nothing is merged yet.
+    # Evaluated points count, although nothing is merged yet.
     count = int(re.search(r"Evaluations    (\d), \1 of them not merged yet", text)[1])
     assert count >= 2
     assert re.search(r"Best           \S+, proposal 0-\d", text), text

@@ -113,7 +113,7 @@ class Toy:
 
 
 def advance(study: Study, t: int, *, merge: bool = True) -> None:
-    """Take iteration t through its stages in this process, as Snakemake would in one for each."""
+    """Run the stages of iteration t in this process. Snakemake would run each in its own."""
     folder = study.iteration(t)
     surrogate = None
     if t:

@@ -2,8 +2,8 @@
 
     python tests/values.py --spaces 200 --rows 12 --seed 0
 
-Search spaces are made at random, ordinary ones and those at the ends of what is accepted; points of
-them are made without the package, from the decimals that the configuration holds. Each entrance is
+Search spaces are made at random, both ordinary ones and ones at the limits of what is accepted.
+Their points are made without the package, from the decimals in the configuration. Each entrance is
 given the points, and what the archive, its table and its exports then hold is compared with them.
 """
 
@@ -473,7 +473,7 @@ ENTRANCES: dict[str, Callable[[Case], Path]] = {
 
 
 def differ(case: Case, given: list[Point], found: list[Point], place: str) -> list[str]:
-    """The values that are not those that were given."""
+    """The values that differ from the given ones."""
     if len(found) < len(given):
         return [f"{place}: {len(found)} points of {len(given)}"] * sum(map(len, given))
     # Beside the points there may be others, which the study has proposed.

@@ -25,7 +25,7 @@ ARCHIVES = sorted((ROOT / "tests" / "data" / "archives").glob("*.h5"))
 
 
 def rechain(file: h5py.File) -> None:
-    """Give an archive the digests of what it holds, as a forger would."""
+    """Give an archive digests that fit its values, as a forger would."""
     previous = genesis_digest(file)
     for t in range(int(file.attrs["iterations"])):
         record = file[f"iterations/{t}"]
@@ -70,7 +70,7 @@ def damaged_archive(source: Path, target: Path, rng: random.Random) -> str:
     with h5py.File(target, "r+") as file:
         what = plant(file, rng)
         if rng.random() < 0.3:
-            with contextlib.suppress(Exception):  # of what was damaged there may be no digest
+            with contextlib.suppress(Exception):  # damaged values may have no digest
                 rechain(file)
                 what += ", forged"
         return what
@@ -92,11 +92,11 @@ def archive(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
     source = rng.choice(ARCHIVES)
     document = _study(folder, source)
     path = folder / "results" / document["study"] / "archive.h5"
-    # Forging the digests of a bomb reads it: in a process of its own, or this one keeps the memory, and
-    # the limit of every command after it grows by that.
+    # Forging the digests of a bomb reads it, so it happens in another process. Otherwise this
+    # process would keep the memory, and later commands would have larger limits.
     own = random.Random(rng.random())
     made = guarded(lambda: print(damaged_archive(source, path, own)) or 0)
-    what = made.output.strip() if made.status == 0 else "damage that was not finished"
+    what = made.output.strip() if made.status == 0 else "the damage could not be completed"
     config, where = str(folder / "config.yaml"), str(path)
     new = folder / "new.yaml"
     new.write_text(yaml.safe_dump({**document, "study": "new", "transfer": [where]}))
@@ -118,7 +118,8 @@ def archive(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
     }
     verified = guarded(command("verify", where))
     yield f"verify, {what}", verified
-    # What the structure shows is refused alike by all: the others are asked in turn.
+    # All commands refuse a wrong structure in the same way, so only some of the other commands are
+    # tried each time.
     refused = "cannot be read as an archive" in verified.output
     for name in rng.sample(sorted(commands), 1 if refused else 4):
         yield f"{name}, {what}", guarded(commands[name])

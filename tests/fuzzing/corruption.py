@@ -28,7 +28,7 @@ def corruption(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]
 
 
 def corrupt(file: h5py.File, rng: random.Random) -> str:
-    """Alter, add or take away one thing; says what."""
+    """Alter, add or take away one thing. Returns what was done."""
     groups, datasets = objects_of(file)
     group, name = file[rng.choice(groups)], rng.choice([n for n in datasets if file[n].size])
     data = file[name]

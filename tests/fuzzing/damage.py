@@ -9,7 +9,7 @@ import numpy as np
 
 
 def damaged_bytes(data: bytes, rng: random.Random) -> tuple[str, bytes]:
-    """Bytes as a bad disk, a cut connection or a careless editor leave them."""
+    """Bytes after a bad disk, a cut connection or a careless editor."""
     kind = rng.choice(["flip", "flip", "flip", "cut", "swap", "zero", "double", "noise"])
     array, n = bytearray(data), len(data)
     if n == 0:
@@ -40,7 +40,7 @@ JSON = [None, True, -1, 10**30, 1e300, "", "x\0", "\ud800", [], {}, [[]], {"a": 
 
 
 def damaged_json(document: object, rng: random.Random) -> object:
-    """A JSON document with something of it replaced, lost or added."""
+    """A JSON document in which something was replaced, lost or added."""
     if rng.random() < 0.15 or not isinstance(document, dict | list) or not document:
         return rng.choice(JSON)
     if isinstance(document, list):
@@ -161,7 +161,7 @@ PLANTED = [
 def _replace(
     group: h5py.Group, name: str, kind: str, shape: tuple[int, ...], dtype: np.dtype, rng
 ) -> None:
-    """A dataset of a kind that no archive has, in the place of one."""
+    """Replace a dataset by one of a kind that no archive has."""
     if kind == "outside":
         group.create_dataset(name, (64,), "u1", external=[("/etc/passwd", 0, 64)])
     elif kind == "virtual":

@@ -1,4 +1,4 @@
-"""A command in a process of its own, with limits of time and memory, and how it ended."""
+"""Runs a command in its own process, with limits on time and memory, and says how it ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Result:
 
     @property
     def fault(self) -> str:
-        """What was wrong with the way it ended, if anything."""
+        """What was wrong with its end, if anything."""
         if self.status < 0:
             return signal.Signals(-self.status).name
         if self.status not in (0, 1, 2) or "Traceback" in self.output:
@@ -93,7 +93,7 @@ def command(*arguments: str) -> Callable[[], int]:
 
 
 def plan(config: str) -> int:
-    """What Snakemake does first, with a mistake told as the Snakefile tells it."""
+    """The first steps of Snakemake; a mistake is reported as the Snakefile does it."""
     from dngo.locate import find_study
     from dngo.workflow.dag import Dag
 
@@ -106,7 +106,7 @@ def plan(config: str) -> int:
 
 
 def told(action: Callable[[], object]) -> Callable[[], int]:
-    """A stage, its mistakes told as its script tells them."""
+    """A stage; a mistake is reported as its script does it."""
 
     def run() -> int:
         try:

@@ -26,13 +26,13 @@ class Cluster:
         self.folder = folder
         self._numbers_anew = False  # whether the controller may give out numbers a second time
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-        # A test that itself runs in a job must not hand on what that job was given.
+        # A test that itself runs in a job must not pass on that job's variables.
         for name in list(self.environment):
             if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
                 del self.environment[name]
 
     def run(self, *command: str | Path, timeout: float = 60) -> str:
-        """Standard output of a Slurm command; an error with all it said if it failed."""
+        """Standard output of a Slurm command. If it fails, the error has all its output."""
         result = subprocess.run(
             [str(word) for word in command],
             env=self.environment,
@@ -47,7 +47,7 @@ class Cluster:
     # ---- the cluster --------------------------------------------------------------------------
 
     def up(self, *options: str) -> None:
-        """Start what does not run: the first time everything, later what was killed."""
+        """Start everything that does not run: at first all daemons, later the killed ones."""
         self.run(SCRIPTS / "up", self.folder, *options, timeout=600)
 
     def down(self, *options: str) -> None:
@@ -62,8 +62,8 @@ class Cluster:
     def stop(self, daemon: str, number: int = signal.SIGTERM, timeout: float = 30) -> None:
         """End a daemon, "slurmctld" or the slurmd of a node by the node's name; `up` restarts it.
 
-        The controller writes its jobs down every few seconds: one that gets SIGKILL forgets the
-        newest, as it does at any site.
+        The controller saves its jobs every few seconds. After SIGKILL it forgets the newest ones,
+        as on any site.
         """
         pid = int((self.folder / "pid" / daemon).read_text())
         os.kill(pid, number)
@@ -94,12 +94,12 @@ class Cluster:
         self.run("scontrol", "update", f"nodename={name}", f"state={state}", "reason=test")
 
     def _forget_jobs(self) -> None:
-        """Have the nodes forget jobs whose numbers a controller may give out once more.
+        """Make the nodes forget jobs whose numbers a controller may use again.
 
         A controller that has lost its state counts its jobs from one again. A node that has started a
         job of that number and was never told of its end, or that finds the folder of one, does not
-        start it: `launch failed requeued held`. The first is in the memory of its daemon. What such a
-        job has printed goes, too: another may be asked to append to it.
+        start it: `launch failed requeued held`. The first is in the memory of its daemon. Its
+        output is removed as well, because another job may be asked to append to it.
         """
         if self._numbers_anew:
             for name in self.nodes:
@@ -159,7 +159,7 @@ class Cluster:
         return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in text.splitlines()]
 
     def reset(self) -> None:
-        """No jobs, all daemons running and all nodes idle, whatever a test has left behind."""
+        """Clean up after a test: no jobs, all daemons running, all nodes idle."""
         self.up()
         self._await_idle()
         self._forget_jobs()
@@ -176,7 +176,7 @@ class Cluster:
                 return
             for name, state in self.nodes.items():
                 if state.startswith(("down", "drain")):
-                    # An error where it has just come back by itself.
+                    # This fails if the node has just come back by itself.
                     with contextlib.suppress(RuntimeError):
                         self.set_node(name, "resume")
             assert time.monotonic() < deadline, f"left: {self.why(left)}"

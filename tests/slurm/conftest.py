@@ -46,7 +46,8 @@ def cluster(cluster_session: Cluster) -> Iterator[Cluster]:
 
 
 class Commands:
-    """Slurm's commands, as the study finds them: the real ones, or a test's own in front of them."""
+    """Slurm's commands as the study finds them: the real ones, or a test's replacement before
+    them."""
 
     def __init__(self, folder: Path, cluster: Cluster):
         self.folder, self.path = folder, cluster.environment.get("PATH", os.environ["PATH"])
@@ -62,7 +63,7 @@ class Commands:
         new.replace(self.folder / name)  # one that is being started is not changed
 
     def hang(self, name: str, *, after: bool = False, once: bool = True, unless: str = "-") -> None:
-        """Have a command hang, before or after it has done its work.
+        """Make a command hang, before or after it has done its work.
 
         once: only the first call does.  unless: a word of calls that do not.
         """
@@ -76,7 +77,7 @@ class Commands:
         )
 
     def hangs(self, name: str) -> bool:
-        """Whether a call of the command has come to hang."""
+        """Whether a call of the command hangs now."""
         return (self.folder / f"hangs-{name}").exists()
 
 

@@ -1,6 +1,6 @@
 """A small study on the tests' cluster, started as a user starts it, with an objective that can misbehave.
 
-Each evaluation writes one line when it starts and one when it ends: the proof of what was paid for.
+Each evaluation writes a line when it starts and one when it ends, as proof of what was evaluated.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ sys.exit(main())
 
 
 class SlurmStudy:
-    """A study in a folder of its own, its configuration, and what became of it."""
+    """A study in its own folder, with its configuration and its results."""
 
     def __init__(self, folder: Path, cluster: Cluster, **config: Any):
         self.folder, self.cluster = folder, cluster
@@ -99,7 +99,7 @@ class SlurmStudy:
     def actions(self, **by_point: Any) -> None:
         """What points do, as p0_1="exit": seconds, or exit, memory, or a file to wait for."""
         actions = {k[1:].replace("_", "-"): v for k, v in by_point.items()}
-        # Renamed into place: an evaluation that starts just now must not read half of it.
+        # Renamed into place, so that an evaluation that starts now does not read half of it.
         (self.folder / "actions.new").write_text(json.dumps(actions))
         (self.folder / "actions.new").replace(self.folder / "actions.json")
 
@@ -113,7 +113,8 @@ class SlurmStudy:
         (self.folder / name).touch()
 
     def propose_design(self) -> None:
-        """Choose the first batch here and now: a test of evaluations need not queue for it."""
+        """Choose the first batch in this process, so that a test of evaluations does not wait for
+        it."""
         config = load([self.folder / "config.yaml"])
         config = config.model_copy(update={"results": str(self.results.parent)})
         Study(config).propose(0, None, self.results / "iterations" / "0" / "proposals.json")
@@ -161,7 +162,7 @@ class SlurmStudy:
         return result.stdout
 
     def terminate(self, number: int = signal.SIGTERM) -> str:
-        """Have Snakemake end, alone, by a signal: within ten seconds; what it said."""
+        """End only Snakemake, by a signal, within ten seconds. Returns its output."""
         assert self.process is not None
         os.kill(self.process.pid, number)
         return self.end(timeout=10, check=False)
@@ -183,7 +184,7 @@ class SlurmStudy:
         return self.end(timeout=timeout, check=check)
 
     def until(self, condition: Callable[[], Any], what: str, timeout: float = 90) -> Any:
-        """Wait for something, while Snakemake runs; what it returned."""
+        """Wait until a function returns something true, while Snakemake runs. Returns that."""
         deadline = time.monotonic() + timeout
         while True:
             found = condition()
@@ -237,7 +238,8 @@ class SlurmStudy:
         return dict(zip(ids, map(str, table.status), strict=True))
 
     def lawful(self, points: int, *, runs: Mapping[str, int] = {}, **others: str) -> None:
-        """Every point is archived once, and was evaluated to its end once, but for `others`.
+        """Check that every point is archived once, and was evaluated to its end once, except for
+        `others`.
 
         others: the outcomes that are not ok.  runs: ends by point where they are not 1, or 0 for a
         point whose outcome is not ok.

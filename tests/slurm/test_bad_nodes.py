@@ -12,7 +12,7 @@ from .cluster import Cluster
 
 pytestmark = pytest.mark.timeout(240)
 
-# Python as it is where its files are not mounted: it dies in a moment, and the node is free again.
+# Python on a node where its files are not mounted: it dies at once, and the node is free again.
 BROKEN = 'case $SLURMD_NODENAME in {}) echo "export PYTHONHOME=/nowhere" ;; esac'
 
 

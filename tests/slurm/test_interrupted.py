@@ -1,7 +1,7 @@
 """A run on a real Slurm is interrupted, refused, or has a disk that is full or read-only.
 
-After each of them the law is checked: no evaluation lost, none repeated, and the study ends where it
-would have ended.
+After each fault the law is checked: no evaluation is lost or repeated, and the study ends as it
+would have without the fault.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_interrupted_while_slurm_is_asked_it_cancels_its_jobs(
 
 
 def test_terminated_it_lets_its_jobs_end_and_goes_on(study) -> None:
-    """Snakemake ends at once; the job ends by itself, and the next run takes its outcome in."""
+    """Snakemake ends at once. The job ends by itself, and the next run takes over its outcome."""
     toy = study()
     toy.actions(p0_1="go")
     toy.start()

@@ -1,7 +1,7 @@
 """`snakemake --profile slurm` on a real Slurm, through the faults a cluster has.
 
-After each of them the law is checked: no evaluation lost, none repeated, and the study ends where it
-would have ended.
+After each fault the law is checked: no evaluation is lost or repeated, and the study ends as it
+would have without the fault.
 """
 
 from __future__ import annotations
@@ -221,9 +221,9 @@ def test_slurm_forgets_its_jobs(study, cluster: Cluster) -> None:
     for path in (cluster.folder / "state" / "slurmctld").glob("job_state*"):
         path.unlink()
     cluster.up()
-    # It kills the job that it does not know as soon as it hears of it, or lets it run: in both cases
-    # another job comes. The objective goes on only once that is settled: an evaluation that is killed
-    # in the moment between its own end and its outcome does run again.
+    # As soon as the controller hears of the unknown job, it kills it or lets it run. In both cases
+    # another job comes. The objective waits until that is settled, because an evaluation that is
+    # killed between its own end and its outcome does run again.
     log = toy.results / "logs" / "evaluate" / "0" / "0.log"
 
     def killed() -> bool:

@@ -399,8 +399,8 @@ def _outlook_of_several(
     proposals: Sequence[Proposal],
     context: Context,
 ) -> dict[str, Any]:
-    """The reference of hypervolumes in the objectives' units, the hypervolume of the front, and the
-    share by which the batch is expected to increase it.
+    """Three values: the reference of hypervolumes in the objectives' units, the front's
+    hypervolume, and its expected increase by the batch as a share.
     """
     from dngo.acquisition.aims import expected_gain
 

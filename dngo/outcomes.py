@@ -23,8 +23,8 @@ from dngo.thresholds import Constraints, is_positive, objectives_of
 REPORTED = ("objective", "constraints", "noise", "metadata")  # the names that an objective reports
 SEVERAL = "objectives"  # instead of the first, if there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
-# Prefixes of an objective's name in the columns of a table: its value, its noise, its prediction at
-# the pick, and its weight in the pick.
+# Prefixes of an objective's name in the columns of a table, for its value, noise, prediction at the
+# pick, and weight in the pick.
 OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim")
 MAX_MESSAGE = 500
 EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))

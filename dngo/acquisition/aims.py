@@ -88,7 +88,8 @@ def _known(reference: Sequence[float | None], objectives: int) -> Array:
 
 
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:
-    """Directions (count, m) whose largest part is 1, from a sequence without its first `skipped`."""
+    """Directions (count, m) whose largest component is 1. They come from a sequence, after its
+    first `skipped`."""
     engine = Sobol(1 if objectives == 2 else objectives, rng)
     u = engine.random_base2(max(int(np.ceil(np.log2(skipped + count))), 0))[skipped:][:count]
     if objectives == 2:

@@ -22,34 +22,34 @@ class Keys(BaseModel):
     per: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
-        description="Improvement per cost: the acquisition times the expected inverse cost (Snoek "
-        "et al. 2012, section 3.2), whose logarithm is modelled beside the objective. duration: "
-        "the measured seconds; or a number that the objective reports in its metadata.",
+        description="Improvement per cost: the acquisition times the expected inverse cost (Snoek et al. "
+        "2012, section 3.2), whose logarithm is modelled beside the objective. duration: the measured "
+        "seconds; or a number that the objective reports in its metadata.",
     )
     trust_region_share: float = Field(
         default=0.6,
         ge=0,
         le=1,
         description="Share of a batch that goes to trust regions around the best points: there a "
-        "Gaussian process is fitted to the nearest points, and each pick minimises a function "
-        "drawn from it. Between 0 and 1 it is where a study starts: what points near the best one "
-        "and elsewhere have gained changes it. Of a first batch of more than 200 points it is the share "
-        "of 200, and the others are all theirs. A region whose functions promise nothing any more "
-        "gives way to the next, and at last to the search of the whole space. "
-        "These picks ignore what they cost: with `per` the default is 0.",
+        "Gaussian process is fitted to the nearest points, and each pick minimises a function drawn from "
+        "it. Between 0 and 1 it is where a study starts: what points near the best one and elsewhere "
+        "have gained changes it. Of a first batch of more than 200 points it is the share of 200, and "
+        "the others are all theirs. A region whose functions promise nothing any more gives way to the "
+        "next, and at last to the search of the whole space. These picks ignore what they cost: with "
+        "`per` the default is 0.",
     )
     fantasies: int = Field(
         default=10,
         ge=1,
         le=10000,
-        description="Fantasised outcomes of the pending points, for each hyperparameter sample of "
-        "each network.",
+        description="Fantasised outcomes of the pending points, for each hyperparameter sample of each "
+        "network.",
     )
     noisy_improvement: bool = Field(
         default=False,
-        description="Count the noise variance 1 / beta into the expected improvement, as equation "
-        "(5) of the paper has it. Without it a point is worth what the function, not one noisy "
-        "observation of it, may gain there.",
+        description="Count the noise variance 1 / beta into the expected improvement, as equation (5) of "
+        "the paper has it. Without it a point is worth what the function, not one noisy observation of "
+        "it, may gain there.",
     )
     uniform_candidates: int = Field(
         default=8192, ge=1, description="Candidates spread over the whole space, at least."
@@ -64,16 +64,16 @@ class Keys(BaseModel):
         default=0.01,
         ge=0,
         lt=1,
-        description="Points of a batch, and those pending, stay this far apart: root mean square "
-        "over the parameters, each scaled to [0, 1]. Given up where nothing else is left; steps, where no "
+        description="Points of a batch, and those pending, stay this far apart: root mean square over "
+        "the parameters, each scaled to [0, 1]. Given up where nothing else is left; steps, where no "
         "model knows the function, stay a hundredth of it apart.",
     )
     min_feasibility: float = Field(
         default=0.5,
         ge=0,
         lt=1,
-        description="Lowest probability of holding all constraints that a pick may have, unless "
-        "no candidate reaches it.",
+        description="Lowest probability of holding all constraints that a pick may have, unless no "
+        "candidate reaches it.",
     )
     boundary_every: int = Field(
         default=5,
@@ -84,9 +84,8 @@ class Keys(BaseModel):
     )
     replicates: Repeats = Field(
         default="reported",
-        description="Which finished points may be evaluated once more, where that is worth more than "
-        "any new point: those whose objective came with a noise, all that have an objective, or "
-        "none.",
+        description="Which finished points may be evaluated once more, if that is worth more than any "
+        "new point: points with a reported noise, all points with an objective, or none.",
     )
 
     def measure(self) -> Measure:

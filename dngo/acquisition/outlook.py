@@ -143,7 +143,8 @@ def _of_others(
     picks: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """Each function's lowest value at minima of others, lowest (functions, k): (functions,).
+    """Each function's lowest value at the minima of other functions: (functions,). lowest:
+    (functions, k), all minima.
 
     The others are as many as the points of FURTHER - 1 batches.
     """

@@ -94,14 +94,14 @@ class Greedy(Modelled):
     ascents: int = Field(
         default=4,
         ge=0,
-        description="Best candidates, apart from each other, from which the acquisition's gradient "
-        "is then followed along the continuous parameters.",
+        description="Best candidates, apart from each other, from which the acquisition's gradient is "
+        "then followed along the continuous parameters.",
     )
     shortlist: int = Field(
         default=2048,
         ge=1,
-        description="Candidates kept for the picks of a batch, most of them those best before "
-        "any pick; at least ten for each point of the batch.",
+        description="Candidates to keep for the picks of a batch, mostly the best ones before the first "
+        "pick. At least ten are kept for each point.",
     )
 
     @property

@@ -287,7 +287,7 @@ def _append_surrogate(file: h5py.File, t: int, source: h5py.File) -> None:
         del file[outdated]  # HDF5 reuses the room for the next model while the file is open
     target = file.create_group(f"iterations/{t}/surrogate")
     _copy_packed(source, target)
-    # Only a fit of this run says what to keep. A copy from an archive may lack its model.
+    # The attribute is set only for a fit of this run: a copy from an archive may lack its model.
     if "kept" not in source.attrs or "model" not in source:
         return
     if source.attrs["kept"] == "last":

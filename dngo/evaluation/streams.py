@@ -49,7 +49,7 @@ class _LastLines:
         self.pieces[-1] += data
         self.ends[-1] += len(_END.findall(data))
         self.held += len(data)
-        # The last line is complete if the end of an earlier line is held.
+        # The last line is complete if the end of the line before it is still in memory.
         while (rest := self.held - len(self.pieces[0])) >= self.size and (
             rest > MOST_BYTES or sum(self.ends) - self.ends[0] >= 2
         ):

@@ -36,7 +36,7 @@ class PosteriorRules:
     # an exponential).
     shape: float = 1.0
     rate: float = 1.0
-    gibbs_every: int = 20  # steps between draws of these precisions: they change slowly
+    gibbs_every: int = 20  # steps between two draws of these precisions, which change slowly
     judged: int = 64  # observations at which the chains' predictions are compared; more cost time
     # A sampler with a larger mean square error there, in variances of the targets, has diverged. A
     # constant has 1. A vanilla chain of 30 points in two inputs had 0.2 at a step of 0.003, and 80

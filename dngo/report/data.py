@@ -401,7 +401,8 @@ class View:
         return self.box.round(v)
 
     def at_edge(self, row: int) -> list[str]:
-        """The texts of known constraints that a step of a hundredth of a range would break.
+        """The known constraints that a point would break if a parameter changed by a hundredth of
+        its range, as texts.
 
         Equalities are left out: every point keeps them to the last digit.
         """

@@ -93,7 +93,7 @@ class Space:
     # ---- natural values -------------------------------------------------------------------------
 
     def sample(self, u: np.ndarray) -> np.ndarray:
-        """Points (n, k) that keep the constraints, uniform if the u (n, k) in [0, 1] are.
+        """Points (n, k) that keep the constraints. They are uniform if the u (n, k) in [0, 1] are.
 
         Each is the point that u decodes to. If that breaks a constraint, it is another point, which
         u determines as well.

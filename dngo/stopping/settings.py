@@ -182,7 +182,8 @@ class Quantile(Shared, json_schema_extra=NAMED):
 class Asha(Stopping, json_schema_extra=NAMED):
     """Asynchronous successive halving, the variant that stops (Li et al. 2020).
 
-    At each rung, a step `eta` times that of the rung before, the best 1/eta of those that got there go on.
+    At each rung, a step `eta` times that of the rung before, the best 1/eta of the evaluations that
+    got there go on.
     """
 
     kind: Literal["asha"] = "asha"

@@ -40,7 +40,7 @@ def at_home(path: str, beside: Path = Path()) -> str:
 def variable_in(path: str, beside: Path = Path()) -> str:
     """The first `$NAME` in a path, unless it belongs to the name of an existing file; otherwise "".
 
-    No value replaces it. beside: the folder that the path is relative to.
+    It stays as it is. beside: the folder to which the path is relative.
     """
     place = beside
     for part in Path(path).parts:

@@ -24,7 +24,7 @@ class PointLogs:
         self.folder = folder
 
     def path(self, t: int, slot: int, stream: str) -> Path:
-        """The place of a stream of `STREAMS` is kept while iteration t is in flight."""
+        """The path of a stream of `STREAMS` while iteration t is in flight."""
         return self.folder / str(t) / f"{slot}.{STREAMS[stream]}"
 
     def bundle(self, iterations: int) -> None:

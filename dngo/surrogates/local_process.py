@@ -78,7 +78,8 @@ class LocalProcess(GaussianProcess):
 
     @classmethod
     def of(cls, t: Array, targets: Array, relative: Array, theta: Array) -> LocalProcess:
-        """The process with hyperparameters of logarithms theta, ordered as in `LocalLikelihood`."""
+        """The process whose hyperparameters have the logarithms theta, ordered as in
+        `LocalLikelihood`."""
         d = t.shape[1]
         smooth, additive, quadratic, length, noise, error = np.exp(theta[d:])
         return cls(

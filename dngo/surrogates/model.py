@@ -261,7 +261,7 @@ class Bounded:
     observations: float = math.inf
     level: float | None = None
 
-    is_constant: ClassVar[bool] = False  # a number varies even if it always keeps its bound
+    is_constant: ClassVar[bool] = False  # numbers differ even if all of them keep their bound
 
     def probability(self, x: Array) -> Array:
         """P(an outcome keeps the threshold), noise included: x (n, d) encoded -> (n,)."""

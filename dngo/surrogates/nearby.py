@@ -34,7 +34,7 @@ from dngo.surrogates.problem import ReportedNoise
 from dngo.surrogates.selection import is_likelier, is_of_no_use, predicts_better
 from dngo.types import Array, Rows
 
-NORMAL = 2.198  # variance of a normal, divided by the square of its median deviation
+NORMAL = 2.198  # a normal's variance is this many times the square of its median deviation
 EDGE = 1.5  # bound of a process's inputs: beyond it nothing changes
 MOST = 800  # points that the process of a region or a front is conditioned on, at a cubic cost
 # This many points nearest to the best one decide which point is the best. On thirty noisy functions

@@ -103,7 +103,8 @@ class Problem:
         return np.ones(len(self.x)) if self.noise is None else self.noise.relative
 
     def with_tasks_as_inputs(self) -> Problem:
-        """The same problem with one more input for each other task: 1 for that task's rows, 0 elsewhere.
+        """The same problem with one more input for each other task. It is 1 in that task's rows and
+        0 elsewhere.
 
         The lengthscale of that input then says how much two tasks have in common.
         """

@@ -134,7 +134,7 @@ def holding(command: str) -> str:
     """A job's command for our executor. A job that cannot begin says so, and waits until the
     executor reads it.
 
-    If the job ended at once, its node would take the next waiting job, and so all of them.
+    If the job ended at once, its node would take the next waiting job, and then all others.
     """
     python, _, script, *_ = shlex.split(command)
     check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])

@@ -92,7 +92,8 @@ def _which(turns: Rows, objectives: int) -> Rows:
 
 
 class Hoped:
-    """The front, in heights over a corner, if every pick turns out as it was drawn.
+    """The front as it would be if every pick's outcome were the drawn one, in heights over a
+    corner.
 
     each: functions searched for each pick. Those that add most to this front are followed.
     """

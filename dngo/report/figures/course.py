@@ -85,7 +85,7 @@ def spent(view: View) -> Figure | None:
     name, cost = view.cost
     finished = np.where(view.timed, view.numbers["finished"], np.nan)
     start = np.nanmin(view.numbers["started"][view.timed])
-    # In the order of their ends, since the value was known only then.
+    # In the order in which evaluations ended, since their values were known only then.
     order = np.argsort(np.where(np.isfinite(finished), finished, np.inf), kind="stable")
     values = view.sign * np.where(view.counts, view.table.objective, np.nan)[order]
     best = view.sign * np.fmin.accumulate(values)

@@ -401,8 +401,7 @@ class View:
         return self.box.round(v)
 
     def at_edge(self, row: int) -> list[str]:
-        """The known constraints that a point would break if a parameter changed by a hundredth of
-        its range, as texts.
+        """Texts of the known constraints that a step of 1 % of a parameter's range would break.
 
         Equalities are left out: every point keeps them to the last digit.
         """

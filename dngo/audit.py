@@ -30,9 +30,11 @@ from dngo.report.models import parts_of, said
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
 from dngo.stopping.curves import Curve
+from dngo.storage import picture
 from dngo.storage.logs import PointLogs
 from dngo.storage.text import visible
 from dngo.study import entries
+from dngo.study.paths import Paths
 from dngo.types import Array, Rows
 from dngo.units import LOG, Units
 from dngo.waiting import Note, dump
@@ -329,7 +331,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
     if came.get("curve"):
         lines.append(f"  Reported as it ran      {Curve.of(came['curve'])}")
-    lines += [f"  {name:<24}{text}" for name, text in _left(data["id"], came["metadata"])]
+    lines += [f"  {name:<24}{text}" for name, text in _left(data, came["metadata"])]
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *lines,
@@ -338,12 +340,14 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _left(proposal: str, metadata: dict[str, Any]) -> list[tuple[str, str]]:
+def _left(data: dict[str, Any], metadata: dict[str, Any]) -> list[tuple[str, str]]:
     """Notes, tags and pictures of an evaluation, by name."""
-    why = metadata.get(LEFT_OUT)
+    folder, why = Path(data["archive"]).parent, metadata.get(LEFT_OUT)
+    file = picture.kept_at(Paths(folder).picture(*numbers_of(data["id"])))
     image = (
-        f"left out: {why}" if why else f"images/{proposal.replace('-', '/')} in the study's folder"
+        f"{file.relative_to(folder)} in the study's folder" if file else "not beside the archive"
     )
+    image = f"left out: {why}" if why else image
     said = {
         "Note": note_of(metadata),
         "Tags": tags_of(metadata),

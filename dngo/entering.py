@@ -438,14 +438,14 @@ def note(study: Study, text: str, *, point: str = "", tags: Collection[str] = ()
         raise UserError(f"note: has {longest} characters; the most are {MAX_MESSAGE}")
     study.header()
     if point:
-        _check_there(study, point)
+        check_there(study, point)
     said = [redacted(one_line(word, MAX_MESSAGE)) for word in (text, *dict.fromkeys(words))]
     found = Note(point, said[0], said[1:], provenance.who())
     study.paths.notes.add([found])
     return found
 
 
-def _check_there(study: Study, name: str) -> None:
+def check_there(study: Study, name: str) -> None:
     """Raise UserError if no proposal, archived or in flight, has this id."""
     try:
         t, slot = numbers_of(name)

@@ -288,7 +288,7 @@ def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Seque
         elif unknown[0] in NAMES:
             hint = f"; an objective reports only {', '.join(names)}"
         other = f"; known: {', '.join(names)}; any other value belongs inside `metadata`"
-        hint = hint or nearest(unknown[0], names) or other
+        hint = hint or nearest(unknown[0], [*names, *several, *constraints]) or other
         raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
 
 

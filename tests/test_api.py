@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,18 @@ def test_a_study_shows_only_what_the_page_tells() -> None:
     assert {name for name in dir(dngo.api.Fitted) if not name.startswith("_")} == {
         *("iteration", "predict", "feasibility")
     }
+
+
+def test_a_list_of_two_numbers_is_a_choice_and_says_so() -> None:
+    """Whoever writes [0, 1] mostly means the range, and would pay for a study of two points."""
+    with pytest.warns(UserWarning, match=r"space.x: \[0, 1\] is a choice .* a range is \(0, 1\)"):
+        session = dngo.create(None, {"x": [0, 1], "y": (0, 1)})
+    assert session.config.space["x"].type == "categorical"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dngo.create(None, {"x": dngo.Choice([0, 1]), "y": [1, 2, 4], "z": ["a", "b"]})
+    with pytest.raises(UserError, match="several objectives of one point are a dict by name"):
+        session.tell(session.ask(1), [1.0, 2.0])
 
 
 def test_importing_is_light_and_says_what_there_is() -> None:

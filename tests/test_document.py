@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import socket
 import threading
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dngo import outcomes
 from dngo.batch import Outcome, read_outcomes, write_outcomes
 from dngo.evaluation.document import Verdict, adoptable, judge, judge_file
+from dngo.evaluation.unreadable import why
 from dngo.storage.text import fault, join_pairs, number_in, one_line, shown, storable
 
 EXAMPLES = int(os.environ.get("DNGO_FUZZ_EXAMPLES", "300"))
@@ -166,3 +169,25 @@ def test_what_lies_at_the_outcomes_place_is_read_without_waiting(tmp_path: Path,
     reader.start()
     reader.join(10)
     assert [v.status for v in found] == ["ok" if kind == "empty" else "invalid"]
+
+
+BOUNDS: Any = {"heat": None}
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ({"loss": 1.0}, "unknown name 'loss'; did you mean 'objective'?"),
+        ({"objective": 1.0, "Heat": True}, "unknown name 'Heat'; did you mean 'heat'?"),
+        ({"objective": 1.0, "epochs": 9}, "any other value belongs inside `metadata`"),
+    ],
+)
+def test_a_wrong_name_in_a_report_is_answered_by_the_right_one(
+    report: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        outcomes.judge(report, BOUNDS, outcomes.REPORTED)
+
+
+def test_stars_are_a_number_that_fortran_could_not_write() -> None:
+    assert why("  ****** ").startswith("Fortran prints stars where a number is too wide")

@@ -150,10 +150,14 @@ def test_the_report_and_the_audit_show_what_evaluations_left(
     assert "<script>hacked" not in page and "<b>at</b>" not in page
     assert main(["audit", str(study.path), "--proposal", "0-1"]) == 0
     said = capsys.readouterr().out
-    assert "images/0/1" in said and "fine, <i>" in said and "Note " in said
+    assert (
+        "images/0/1.svg in the study's folder" in said and "fine, <i>" in said and "Note " in said
+    )
     # The folder is the study's: a link that is put there later leads nowhere.
     picture = study.path.parent / "images" / "0" / "1.svg"
     picture.unlink()
+    assert main(["audit", str(study.path), "--proposal", "0-1"]) == 0
+    assert "not beside the archive" in capsys.readouterr().out
     picture.symlink_to(Path(__file__))
     page = study_page(study._engine)
     assert "block-image-1" not in page and "2 of 3 pictures are shown" in page

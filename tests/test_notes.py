@@ -114,6 +114,7 @@ def test_a_fork_takes_the_notes_on_its_points_and_on_the_study_along(study) -> N
         (["--point", "7-12", "text"], "there is no such proposal; the iterations are 0 to 0"),
         (["--point", "0-3", "text"], "there is no such proposal"),
         (["--point", "best", "text"], "is not a proposal; proposals have names such as 7-12"),
+        (["--point", "3"], "is not a proposal; proposals have names such as 7-12"),
         (["--tag", "a,b"], "a tag is a word, without a comma"),
         (["x" * 501], "has 501 characters; the most are 500"),
     ],

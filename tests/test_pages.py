@@ -7,6 +7,7 @@ import ast
 import csv
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from toy import ROOT
 
 import dngo
 from dngo.api.session import Session
-from dngo.cli import _parser
+from dngo.cli import _parser, main
 
 PAGES = sorted(
     {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"}
@@ -187,3 +188,33 @@ def test_a_figure_of_the_gallery_is_drawn_from_its_table(
         rows = list(csv.DictReader(file))
     figure.draw(rows, tmp_path / "cnn.png", "error (%)", minimize=True)
     assert (tmp_path / "cnn.png").read_bytes().startswith(b"\x89PNG")
+
+
+SIMULATE = """#!{python}
+import re
+text = open("input.nml").read()
+angle, cells = (float(re.search(rf"{{name}} = (.*)", text)[1]) for name in ("angle", "cells"))
+print("STOP: grid is singular" if angle > 9 else "time step 1")
+if angle > 9:
+    raise SystemExit(1)
+open("output.txt", "w").write(f" drag =  {{angle * cells:.6E}}".replace("E", "D"))
+"""
+
+
+@pytest.mark.parametrize(("angle", "said"), [(2, "objective    6"), (10, "grid is singular")])
+def test_the_script_for_a_program_with_an_input_file_works(
+    tmp_path: Path, capsys, angle: int, said: str
+) -> None:
+    text = (ROOT / "docs" / "objective.md").read_text().split("## A program with an input file")[1]
+    script, template = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "objective.py").write_text(script)
+    (tmp_path / "template.nml").write_text(template)
+    (tmp_path / "simulate").write_text(SIMULATE.format(python=sys.executable))
+    (tmp_path / "simulate").chmod(0o755)
+    (tmp_path / "config.yaml").write_text(
+        "study: flow\nobjective: {command: '{python} objective.py'}\nspace:\n"
+        f"  angle: {{type: float, low: 1, high: 11, default: {angle}}}\n"
+        "  cells: {type: int, low: 1, high: 9, default: 3}\n"
+    )
+    assert main(["check", str(tmp_path / "config.yaml"), "--run"]) == (angle > 9)
+    assert said in capsys.readouterr().out

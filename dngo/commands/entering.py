@@ -142,7 +142,7 @@ def _skip(arguments: argparse.Namespace) -> int:
 
 
 def _note(arguments: argparse.Namespace) -> int:
-    from dngo.entering import note
+    from dngo.entering import check_there, note
     from dngo.report.left import noted
     from dngo.study import entries
 
@@ -150,7 +150,8 @@ def _note(arguments: argparse.Namespace) -> int:
     if arguments.text or arguments.tag:
         notes = [note(study, arguments.text, point=arguments.point, tags=arguments.tag)]
     else:
-        study.header()
+        if arguments.point:
+            check_there(study, arguments.point)
         notes = [n for n in entries.notes(study.archive) if arguments.point in ("", n.point)]
     print("\n".join(noted(notes)) or "There is no note yet")
     return 0

@@ -61,8 +61,8 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     (
         r"\bKeyError\b",
         "space, objective.environment: the program asks for a name that it does not get; "
-        "it gets the parameters with their names in `space`, and the variables of "
-        "objective.environment",
+        "it gets the parameters with their names in `space`, without those whose `active_if` "
+        "does not hold at the point, and the variables of objective.environment",
     ),
     (
         r"\b(SyntaxError|IndentationError|NameError|UnboundLocalError|NotImplementedError)\b"
@@ -75,7 +75,8 @@ MISTAKES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"unreadable outcome: .*`?objectives`?",
-        'objectives: the program must report all of them by name, as {"objectives": {"error": 0.1}}, as '
+        'objectives: the program must report all of them by name, as {"objectives": {"error": 0.1, '
+        '"speed": 3}}, as '
         "the last line of its standard output or in the file {outcome}; a function returns it",
     ),
     (

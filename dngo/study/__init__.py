@@ -7,6 +7,7 @@
 ``pending/T/``       the batch and its outcomes while the iteration is in flight. Snakemake must not
                      delete them, so they are no outputs; merge removes them once they are archived
 ``waiting.json``     points that people entered, until a batch takes them (`dngo.waiting`)
+``notes.json``       what people noted; a merge copies new notes into the archive
 ``logs/ work/``      for people to look at
 
 Every stage returns an existing result instead of making it again. A proposed batch stays the batch

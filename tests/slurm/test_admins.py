@@ -186,6 +186,47 @@ def test_slurm_times_out_for_a_while(study, cluster: Cluster, commands) -> None:
     assert sum(toy.events("start").values()) == 4
 
 
+def test_a_refusal_in_unknown_words_passes(study, cluster: Cluster, commands) -> None:
+    """Of a controller whose disk was full, and one that did not know the user for a moment."""
+    toy = study(points_per_job=1, retries=0)
+    toy.hurry_calls()
+    words = (
+        "I/O error writing script/environment to file",
+        "Invalid user id",
+        "Could not establish a configuration source",
+    )
+    refused = " ".join(f'"{text}"' for text in words)
+    commands.replace(
+        "sbatch",
+        'case " $* " in *" --test-only "*) exec "$real" "$@" ;; esac\n'
+        f"for text in {refused}; do\n"
+        f'  mkdir "{commands.folder}/$(echo $text | cut -c1-5)" 2>/dev/null || continue\n'
+        '  echo "sbatch: error: Batch job submission failed: $text" >&2; exit 1\ndone\n'
+        'exec "$real" "$@"',
+    )
+    output = toy.run()
+    toy.lawful(4)
+    assert sum(toy.events("start").values()) == 4
+    assert "Slurm takes no job now, trying again: sbatch: error" in output
+
+
+def test_a_job_that_does_not_end_is_said(study, cluster: Cluster) -> None:
+    """A cancelled one whose node cannot tidy up, and so one without outcomes."""
+    go = cluster.folder / "tidied"
+    with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
+        toy = study(points_per_job=1)
+        toy.hurry_calls()
+        toy.actions(p0_1="go")
+        toy.start()
+        cluster.cancel(toy.job_of("0-1"))
+        toy.until(lambda: "state COMPLETING, not running" in toy.log(), "it is said", timeout=40)
+        go.touch()
+        toy.let_go()
+        toy.end()
+    toy.lawful(4)
+    assert toy.log().count("COMPLETING") == 1
+
+
 def test_the_shell_has_options_for_slurms_commands(study, cluster: Cluster) -> None:
     """Of a user who looks at another partition, has questions asked, and waits for jobs."""
     before = dict(cluster.environment)

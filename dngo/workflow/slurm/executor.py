@@ -212,7 +212,8 @@ class Executor(Submitting):
             if r.state not in OVER and "launch failed" not in r.reason
         }
         now = time.monotonic()
-        for message in self._queue.hear(alive, now):
+        ended = {n for n in alive if alive[n].state == "COMPLETING" and jobs.is_complete(mine[n])}
+        for message in self._queue.hear({n: alive[n] for n in alive if n not in ended}, now):
             self.logger.warning(message)
         never = self._queue.never(alive, now)
         for number, key in never.items():

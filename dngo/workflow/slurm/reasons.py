@@ -159,7 +159,7 @@ class Queue:
         for job, row in rows.items():
             if row.state == "PENDING":
                 waiting.setdefault(row.reason.split(",")[0], []).append(job)
-            elif row.state not in ("RUNNING", "COMPLETING"):
+            elif row.state != "RUNNING":
                 waiting.setdefault(row.state.lower(), []).append(job)
         odd = {reason for reason in waiting if reason not in _USUAL and not key_of(reason)}
         idle = bool(rows) and not any(

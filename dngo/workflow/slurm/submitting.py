@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from dngo.workflow.slurm.submission import Sample, Submission, Submitter
 
 OUTAGE = 24 * 3600.0  # seconds for which a submission waits for the controller
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
+STRANGE = 600.0  # seconds for which a refusal may pass whose words say nothing to us
 LOOKS = 3  # looks for the job of a submission without an answer, one pause between two
 
 
@@ -113,7 +115,7 @@ class Submitting(plugin.Executor):
         """The number of a job once Slurm has taken it; "" if Slurm refuses it, or if the run is
         being ended.
         """
-        pause, doubtful, twice = PAUSE, False, False
+        pause, doubtful, twice, deadline = PAUSE, False, False, math.inf
         while not self._ending():
             if doubtful and (found := self._find(submission.tag, jobs.cluster(job))):
                 return found
@@ -142,7 +144,9 @@ class Submitting(plugin.Executor):
                     continue
                 return ""
             if not refusal.passes:
-                return self._refused(job, refusal)
+                deadline = min(deadline, time.monotonic() + STRANGE)
+                if refusal.key or time.monotonic() >= deadline:
+                    return self._refused(job, refusal)
             if self._waits_for != refusal.words:
                 self._waits_for = refusal.words
                 self.logger.warning(f"Slurm takes no job now, trying again: {refusal.words}")

@@ -29,6 +29,31 @@ from dngo.storage.processes import end_at_once
 GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
 
 
+# One for each command that has no other text at the end of its help.
+EXAMPLES = {
+    "init": "dngo init --parameter 'rate 1e-5 1 log' --parameter 'kind adam,sgd'",
+    "check": "dngo check my.yaml --run",
+    "import": "dngo import old.csv --config my.yaml",
+    "status": "dngo status results/my",
+    "watch": "dngo watch my.yaml",
+    "serve": "dngo serve results",
+    "report": "dngo report results/my --html report.html",
+    "best": "dngo best results/my --top 5 --by model",
+    "figure": "dngo figure course results/my --output course.pdf",
+    "add": "dngo add --config my.yaml --set rate=0.01 layers=3",
+    "tell": "dngo tell --config my.yaml --set id=7-12 objective=4.1",
+    "skip": "dngo skip 7-12 --reason 'the reactor is down'",
+    "note": "dngo note 'a leak' --point 7-12 --tag leak",
+    "retry": "dngo retry --failed my.yaml --since 3",
+    "fork": "dngo fork results/old --config new.yaml --with momentum=0",
+    "compare": "dngo compare results/a results/b --html both.html",
+    "verify": "dngo verify results/my",
+    "replay": "dngo replay results/my --iteration 3",
+    "audit": "dngo audit results/my --proposal 7-12",
+    "export": "dngo export results/my --format csv --output my.csv",
+}
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; a user's mistake is one line on standard error and exit status 1."""
     if argv is None:
@@ -103,4 +128,9 @@ def _parser() -> Parser:
 
     for group in GROUPS:
         group.register(commands)
+    for each in commands._choices_actions:
+        command = commands.choices[each.dest]
+        what = each.help or ""
+        command.description = f"{what[:1].upper()}{what[1:]}."
+        command.epilog = command.epilog or f"For example: {EXAMPLES[each.dest]}"
     return parser

@@ -17,7 +17,7 @@ from toy import ROOT
 
 import dngo
 from dngo.api.session import Session
-from dngo.cli import _parser, main
+from dngo.cli import EXAMPLES, _parser, main
 
 PAGES = sorted(
     {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"}
@@ -73,6 +73,16 @@ def test_commands_and_options_are_there(page: Path) -> None:
         for word in given:
             option = word.partition("=")[0].rstrip(",.:")
             assert not option.startswith("--") or option in known, f"dngo {name} {word}"
+
+
+def test_the_help_of_every_command_says_what_it_does_and_shows_one_that_works() -> None:
+    parser = _parser()
+    for name, command in parser.commands.items():
+        text = " ".join(command.format_help().split())
+        assert re.search(r" [A-Z][a-z]+ [^.]{10,}\. (?:positional arguments|options):", text), name
+        if name != "run":  # its own text has several
+            assert f"For example: {EXAMPLES[name]}" in text
+            assert parser.parse_args(shlex.split(EXAMPLES[name])[1:]).command == name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
 from dngo.config import Config, validate
 from dngo.errors import UserError
+from dngo.exchange.fork import fork
 from dngo.replay import replay
 from dngo.report import regret, status, summary
 from dngo.storage.digest import digest_parameters
@@ -295,6 +297,31 @@ def test_a_study_of_something_else_is_one_line(tmp_path: Path, space: Any, words
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such archive"):
         Study(configured(tmp_path, transfer=[str(tmp_path / "gone.h5")])).plan()
+
+
+def test_no_evaluation_counts_twice(tmp_path: Path) -> None:
+    """The same study at one place, at another, or at another time; or as what a fork begins with."""
+    path, other = earlier(tmp_path), earlier(tmp_path, "other")
+    later = tmp_path / "later.h5"
+    shutil.copy(path, later)
+    config = configured(tmp_path, "old")
+    batch = Batch(1, json.loads(config.resolved()), 1, 0, [1, 0], 0, "", [], {}, [])
+    archive.append(later, identity=config.identity(), batch=batch, outcomes=[], surrogate=None)
+    for twice in (path, later):
+        with pytest.raises(UserError, match=r"is the study of .* once more") as error:
+            Study(configured(tmp_path, transfer=[str(path), str(other), str(twice)])).plan()
+        assert "\n" not in str(error.value)
+    Study(configured(tmp_path, transfer=[str(path), str(other)])).plan()
+    forked = Study(configured(tmp_path, "forked", transfer=[str(path)]))
+    with pytest.raises(UserError, match="its evaluations come along by the fork"):
+        fork(forked, path)
+    assert not forked.folder.exists()
+    fork(Study(configured(tmp_path, "forked", transfer=[str(other)])), path)
+
+
+def test_a_folder_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is a folder; name the archive in it, .*/archive\.h5"):
+        Study(configured(tmp_path, transfer=[str(tmp_path)])).plan()
 
 
 def test_the_report_says_what_was_learnt_from_and_the_regret(tmp_path: Path) -> None:

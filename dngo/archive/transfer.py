@@ -15,7 +15,15 @@ import h5py
 import numpy as np
 
 from dngo.archive.layout import TRANSFER_ARRAYS, TRANSFER_ATTRIBUTES, plain
-from dngo.archive.reading import Header, Table, read_header, read_space, read_table, reading
+from dngo.archive.reading import (
+    Header,
+    Table,
+    iteration_attributes,
+    read_header,
+    read_space,
+    read_table,
+    reading,
+)
 from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.fronts import sign_of
@@ -81,15 +89,24 @@ def read(paths: Sequence[str], wanted: Wanted, *, beside: Path = Path()) -> list
     A file may come from a stranger. This reads only numbers and JSON, and nothing outside the file.
     Every value must have its recorded digest.
     """
-    there = (beside / path for path in paths)
-    return [
-        _read(t if t.exists() else Path(at_home(p)), p, wanted)
-        for t, p in zip(there, paths, strict=True)
-    ]
+    found, studies = [], dict[str, str]()
+    for name in paths:
+        path = beside / name if (beside / name).exists() else Path(at_home(name))
+        found.append(_read(path, name, wanted))
+        # Copies of one archive begin alike, whatever was added to them later.
+        begun = str(iteration_attributes(path, 0)["digest"])
+        if (same := studies.setdefault(begun, name)) != name or paths.count(name) > 1:
+            raise UserError(
+                f"transfer: {name}: is the study of {same} once more, and its evaluations would count "
+                "twice; name one of them"
+            )
+    return found
 
 
 def _read(path: Path, name: str, wanted: Wanted) -> Earlier:
     try:
+        if path.is_dir():
+            raise UserError(f"{name}: is a folder; name the archive in it, {name}/archive.h5")
         with reading(path) as file:
             if file.attrs["rows"] > MOST_ROWS:
                 raise UserError(f"{name}: has more than {MOST_ROWS} evaluations")
@@ -109,7 +126,7 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
     missing = [n for n in space.parameters if n not in theirs.parameters]
     if missing:
         raise UserError(
-            f"transfer: {name}: lacks the parameters {', '.join(missing)}; it has "
+            f"{name}: lacks the parameters {', '.join(missing)}; it has "
             f"{', '.join(theirs.parameters)[:200]}, but needs all parameters of this study"
         )
     table = read_table(path)

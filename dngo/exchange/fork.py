@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive
+from dngo.archive import transfer
 from dngo.batch import UNINFORMATIVE, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.evaluation import pictures
@@ -29,6 +30,7 @@ from dngo.space.parameters import Fixed, Listed, alike, choices
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
+from dngo.study.beginning import wanted
 from dngo.study.paths import Paths
 from dngo.thresholds import Constraints
 from dngo.waiting import Note
@@ -52,6 +54,8 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     if wrong:
         raise UserError("\n".join(wrong))
     _check_numbers(path, header.identity, study.config.thresholds)
+    chain = [*_chain(path), header.digest]
+    _check_transfer(study, chain)
     values = _values(study.space, old, dict(given or {}))
     _check_gone(path, study.space, old, header.iterations)
     record = {
@@ -60,7 +64,7 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         "study": header.identity["study"],
         "sha256": sha256(path),
         "archive_digest": header.digest,
-        "chain": [*_chain(path), header.digest],
+        "chain": chain,
         "with": values,
         "rows": header.rows,
     }
@@ -156,6 +160,17 @@ def _header(path: Path, study: Study) -> archive.Header:
             f"{path}: its aim is to {theirs}, and study {study.config.study} has to {ours}"
         )
     return header
+
+
+def _check_transfer(study: Study, chain: list[str]) -> None:
+    """Raise UserError if an archive under `transfer` comes along already: it would count twice."""
+    if not study.config.transfer:
+        return
+    for earlier in transfer.read(study.config.transfer, wanted(study.config), beside=study.beside):
+        if earlier.digest in chain:
+            raise UserError(
+                f"transfer: {earlier.file}: its evaluations come along by the fork; remove it there"
+            )
 
 
 def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[str, Any]) -> None:

@@ -11,13 +11,18 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from toy import ROOT
 
 import dngo
 from dngo.api.session import Session
 from dngo.cli import EXAMPLES, _parser, main
+from dngo.config import validate
+from dngo.config.model import Config
+from dngo.errors import UserError
 
 PAGES = sorted(
     {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"}
@@ -105,6 +110,49 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
             continue
         there = (ROOT / name, page.parent / name, ROOT / f"{name}.py")
         assert any(path.exists() for path in there), name
+
+
+STUDY: dict[str, Any] = {
+    "study": "a",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+REFUSED = re.compile("unknown key|belongs to another section|does nothing where")
+
+
+def sections(text: str) -> Iterator[dict[str, Any]]:
+    """Sections of a study's configuration, in blocks of YAML and in names in backticks."""
+    for shown in re.findall(r"```ya?ml\n(.*?)```|`([a-z_]+: [^`]+)`", text, re.DOTALL):
+        try:
+            found = yaml.safe_load("".join(shown).replace("{...}", "{}"))
+        except yaml.YAMLError:  # a part of one, or several that cannot stand side by side
+            continue
+        if isinstance(found, dict) and found.keys() <= Config.model_fields.keys():
+            yield found
+
+
+def refused(section: dict[str, Any]) -> list[str]:
+    """What dngo says of keys that are not there, or have no effect where they stand."""
+    objective = section.get("objective")
+    if isinstance(objective, dict) and "callable" not in objective:
+        section = {**section, "objective": {**STUDY["objective"], **objective}}
+    try:
+        validate({**STUDY, **section})
+    except UserError as error:
+        return [line for line in str(error).splitlines() if REFUSED.search(line)]
+    return []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_keys_on_pages_are_accepted(page: Path) -> None:
+    for section in sections(page.read_text()):
+        assert not refused(section), section
+
+
+def test_there_are_keys_to_look_for() -> None:
+    assert sum(len(list(sections(page.read_text()))) for page in PAGES) > 60
+    (shown,) = sections("Write `acquisition: {trust_region_shares: 0}`.")
+    assert refused(shown)
 
 
 HOLE = "\0"

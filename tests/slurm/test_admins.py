@@ -17,6 +17,7 @@ from dngo.storage.claim import SILENCE
 
 from .cluster import Cluster
 from .study import SlurmStudy
+from .test_interrupted import disk, fill  # noqa: F401
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -316,4 +317,69 @@ def test_a_folder_with_a_difficult_name(cluster: Cluster, tmp_path: Path) -> Non
     toy = SlurmStudy(tmp_path / "my study's é %j; x", cluster, points_per_job=1)
     toy.propose_design()
     toy.run()
+    toy.lawful(4)
+
+
+def test_snakemake_runs_in_a_job_of_slurm(study, cluster: Cluster, monkeypatch) -> None:
+    """As where nothing may run on a login node. Its own limits are no limits of its jobs."""
+    given = {
+        "JOB_ID": "4711",
+        "JOBID": "4711",
+        "NTASKS": "1",
+        "MEM_PER_NODE": "100",
+        "TIMELIMIT": "1",
+    }
+    for name, value in given.items():
+        monkeypatch.setitem(cluster.environment, f"SLURM_{name}", value)
+    toy = study(points_per_job=1)
+    toy.run()
+    toy.lawful(4)
+
+
+def test_the_disk_is_full_when_outcomes_are_written(study, disk: Path) -> None:  # noqa: F811
+    toy = study(results=str(disk), points_per_job=1, design={"size": 8}, retries=0)
+    toy.actions(**{f"p0_{k}": "go" for k in range(8)})
+    toy.start()
+    toy.until(lambda: sum(toy.events("start").values()) == 8, "all run")
+    ballast = fill(disk, spare=0)
+    toy.let_go()
+    time.sleep(10)
+    ballast.unlink()
+    toy.end()
+    toy.lawful(8)
+    assert max(toy.events("start").values()) == 1
+
+
+def test_a_job_is_stopped_by_a_signal(study, cluster: Cluster) -> None:
+    toy = study(
+        points_per_job=1,
+        objective={"command": "{python} objective.py", "time_limit": 10},
+        retries=0,
+    )
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    cluster.run("scancel", "--signal=STOP", "--full", str(job))
+    time.sleep(15)
+    cluster.run("scancel", "--signal=CONT", "--full", str(job))
+    time.sleep(2)
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+
+
+def test_the_daemon_of_a_node_hangs(study, cluster: Cluster) -> None:
+    """Its job ends, and Slurm does not hear of it; the outcomes say it."""
+    toy = study(points_per_job=1)
+    toy.actions(p0_1="go")
+    toy.start()
+    job = toy.job_of("0-1")
+    node = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+    pid = int((cluster.folder / "pid" / node).read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        toy.let_go()
+        toy.end()
+    finally:
+        os.kill(pid, signal.SIGCONT)
     toy.lawful(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from dngo.workflow.slurm.submission import Sample, Submission, Submitter
 
 OUTAGE = 24 * 3600.0  # seconds for which a submission waits for the controller
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
+CLUSTER = ("SLURM_CONF", "SLURM_CONF_SERVER")
 STRANGE = 600.0  # seconds for which a refusal may pass whose words say nothing to us
 LOOKS = 3  # looks for the job of a submission without an answer, one pause between two
 
@@ -35,7 +37,13 @@ class Submitting(plugin.Executor):
     _waits_for = ""
     _tests: list[Sample] | None = None  # a job of each rule, for Slurm to test
 
+    def __init__(self, workflow: Any, logger: Any):
+        # In a job of Slurm the plugin drops its variables, and with them where the cluster is.
+        self._cluster = {name: os.environ[name] for name in CLUSTER if name in os.environ}
+        super().__init__(workflow, logger)
+
     def __post_init__(self, test_mode: bool = False) -> None:
+        os.environ |= self._cluster
         super().__post_init__(test_mode)
         self.slurm_logdir = self.slurm_logdir / self.run_uuid
         self.calls = Calls(self.logger.warning)

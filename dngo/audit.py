@@ -216,7 +216,7 @@ def _why(data: dict[str, Any]) -> list[str]:
     why, source = data["proposed"], data["proposed"]["source"]
     if source == "default":
         lines = ["  It is the point of all defaults, evaluated first."]
-    elif why["origin"]:
+    elif "by" in why["origin"]:
         lines = _entered(why)
     elif source == "imported":
         row = data["outcome"]["metadata"].get("imported_from")
@@ -230,6 +230,8 @@ def _why(data: dict[str, Any]) -> list[str]:
         lines = [f"  A baseline proposed it ({source}): no model was asked."]
     else:
         lines = _expected(why)
+    if "repeats" in why["origin"]:
+        lines.append(f"  Repeats                 {why['origin']['repeats']}, which had failed")
     if why["belief"] is not None:
         lines.append(f"  Priors of people        times {_show(why['belief'])}")
     if why["cost"]:
@@ -248,8 +250,6 @@ def _entered(why: dict[str, Any]) -> list[str]:
         f"  {origin.get('by')} {verb}, {_time(float(origin.get('time', math.nan)))}"
         + f": {place}" * bool(place)
     ]
-    if "repeats" in origin:
-        lines.append(f"  Repeats                 {origin['repeats']}, which had failed")
     if "sha256" in origin:
         lines.append(f"  SHA-256 of the file     {origin['sha256']}")
     if math.isfinite(why["mean"]):

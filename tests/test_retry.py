@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from mine import GOOD, Mine, ends
 
+import dngo
 from dngo import derive
 from dngo.archive import read_repeated, read_table, verify
+from dngo.audit import audit, page
 from dngo.batch import RAN
+from dngo.cli import main
 from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.retry import retry
@@ -84,3 +89,37 @@ def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(
     study.merge(1, study.folder / "receipt.json")
     assert [e.origin["repeats"] for e in retry(study)] == ["1-0", "1-1"]
     assert replay(study.archive, 1).verdict == "identical"
+
+
+@pytest.mark.parametrize("way", ["fork", "csv", "parquet"])
+def test_what_was_repeated_teaches_nothing_in_a_study_that_begins_with_it(
+    tmp_path: Path, way: str
+) -> None:
+    old = dngo.create(
+        "old", {"x": (0, 1)}, folder=tmp_path, design={"size": 3}, acquisition="random"
+    )
+    for point in old.ask():
+        old.tell(point, **({"status": "failed"} if point.slot == 1 else {"objective": 2.0}))
+    old.table()
+    retry(old._engine)
+    (again,) = old.ask(1)
+    old.tell(again, 1.0)
+    assert old.table().status.tolist() == ["ok", "failed", "ok", "ok"]
+    config = tmp_path / "new.yaml"
+    config.write_text(
+        "study: new\nobjective: {callable: 'a:b'}\nspace: {x: {type: float, low: 0, high: 1}}\n"
+    )
+    if way == "fork":
+        assert main(["fork", str(old.path), "--config", str(config)]) == 0
+    else:
+        table = tmp_path / f"old.{way}"
+        words = ["--format", way, "--output", str(table)]
+        assert main(["export", str(old.path), *words]) == 0
+        assert main(["import", str(table), "--config", str(config)]) == 0
+    study = dngo.open(config)._engine
+    assert read_table(study.archive).status.tolist() == ["ok", "failed", "ok", "ok"]
+    assert read_repeated(study.archive) == {"0-1"} and verify(study.archive) == []
+    known = derive._known(study.archive, study.config, 1, ())
+    assert known.status.tolist() == ["ok", "lost", "ok", "ok"]
+    assert "Repeats                 0-1" in page(audit(study.archive, "0-3"))
+    assert study.entries() == [] and replay(study.archive, 0).verdict == "imported"

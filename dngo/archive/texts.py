@@ -36,7 +36,7 @@ def read_metadata(
 def read_entered(path: Path) -> set[str]:
     """Names of the entries (`dngo.waiting`) that have become rows of an archive."""
     with reading(path) as file:
-        return {origin["entry"] for origin in _origins(file, None)}
+        return {origin["entry"] for origin in _origins(file, None) if "entry" in origin}
 
 
 def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
@@ -46,7 +46,9 @@ def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
 
 
 def _origins(file: h5py.File, iterations: int | None) -> list[dict[str, Any]]:
-    """The origins of the rows that people entered, of the first iterations; most rows have none."""
+    """The origins of the rows that have one, of the first iterations: what people entered, and
+    what repeats another row. Most rows have none.
+    """
     column = file["proposals"].get("origin")
     if column is None:
         return []

@@ -125,7 +125,15 @@ class _Forked:
                 problems[i] = f"{outcome.status}: its outcome is unknown"
             if i in problems:
                 continue
-            proposal = Proposal(iteration=0, slot=self.kept, parameters=points[i], source=SOURCE)
+            again = self.ids.get(earlier.origin.get("repeats", ""))
+            proposal = Proposal(
+                iteration=0,
+                slot=self.kept,
+                parameters=points[i],
+                source=SOURCE,
+                # No fit learns from what was evaluated once more, in the new study neither.
+                origin={"repeats": again} if again else {},
+            )
             place = f"study {self.header.identity['study']}, proposal {earlier.id}"
             metadata = pictures.carried(
                 outcome.metadata,

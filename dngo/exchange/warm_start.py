@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
 from collections import Counter
@@ -165,6 +166,16 @@ class _Evaluations:
         self.reader = Reader(study.config, objective)
         self.skipped: dict[str, str] = {}
         self.number = 0
+        self.ids: dict[str, str] = {}  # of the points here, by those in an export
+
+    def _repeats(self, row: Row) -> dict[str, str]:
+        """The origin of a row that repeats another one, as an export says; empty for any other."""
+        try:
+            origin = json.loads(str(row.get("origin")))
+        except (ValueError, RecursionError):
+            return {}
+        again = self.ids.get(str(origin.get("repeats"))) if isinstance(origin, dict) else None
+        return {"repeats": again} if again else {}
 
     def of(self, parts: Iterator[FileRows], record: dict[str, Any]) -> Iterator[Part]:
         """The evaluations of each part of a file, which the record counts.
@@ -206,7 +217,14 @@ class _Evaluations:
             folder = self.path.absolute().parent
             said = entered(outcome.metadata, folder, picture, of_a_file=True)
             metadata = with_origin(said, "imported_from", place)
-            proposal = Proposal(iteration=0, slot=self.number, parameters=points[i], source=SOURCE)
+            proposal = Proposal(
+                iteration=0,
+                slot=self.number,
+                parameters=points[i],
+                source=SOURCE,
+                origin=self._repeats(row),
+            )
+            self.ids[str(row.get("id"))] = proposal.id
             found.append((proposal, replace(outcome, metadata=metadata)))
             self.number += 1
         self.skipped |= {rows[i].place: problems[i] for i in sorted(problems)}

@@ -20,13 +20,16 @@ from dngo.storage.text import visible
 ROWS = 8192  # of a CSV table, in memory at once
 # Files of other programs, by their first bytes.
 OTHERS = {
-    b"PK": "is a workbook or a zip file; save its table as CSV, or fork the archive of a crate",
+    b"PK\x03\x04": "is a workbook or a zip file; save its table as CSV, or fork the archive of a crate",
     b"\xd0\xcf\x11\xe0": "is an old workbook; save its table as CSV",
     b"\x1f\x8b": "is compressed; unpack it first",
     b"\x89HDF": "is HDF5; `dngo fork` begins a study with an archive",
     b"[": "is JSON; a table is CSV or Parquet",
     b"{": "is JSON; a table is CSV or Parquet",
-    b"\x80": "is a pickle, which nobody should open; save a table as CSV or Parquet",
+    **dict.fromkeys(
+        (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
+        "is a pickle, which nobody should open; save a table as CSV or Parquet",
+    ),
 }
 
 

@@ -134,7 +134,7 @@ def _scbo_batch(
 ) -> Array:
     import torch
     from botorch.fit import fit_gpytorch_mll
-    from botorch.generation.sampling import ConstrainedMaxPosteriorSampling
+    from botorch.generation.sampling import ConstrainedMaxPosteriorSampling, MaxPosteriorSampling
     from botorch.models import SingleTaskGP
     from botorch.models.model_list_gp_regression import ModelListGP
     from botorch.models.transforms.outcome import Standardize
@@ -149,7 +149,7 @@ def _scbo_batch(
         return gp
 
     objective = model(-y, standard=True)
-    bounds = ModelListGP(*(model(each / each.std(), standard=False) for each in excess.T))
+    bounds = [model(each / each.std(), standard=False) for each in excess.T]
     scales = objective.covar_module.lengthscale.detach().numpy().ravel()
     weights = scales / scales.mean()
     weights /= np.prod(weights ** (1.0 / len(weights)))
@@ -160,9 +160,11 @@ def _scbo_batch(
     moved = rng.random(candidates.shape) <= min(20.0 / v.shape[1], 1.0)
     moved[np.arange(2000), rng.integers(0, v.shape[1], 2000)] = True
     candidates = np.where(moved, candidates, v[best])
-    sampling = ConstrainedMaxPosteriorSampling(
-        model=objective, constraint_model=bounds, replacement=False
-    )
+    sampling = MaxPosteriorSampling(model=objective, replacement=False)
+    if bounds:
+        sampling = ConstrainedMaxPosteriorSampling(
+            model=objective, constraint_model=ModelListGP(*bounds), replacement=False
+        )
     with torch.no_grad():
         found: Array = sampling(torch.tensor(candidates), num_samples=batch).numpy()
     return found

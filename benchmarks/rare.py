@@ -332,9 +332,9 @@ def scbo(study: Study, size: int, seed: int) -> Array:
     """SCBO; crashes count as the worst of each number so far."""
     space, last = study.problem.space, int(study.iteration[-1])
     y = np.where(np.isfinite(study.y), study.y, np.nanmax(study.y))
-    excess = np.column_stack(
-        [np.where(np.isfinite(x), x, np.nanmax(x)) for x in study.numbers.values()]
-    )
+    excess = np.empty((len(y), len(study.numbers)))  # without any it is TuRBO
+    for j, x in enumerate(study.numbers.values()):
+        excess[:, j] = np.where(np.isfinite(x), x, np.nanmax(x))
     region, patience = TrustRegion(), math.ceil(max(4.0 / size, space.k / size))
     for t in range(1, last + 1):
         before, until = study.iteration < t, study.iteration <= t

@@ -381,13 +381,17 @@ REAL = {
 
 @dataclass
 class Study:
-    """What has been evaluated: points v (n, k), objective and numbers (n,), NaN where there is none."""
+    """What has been evaluated: points v (n, k), objective and numbers (n,), NaN where there is none.
+
+    stage: (n,) what picked each point, for methods that say so.
+    """
 
     problem: Real
     v: Array
     y: Array = field(default_factory=lambda: np.empty(0))
     numbers: dict[str, Array] = field(default_factory=dict)
     iteration: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    stage: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, v: Array) -> None:
@@ -412,6 +416,7 @@ class Study:
         self.v = np.concatenate([self.v, v])
         self.y = np.concatenate([self.y, [y for y, _ in reports]])
         self.iteration = np.concatenate([self.iteration, np.full(len(v), t)])
+        self.stage += [""] * (len(self.v) - len(self.stage))
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -442,15 +447,23 @@ def dngo(study: Study, size: int, seed: int) -> Array:
         groups=space.groups,
     )
     model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng([seed, 2, t]))
-    history = History(study.v, study.feasible, iteration=study.iteration, constraints=flags)
-    return propose_batch(
+    history = History(
+        study.v,
+        study.feasible,
+        iteration=study.iteration,
+        stage=np.array(study.stage),
+        constraints=flags,
+    )
+    picks = propose_batch(
         model,
         space,
         history,
         size=size,
         settings=AcquisitionSettings(),
         rng=np.random.default_rng([seed, 3, t]),
-    ).v
+    )
+    study.stage += picks.stage
+    return picks.v
 
 
 def random(study: Study, size: int, seed: int) -> Array:

@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from evaluating import POINT, Share, outcome_of, python, runner
+from evaluating import POINT, Share, outcome_of, python, runner, supervised
 
+from dngo.batch import find_outcome
 from dngo.config import Objective
 from dngo.evaluation.chunk import Attempts
 from dngo.evaluation.command import CannotStart, command_line
@@ -177,6 +179,29 @@ def test_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
     assert time.monotonic() - started < 5
     time.sleep(1.7)
     assert not os.path.exists(mark), "a child outlived its evaluation"
+
+
+def test_the_time_of_a_suspended_evaluation_does_not_count(tmp_path: Path) -> None:
+    """Slurm suspends all processes of a job where a more urgent one needs its place."""
+    share = Share(tmp_path, 1)
+    code = (
+        "import pathlib, time\n"
+        f"pathlib.Path({str(tmp_path / 'started')!r}).touch()\n"
+        "for _ in range(20): time.sleep(0.1)\n"
+        "print(1)"
+    )
+    process = supervised(share, command=[sys.executable, "-c", code], time_limit=4)
+    here = psutil.Process(process.pid)
+    every = [here, *here.children(recursive=True)]
+    for one in every:
+        one.suspend()
+    time.sleep(6)
+    for one in reversed(every):
+        one.resume()
+    assert process.wait(timeout=30) == 0
+    outcome = find_outcome(share.outcome_file(share.proposals[0]), share.proposals[0])
+    assert outcome is not None and outcome.status == "ok", outcome
+    assert 1.5 < outcome.duration < 4
 
 
 def test_a_time_limit_that_is_ignored_is_enforced(tmp_path: Path, monkeypatch: Any) -> None:

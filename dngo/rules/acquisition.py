@@ -32,11 +32,8 @@ class DescentRules:
     difference: float = 0.02
     # how many lengths of a step are compared
     trials: tuple[float, ...] = (2.0, 1.0, 0.5, 0.2, 0.04)
-    # Points at which all functions are evaluated first, in a box and in the whole space (there at
-    # least twice as many as picks). Then each function is searched by itself. With all of the usual
-    # 14,000 points a batch of 400 cost a third more and was no better.
+    # Points at which all functions of a box are evaluated first. Then each is searched by itself.
     shared: int = 1024
-    shared_wide: int = 4096
     # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0 on.
     # So a batch has points where the model is sure, and points where it may be wrong. Trust regions
     # alone end 2.4 times as high with 0.5, and 1.2 times with 1.5 (geometric means of 39 runs in

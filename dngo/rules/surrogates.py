@@ -259,9 +259,8 @@ class TrainingRules:
     most_straight: int = 20_000
     most_passed: int = 20_000
     most_classified: int = 5_000
-    # The rotation: widest layer, the share of the newest gradient in the averages, steps between two
-    # gradients that are averaged and between two decompositions. Not measured one by one.
-    widest_turned: int = 128
+    # The rotation: the share of the newest gradient in the averages, steps between two gradients that
+    # are averaged and between two decompositions. Not measured one by one.
     newest: float = 0.1
     averaged_every: int = 2
     turned_every: int = 20

@@ -11,6 +11,8 @@ import torch
 from dngo.rules import current
 from dngo.surrogates.sections import TrainedNetworkSettings
 
+WIDEST = 128  # side of a matrix that is decomposed: its cost is cubic
+
 
 def views(flat: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
     """All parameters as views of one vector, so that a step takes few operations."""
@@ -91,7 +93,7 @@ class Rotated(Optimizer):
         """Whether networks that learn from so many rows are trained so: by `soap`, or if they are many."""
         rules = current().training
         has_many = settings.optimizer == "adam" and rows > rules.most_straight
-        is_narrow = settings.width <= rules.widest_turned
+        is_narrow = settings.width <= WIDEST
         return is_narrow and (has_many or settings.optimizer == "soap")
 
     @torch.no_grad()
@@ -121,7 +123,7 @@ class _Basis:
         k, *sides = shape
         self.averages, self.vectors = [], []
         for size in sides:
-            small = 1 < size <= current().training.widest_turned
+            small = 1 < size <= WIDEST
             eye = torch.eye(size if small else 0, dtype=like.dtype, device=like.device)
             self.averages.append(torch.zeros_like(eye).repeat(k, 1, 1))
             self.vectors.append(eye.repeat(k, 1, 1))

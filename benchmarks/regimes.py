@@ -397,31 +397,34 @@ def quick(known: Known, y: np.ndarray, size: int, **more: Any) -> Regime:
 
 
 def noises() -> Degrees:
-    """Even noise, noise with outliers, and multiplied noise, each from little to much."""
+    """Outliers in even noise, by its share and by their size, and multiplied noise."""
     known = Known.searched(cube(2), 40, 20, 1, bowl)
-    y, rng = bowl(known.x), np.random.default_rng(12)
+    y, rng = np.sqrt(bowl(known.x)), np.random.default_rng(12)
     normal, struck = rng.standard_normal(len(y)), np.arange(0, len(y), 12)
-    row = [y + 10.0**s * normal for s in np.linspace(-1, 2, 7)]
-    for size in (4, 7, 12, 20):
-        z = y + normal
-        z[struck] += np.where(np.arange(len(struck)) % 2, size, -size)
-        row.append(z)
-    row += [(y + 0.1) * np.exp(s * normal) for s in (0.1, 0.2, 0.3, 0.45, 0.6, 1.0)]
-    return Degrees([quick(known, z, 3) for z in row])
+    far = np.zeros(len(y))
+    far[struck] = np.where(np.arange(len(struck)) % 2, 8.0, -8.0)
+    shares = np.geomspace(1e-4, 1e-2, 9)
+    row = [y + y.std() * np.sqrt(share) * (0.2 * normal + far) for share in shares]
+    for size in (4, 5, 6, 7, 9, 14):
+        row.append(y + 0.5 * normal + size * far / 16)
+    regimes = [quick(known, z, 3) for z in row]
+    known = Known.searched(cube(3), 60, 30, 1, bowl)
+    y, normal = 0.1 + 10 * np.sum((known.x - 0.3) ** 2, axis=1), rng.standard_normal(90)
+    return Degrees(regimes + [quick(known, y * np.exp(s * normal), 3) for s in (0.35, 0.45, 0.6)])
 
 
 def floors() -> Degrees:
     """Walls around a floor, from as high as what is on it to far higher."""
     known = Known.searched(cube(2), 60, 20, 1, walled)
     wall = walled(known.x) - bowl(known.x)
-    heights = 10.0 ** np.linspace(-4, 1, 8)
+    heights = 10.0 ** np.linspace(-4, -1, 9)
     return Degrees([quick(known, bowl(known.x) + h * wall, 3) for h in heights])
 
 
 def dusts() -> Degrees:
     """From what a model knows to what none does, without steps and with."""
     row = []
-    for share in (0.5, 0.8, 0.9, 0.95, 0.99, 1.0):
+    for share in (0.9, 0.97, 0.98, 0.985, 0.99, 1.0):
         known = Known.searched(cube(3), 50, 0, 0, dust)
         rng = np.random.default_rng(13)
         best = known.v[[int(np.argmin(dust(known.x)))]]
@@ -430,7 +433,9 @@ def dusts() -> Degrees:
             moved = around(known.space, best, 10, rng, smallest=0.2 * size, largest=size)
             both = np.concatenate([known.v, moved])
             row.append((Known(known.space, both, np.repeat([0, 1], [50, 10])), share))
-    return Degrees([quick(k, s * dust(k.x) + (1 - s) * 0.1 * bowl(k.x), 12) for k, s in row])
+    return Degrees(
+        [quick(k, s * dust(k.x) + (1 - s) * 0.1 * bowl(k.x), 40 if s == 1 else 12) for k, s in row]
+    )
 
 
 def converged() -> Degrees:
@@ -440,8 +445,8 @@ def converged() -> Degrees:
         known = Known.searched(cube(2), 20, 8, batches, bowl)
         y = bowl(known.x)
         other = 0.5 * y.mean() * np.exp(-40 * np.sum((known.x - 0.8) ** 2, axis=1))
-        row += [quick(known, y, 6), quick(known, y - other, 6), quick(known, np.ceil(y), 6)]
-        row += [quick(known, np.ceil(c * y), 6) for c in (0.05, 0.2)]
+        row += [quick(known, y, 6), quick(known, y - other, 6)]
+        row += [quick(known, np.round(y, digits), 6) for digits in (0, 1, 3)]
     return Degrees(row)
 
 
@@ -455,23 +460,26 @@ def edges() -> Degrees:
         fails = distance + blur * rng.standard_normal(len(distance)) < 0
         y = np.where(fails, np.nan, known.x.sum(axis=1))
         row.append(quick(known, y, 10, keys={"trust_region_share": 0.0}))
-    space, v = cube(2), Known.searched(cube(2), 40, 0, 0, bowl).v
-    for step in (0.003, 0.01, 0.03, 0.06):
-        near = 0.7501 + np.random.default_rng(0).uniform(-step, step, (12, 2))
-        both = np.concatenate([v, [[0.7501, 0.7501]], near])
-        batch = np.repeat([0, 1, 2, 3], [40, 1, 6, 6])
-        total = both.sum(axis=1)
-        y = np.where(total > 1.5, total, np.nan)
-        row.append(quick(Known(space, both, batch), y, 8))
+    # Converged on a point of the edge, beside what nobody has looked at; the last one has just gained.
+    rng = np.random.default_rng(0)
+    for first, centre, at in [(n, 0.7501, None) for n in (50, 65, 80, 100, 200, 300, 400)] + [
+        (100, 0.78, -6)
+    ]:
+        near = centre + rng.uniform(-0.02, 0.02, (24, 2))
+        v = np.concatenate([Known.searched(cube(2), first, 0, 0, bowl).v, [[centre] * 2], near])
+        if at is not None:
+            v[at] = 0.7501
+        total, batch = v.sum(axis=1), np.repeat(np.arange(10), [first, 1, *[3] * 8])
+        row.append(quick(Known(cube(2), v, batch), np.where(total > 1.5, total, np.nan), 8))
     return Degrees(row)
 
 
 def many_rows() -> Regime:
     """Enough for networks to be trained in rotated coordinates as well."""
     known = Known.searched(cube(2), 460, 20, 2, bowl)
-    networks = NETWORKS.model_copy(update={"steps": 40})
-    surrogate = SurrogateSettings(networks=networks, hyperparameter_samples=2, inducing=20)
-    return plain(known, bowl(known.x), 2, surrogate=surrogate)
+    networks = NETWORKS.model_copy(update={"steps": 400})
+    surrogate = SurrogateSettings(networks=networks, hyperparameter_samples=2, inducing=0)
+    return plain(known, np.sum((known.x - 0.37) ** 2, axis=1), 2, surrogate=surrogate)
 
 
 def fronts() -> Degrees:
@@ -481,6 +489,8 @@ def fronts() -> Degrees:
         known = Known.searched(cube(2), 30, each, batches, bowl)
         both = {"a": bowl(known.x), "b": np.sum((known.x - 0.7) ** 2, axis=1)}
         row.append(_several(known, both, 6, [50.0, 3.0]))
+    known = Known.searched(cube(1), 20, 16, 14, bowl)  # two that are alike: steps win nothing
+    row.append(_several(known, {"a": bowl(known.x), "b": bowl(known.x) + 1}, 6, [50.0, 50.0]))
     known = Known.searched(cube(2), 25, 5, 1, bowl)
     ends = np.random.default_rng(15).random((5, 2))
     five = {
@@ -494,11 +504,11 @@ def levels() -> Degrees:
     """New points of a study with a fidelity, near the best ones and elsewhere; numbers with thresholds of
     few and of more points."""
     regime = fidelities()
-    regime.size, regime.acquisition = 6, small(trust_region_share=1.0)
+    regime.size, regime.acquisition = 24, small(trust_region_share=1.0)
     row = [regime]
     for first in (20, 60):
         known = Known.searched(cube(2), first, 6, 1, bowl)
-        row.append(_bounded(known, np.ones(len(known.v)), known.x[:, 1] ** 2, 3))
+        row.append(_bounded(known, np.ones(len(known.v)), known.x[:, 1] ** 2 + 0.16, 3))
         row[-1].surrogate = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=10)
     return Degrees(row)
 

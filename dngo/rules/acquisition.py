@@ -208,7 +208,7 @@ class RegionRules:
     # everywhere. Not measured one by one.
     detached: float = 2.0
     apart: float = 0.15
-    most: int = 16  # most regions in the list; a batch models the first few (`LocalSearch.regions`)
+    most: int = 16  # most regions in the list; a batch models the first few (`search.regions`)
     # Regions, and the rest of the space, start as if one of so many points had gained. So shares
     # change slowly. Not measured.
     nothing_known: float = 10.0

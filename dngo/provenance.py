@@ -44,13 +44,17 @@ def workflow_folder() -> Path:
     return packed if packed.exists() else package.parent
 
 
+def user() -> str:
+    """The name of this process's user, "user NUMBER" if it has none, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
 def who() -> dict[str, Any]:
     """The person, the host and the time. They are stored with people's entries."""
-    try:
-        person = getpass.getuser()
-    except (OSError, KeyError):  # a container may have no name for its user
-        person = f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
-    return {"by": f"{person}@{socket.gethostname()}", "time": time.time()}
+    return {"by": f"{user()}@{socket.gethostname()}", "time": time.time()}
 
 
 def environment() -> dict[str, Any]:

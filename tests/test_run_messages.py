@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -32,6 +33,27 @@ def started(study: Toy, **environment: str) -> subprocess.Popen[str]:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
     return process
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv"
+)
+def test_a_user_without_a_name(toy) -> None:
+    """As in a container that is given a number only."""
+    study = toy()
+    names = {"LOGNAME", "USER", "LNAME", "USERNAME"}
+    words = ["--reuid=54321", "--clear-groups", "--inh-caps=+dac_override"]
+    done = subprocess.run(
+        ["setpriv", *words, "--ambient-caps=+dac_override", *study.command("--cores", "2")],
+        cwd=study.folder,
+        env={**{k: v for k, v in os.environ.items() if k not in names}, "HOME": str(study.folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert not JARGON.search(told), told
 
 
 def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:

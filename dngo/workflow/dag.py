@@ -31,7 +31,7 @@ from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
 from dngo.evaluation.command import check_environment
 from dngo.locate import find_study
-from dngo.provenance import typed, workflow_folder
+from dngo.provenance import typed, user, workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
 from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once
@@ -99,6 +99,7 @@ class Dag:
         if roles["main"]:
             resources.check(dag.study.config, workflow)
         if roles["main"]:
+            os.environ.setdefault("LOGNAME", user())  # Snakemake needs a name for its log
             atexit.register(course.outlive_readers)
             dag._listen = lambda: slurm.listen(workflow)
         if roles["main"] and not roles["dry"]:

@@ -126,7 +126,7 @@ def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Pa
     assert str(replay(altered, 3)).startswith("iteration 3: different: mean of the proposals [0]")
     verdict = elsewhere(altered, 3, "blas")
     assert verdict.startswith("iteration 3: different; another processor: ")
-    assert "differs by at most 1 deviations" in verdict
+    assert "differ by at most 1 deviations" in verdict
 
 
 def test_an_archive_without_kernels_says_that_they_are_not_known(

@@ -5,7 +5,8 @@
     python benchmarks/slurm_utilisation.py short      many evaluations of .05 s: CPU-s, files, bytes
     python benchmarks/slurm_utilisation.py recovery   after a controller that has lost its state
 
-Both need root on a Debian machine (tests/slurm/up), and little else to run beside them. One line of
+All need root on a Debian machine (tests/slurm/up), and little else to run beside them. Where others do run,
+`chrt -r 1 python ...` gives the cluster and the study real-time priority. One line of
 JSON for each setting on standard output.
 """
 

@@ -37,8 +37,8 @@ class Fidelity(Section):
         ge=1.5,
         le=100,
         description="The ratio of each level to the level before it. It is adjusted slightly, so that "
-        "the levels end at `high`. It is also the number of points at a level of which one "
-        "is promoted to the next level.",
+        "the levels end at `high`. Of this many points at a level, one is promoted to the next "
+        "level.",
     )
 
 

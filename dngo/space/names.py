@@ -117,7 +117,7 @@ class Names:
         raise self.error(node, "must be a value, as 'a', 3 or True")
 
     def finite(self, node: ast.expr) -> float:
-        """The number that a node is."""
+        """The value of a node that is a number."""
         value: Any = getattr(node, "value", None)
         if not _is_number(value):
             raise self.error(node, f"{value!r} is not a number")

@@ -52,10 +52,11 @@ lint: $(WHOLE)
 	snakemake --lint
 	python tests/prose.py
 
-# The site, in docs/_build/html: needs no network; every warning is an error, a broken link included.
+# The site, in docs/_build/html: needs no network; every warning is an error, a broken link included. All
+# pages are written: the search forgets the words of a page that is left as it is.
 docs: $(WHOLE)
 	rm -rf docs/modules
-	python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+	python -m sphinx --write-all --fail-on-warning --keep-going --quiet docs docs/_build/html
 
 # dist/ with an sdist and a wheel that were installed, run and tested. Nothing is uploaded. It stops where a
 # measured table is older than the last release, and benchmarks/results/older.txt does not say so.

@@ -264,7 +264,7 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
 
 @pytest.mark.parametrize(
     ("length", "words"),
-    [(0, "does not begin as an HDF5 file"), (3000, r"3000 of its \d+ bytes are there")],
+    [(0, "does not begin like an HDF5 file"), (3000, r"3000 of its \d+ bytes are there")],
 )
 def test_what_is_no_archive_is_said_without_words_of_hdf5(
     tmp_path: Path, length: int, words: str

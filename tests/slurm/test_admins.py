@@ -159,8 +159,11 @@ def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> Non
     toy.job_of("0-1")
     commands.replace("squeue", "echo '1|RUN'; echo 'squeue: warning|x|y'")
     toy.until(lambda: "`squeue` does not list job" in toy.log(), "it is said", timeout=60)
-    time.sleep(35)  # until the next question to the controller
+    error = "Socket timed out on send/recv operation"
+    commands.replace("scontrol", f'echo "scontrol: error: {error}" >&2; exit 1')
+    toy.until(lambda: "does not answer (scontrol show job)" in toy.log(), "it is said", timeout=60)
     assert toy.events("start")["0-1"] == 1
+    (commands.folder / "scontrol").unlink()
     (commands.folder / "squeue").unlink()
     toy.let_go()
     toy.end()

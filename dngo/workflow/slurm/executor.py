@@ -300,6 +300,8 @@ class Executor(Submitting):
             state = await asyncio.to_thread(self._submitter.state, number)
             if state is None or (state and state not in OVER):
                 del job.aux["dngo_ended"]  # ask again after as long
+                if state is None:
+                    self.calls.silent("scontrol show job")
                 if state and "squeue" not in self._said:
                     self._said.add("squeue")
                     self.logger.warning(

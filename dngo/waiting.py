@@ -114,6 +114,8 @@ class _Kept(Generic[T]):
             return found
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         except ValidationError as error:
             reason = first_of(error)
         except (ValueError, LookupError, TypeError, RecursionError) as error:

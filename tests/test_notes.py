@@ -134,3 +134,12 @@ def test_a_damaged_file_of_notes_is_named_and_stops_no_evaluation(study) -> None
         study.note("another")
     path.unlink()
     assert len(study.table()) == 4
+
+
+@pytest.mark.parametrize("name", ["notes.json", "waiting.json"])
+def test_what_lies_in_the_place_of_a_file_is_named(study, capsys, name: str) -> None:
+    (study.path.parent / name).mkdir()
+    words = {"notes.json": ["note", "text"], "waiting.json": ["add", "--set", "x=0.5"]}[name]
+    assert main([*words, "--config", "old.yaml"]) == 1
+    said = capsys.readouterr().err
+    assert f"{name}: cannot be read (Is a directory)" in said and len(said.splitlines()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -56,8 +55,9 @@ def noted(notes: Sequence[Note]) -> list[str]:
     for note in notes:
         tags = f"[{', '.join(note.tags)}]" if note.tags else ""
         about = f"{note.point}:" if note.point else ""
-        who, when = note.origin.get("by", "unknown"), note.origin.get("time", math.nan)
-        day = time.strftime("%Y-%m-%d", time.gmtime(when)) if is_time(when) else "day unknown"
+        who, when = note.origin.get("by", "unknown"), note.origin.get("time")
+        known = isinstance(when, int | float) and is_time(when)
+        day = time.strftime("%Y-%m-%d", time.gmtime(when)) if known else "day unknown"
         words = " ".join(filter(None, (about, note.text, tags)))
         lines.append(visible(redacted(f"{words} ({who}, {day})")))
     return lines

@@ -20,6 +20,7 @@ from dngo.config import validate
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 from dngo.study import Study
+from dngo.waiting import Entry, Note
 from fuzzing.damage import damaged_bytes, damaged_json, plant
 from fuzzing.guard import Result, command, guarded, plan, told
 
@@ -48,9 +49,11 @@ def _in_flight() -> Path:
         for p in batch.proposals[: 3 - t]:
             digest = digest_parameters(p.parameters)
             write_outcomes(study.outcome_file(p), [Outcome(t, p.slot, digest, "ok", 1.0)])
+        study.paths.notes.add([Note(f"{t}-1", "leak", ["pump"], {"by": "a@b", "time": 1.7e9})])
         if t == 0:
             study.evaluate(t, 0, here / "outcomes" / "0.json")
             study.merge(t, here / "receipt.json")
+    study.waiting.add([Entry({"x": 0.5}, "user", {"by": "a@b", "time": 1.7e9})], len)
     claims = study.pending(1) / "claims"
     Claim(claims / "2").acquire()
     (claims / "2.starts").write_text("4f5a 1700000000.123 node 77\n")
@@ -74,6 +77,11 @@ def helpers(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
     here, config = study.iteration(1), str(folder / "config.yaml")
     stages: dict[str, Callable[[], object]] = {
         "status": command("status", config),
+        "notes": command("note", "--config", config),
+        "a note": command("note", "drift", "--point", "1-0", "--config", config),
+        "audit": command("audit", config, "--proposal", "0-1"),
+        "report": command("report", config),
+        "add": command("add", "--set", "x=0.25", "--config", config),
         "plan": lambda: plan(config),
         "adopt": study.adopt,
         "fit": lambda: study.fit(1, folder / "surrogate.h5"),

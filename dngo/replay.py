@@ -92,7 +92,7 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
         context = replace(context, told=[(batch.proposals[o.slot], o) for o in batch.told])
         design = derive.design(config, context)
         verdict = _compare(t, [], batch.evaluated, design, space)
-        return _heed_processor(verdict, path, batch, design, space)
+        return _explained(verdict, path, batch, design, space)
     iterations = batch.training_iterations
     if archive.prefix_digest(path, iterations) != batch.training_digest:
         return Comparison(
@@ -118,15 +118,18 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     verdict = _compare(t, arrays, batch.evaluated, proposals, space)
     if rounding and verdict.verdict == "identical":
         verdict = Comparison(t, "within tolerance", rounding)
-    return _heed_processor(verdict, path, batch, proposals, space)
+    return _explained(verdict, path, batch, proposals, space)
 
 
-def _heed_processor(
+def _explained(
     verdict: Comparison, path: Path, batch: Batch, replayed: list[Proposal], space: Space
 ) -> Comparison:
-    """The verdict, if another processor may have changed the bits."""
+    """The verdict, if another version made the batch, or another processor may have changed the bits."""
     if verdict.verdict == "identical":
         return verdict
+    # Versions are compared last where no surrogate is asked: most designs and baselines are the same in all.
+    if elsewhere := _made_elsewhere(path, batch):
+        return Comparison(verdict.iteration, "another version", elsewhere)
     fitted = json.loads(_fit_attributes(path, batch.iteration).get("environment", "{}"))
     found = [another_processor(made) for made in (fitted, batch.environment) if made]
     figures, same = _apart(batch.evaluated, replayed, space)
@@ -225,8 +228,10 @@ def _stored(model: Model) -> Iterator[h5py.Group]:
 
 def _made_elsewhere(path: Path, batch: Batch) -> str:
     """Names the release that can derive a batch again; empty if this release can."""
-    fitted = json.loads(_fit_attributes(path, batch.iteration).get("versions", "{}"))
-    for name, made in (("fit", fitted), ("proposal", batch.versions)):
+    made_by = {"proposal": batch.versions}
+    if fit := _fit_attributes(path, batch.iteration):  # a design has none
+        made_by = {"fit": json.loads(fit.get("versions", "{}")), **made_by}
+    for name, made in made_by.items():
         version, mine = made.get(name, 1), derive.versions()[name]
         if version != mine:
             release = RELEASES.get((name, version), batch.environment.get("dngo", "unknown"))

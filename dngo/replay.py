@@ -127,7 +127,7 @@ def _explained(
     """The verdict, if another version made the batch, or another processor may have changed the bits."""
     if verdict.verdict == "identical":
         return verdict
-    # Versions are compared last where no surrogate is asked: most designs and baselines are the same in all.
+    # Most designs and baselines are alike in all versions, so they are compared first.
     if elsewhere := _made_elsewhere(path, batch):
         return Comparison(verdict.iteration, "another version", elsewhere)
     fitted = json.loads(_fit_attributes(path, batch.iteration).get("environment", "{}"))

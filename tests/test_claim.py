@@ -16,6 +16,7 @@ import psutil
 import pytest
 import refusing
 
+from dngo.errors import UserError
 from dngo.storage import claim as module
 from dngo.storage.claim import Claim
 from dngo.storage.processes import host
@@ -240,3 +241,9 @@ def test_a_process_that_ends_at_once_does_not_search_for_garbage() -> None:
             [sys.executable, "-c", first + text], capture_output=True, text=True, check=True
         )
         assert done.stdout == said
+
+
+def test_a_pipe_where_a_claim_is_kept_is_named_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "claim")
+    with pytest.raises(UserError, match=r"claim: a claim is kept there, and it is no regular file"):
+        Claim(tmp_path / "claim").acquire()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dngo.errors import UserError
-from dngo.storage.files import appear
+from dngo.storage.files import appear, reading_regular
 from dngo.storage.processes import host, is_suspended, start_ticks
 
 BEAT = 10.0  # seconds between heartbeats
@@ -61,16 +61,23 @@ class Claim:
         return self._take_over(owner)
 
     def owner(self) -> dict[str, Any] | None:
-        """Who holds the claim, or None; raises UserError if a folder is in its place."""
+        """Who holds the claim, or None; raises UserError if a folder, or a pipe, is in its place."""
         try:
-            return json.loads(self.path.read_text())
+            with reading_regular(self.path) as stream:
+                found = stream.read()
         except FileNotFoundError:
             return None
         except IsADirectoryError:
             raise UserError(
                 f"{self.path}: a folder stands where a claim is kept; remove it"
             ) from None
-        except (OSError, ValueError):
+        except ValueError as error:
+            raise UserError(f"{self.path}: a claim is kept there, and {error}; remove it") from None
+        except OSError:
+            return {}
+        try:
+            return json.loads(found)
+        except ValueError:
             return {}
 
     def release(self) -> None:

@@ -87,8 +87,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def handing_out(
     path: Path, is_earlier: Callable[[bytes], bool] = lambda beginning: False
 ) -> Iterator[Path]:
-    """A temporary path. When the block ends well, its file is put at `path`, which a user has
-    named, when the block ends well.
+    """A temporary path. When the block ends well, its file is put at `path`, which a user has named.
 
     The file is new, or it replaces a file of the same kind, which `is_earlier` recognises by its
     beginning.

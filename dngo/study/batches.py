@@ -15,9 +15,10 @@ from typing import Any
 from dngo import derive, provenance
 from dngo.batch import Batch, Outcome, Proposal, read_outcomes
 from dngo.config import Config
+from dngo.errors import UserError
 from dngo.evaluation.fingerprint import data_of, fingerprint, without
 from dngo.storage.claim import Claim, describe
-from dngo.storage.files import replacing
+from dngo.storage.files import reading_regular, replacing
 from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.records import Records, refuse_secrets
 
@@ -106,13 +107,20 @@ def receive(records: Records, files: Iterable[Path]) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file. `target` is never there in part."""
+    """Copy a file. `target` is never there in part. Raises UserError if the source is a pipe."""
 
     def once() -> None:
-        with replacing(target) as temporary:
-            shutil.copyfile(source, temporary)
+        with (
+            reading_regular(source) as stream,
+            replacing(target) as temporary,
+            temporary.open("wb") as copied,
+        ):
+            shutil.copyfileobj(stream, copied)
 
-    patiently(once, what=f"writing {target}", refusal=has_no_disk)
+    try:
+        patiently(once, what=f"writing {target}", refusal=has_no_disk)
+    except ValueError as error:
+        raise UserError(f"{source}: {error}; remove it, and it is made again") from None
 
 
 def make_folder(path: Path) -> None:

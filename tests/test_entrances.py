@@ -469,7 +469,7 @@ def test_a_point_that_is_proposed_again_is_told_by_its_id(flying: dngo.Session) 
     flying.tell({"id": "0-0", "status": "failed"})
     for i, point in enumerate(flying.pending()):
         flying.tell(point, float(i), **HELD)
-    retry(flying.study)
+    retry(flying._engine)
     (again,) = flying.ask(1)
     assert again.source == "retry" and flying.tell(again, 1.0, **HELD).concluded == [again.id]
     assert flying.pending() == [] and list(flying.table().status) == ["failed", *["ok"] * 4]
@@ -505,7 +505,7 @@ def test_a_mistake_ends_no_point_in_flight(
         flying.tell({"id": "0-1", "objective": 1.0}, 2.0, **HELD)
     with pytest.raises(UserError, match="'small' is there twice"):
         flying.tell({"id": "0-1", "constraints": HELD}, 2.0, **HELD)
-    assert len(flying.pending()) == 4 and flying.study.entries() == []
+    assert len(flying.pending()) == 4 and flying._engine.entries() == []
 
 
 def test_the_command_knows_ids_too(tmp_path: Path, flying: dngo.Session, capsys) -> None:
@@ -585,7 +585,7 @@ def test_a_study_of_before_goes_on_and_takes_nothing_for_another(begun: dngo.Ses
     (asked,) = begun.ask(1)
     assert begun.tell(asked, 1.0, noise=0.5, **{**held, "constraint_x": True}).concluded
     begun.table()  # what is told is merged when somebody looks
-    batch = archive.read_batch(begun.path, 1, begun.study.space)
+    batch = archive.read_batch(begun.path, 1, begun._engine.space)
     (outcome, *_) = archive.read_outcomes(begun.path, batch)
     assert (outcome.noise, outcome.status) == (0.5, "ok")
 

@@ -309,6 +309,7 @@ def test_the_configuration_is_edited_while_jobs_run(study, cluster: Cluster) -> 
     good = (toy.folder / "config.yaml").read_text()
     (toy.folder / "config.yaml").write_text("study: [\n")
     cluster.cancel(job)
+    toy.until(lambda: job not in toy.jobs(), "the job is gone")  # or its objective may end first
     toy.let_go()
     toy.end()
     (toy.folder / "config.yaml").write_text(good)

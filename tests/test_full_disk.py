@@ -19,6 +19,7 @@ from dngo.batch import Outcome, Proposal, read_outcomes, write_outcomes
 from dngo.config import Objective
 from dngo.evaluation.chunk import evaluate
 from dngo.evaluation.run import Files, Runner
+from dngo.storage.patience import patiently
 from dngo.workflow import job as module
 
 
@@ -126,3 +127,20 @@ def test_a_run_on_a_disk_that_is_full_for_a_while_goes_on(tmp_path: Path, moment
         assert set(study.evaluations().values()) == {1} and len(study.evaluations()) == 12
         for name in ("done", "report/summary.txt", "report/report.html", "report/scores.csv"):
             assert (study.results / name).stat().st_size
+
+
+def test_a_full_disk_in_the_words_of_hdf5_is_waited_for() -> None:
+    """A flush of HDF5 that fails raises RuntimeError, without the system's number."""
+    errors = [
+        RuntimeError("Disable slist on flush dest failure failed (errno = 28, error message)")
+    ]
+
+    def merge() -> None:
+        if errors:
+            raise errors.pop()
+
+    patiently(merge, what="merging", patience=5)
+    assert not errors
+    errors.append(RuntimeError("another mistake"))
+    with pytest.raises(RuntimeError, match="another mistake"):
+        patiently(merge, what="merging", patience=5)

@@ -63,7 +63,9 @@ def patiently(
     *,
     what: str,
     patience: float | None = None,
-    refusal: Callable[[Exception], bool] = lambda error: isinstance(error, OSError),
+    refusal: Callable[[Exception], bool] = lambda error: (
+        isinstance(error, OSError) or has_no_disk(error)
+    ),
     heed: Callable[[], None] = lambda: None,
 ) -> Any:
     """Repeat `action` while the machine refuses. What it writes was paid for and must not be lost.

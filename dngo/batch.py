@@ -265,7 +265,7 @@ class Batch:
 
 def numbers_of(name: str) -> tuple[int, int]:
     """Iteration and slot of a proposal with a name such as 7-12; raises ValueError for another name."""
-    if not re.fullmatch("[0-9]{1,18}-[0-9]{1,18}", name):
+    if not re.fullmatch("(0|[1-9][0-9]{0,17})-(0|[1-9][0-9]{0,17})", name):
         raise ValueError(f"{name[:60]!r} is not a proposal; proposals have names such as 7-12")
     iteration, slot = name.split("-")
     return int(iteration), int(slot)

@@ -426,7 +426,8 @@ def skip(study: Study, name: str, reason: str) -> None:
 def note(study: Study, text: str, *, point: str = "", tags: Collection[str] = ()) -> Note:
     """Write a note on a point, archived or in flight, or on the study.
 
-    Raises UserError if there is no such point, or if the note is empty or too long.
+    Raises UserError if there is no such point, if the note is empty or too long, or if the same
+    person's last note there says the same: the command was killed late, and typed again.
     """
     text, words = str(text or "").strip(), [str(tag).strip() for tag in tags]
     if not (text or any(words)):
@@ -441,7 +442,13 @@ def note(study: Study, text: str, *, point: str = "", tags: Collection[str] = ()
         check_there(study, point)
     said = [redacted(one_line(word, MAX_MESSAGE)) for word in (text, *dict.fromkeys(words))]
     found = Note(point, said[0], said[1:], provenance.who())
-    study.paths.notes.add([found])
+
+    def check(notes: list[Note]) -> None:
+        there = [(n.text, n.tags, n.origin.get("by")) for n in notes if n.point == point]
+        if there[-1:] == [(found.text, found.tags, found.origin["by"])]:
+            raise UserError("note: is your last one there already; nothing was written")
+
+    study.paths.notes.add([found], check)
     return found
 
 

@@ -72,6 +72,18 @@ def test_a_note_is_kept_through_merge_and_resume_and_each_counts_once(study, cap
     assert capsys.readouterr().out.startswith("0-1: leak in the pump [leak, pump] (")
 
 
+def test_a_note_that_is_typed_twice_is_written_once(study, capsys) -> None:
+    enter()
+    with pytest.raises(UserError, match=r"is your last one there already; nothing was written"):
+        study.note("leak in the pump", "0-1", tags=["leak", "pump"])
+    assert texts(study) == NOTES
+    # A remark may be true again, later or elsewhere.
+    study.note("mended", "0-1")
+    study.note("leak in the pump", "0-1", tags=["leak", "pump"])
+    study.note("leak in the pump", "0-0", tags=["leak", "pump"])
+    assert len(texts(study)) == 5
+
+
 def test_the_report_and_the_audit_show_notes(study) -> None:
     before = version(study._engine)
     assert before == version(study._engine)
@@ -114,6 +126,7 @@ def test_a_fork_takes_the_notes_on_its_points_and_on_the_study_along(study) -> N
         (["--point", "7-12", "text"], "there is no such proposal; the iterations are 0 to 0"),
         (["--point", "0-3", "text"], "there is no such proposal"),
         (["--point", "best", "text"], "is not a proposal; proposals have names such as 7-12"),
+        (["--point", "00-1", "text"], "is not a proposal; proposals have names such as 7-12"),
         (["--point", "3"], "is not a proposal; proposals have names such as 7-12"),
         (["--tag", "a,b"], "a tag is a word, without a comma"),
         (["x" * 501], "has 501 characters; the most are 500"),

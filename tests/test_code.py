@@ -52,7 +52,7 @@ DOORS = {
     "study": "beginning entries paths settling",
 }
 DOORS_OF_KINDS = {
-    "space": "distributions",
+    "space": "distributions sobol",
     "surrogates": "classifier linear network numerics optimizer problem regression sections settings storage "
     "training",
     "acquisition": "candidates measures picks settings state",

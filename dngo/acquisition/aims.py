@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dngo.fronts import extent, hypervolume, on_front
 from dngo.rules import current
-from dngo.space.sobol import Sobol
+from dngo.space.sobol import sobol
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
 from dngo.surrogates.numerics import one_thread
@@ -90,7 +90,7 @@ def _known(reference: Sequence[float | None], objectives: int) -> Array:
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:
     """Directions (count, m) whose largest component is 1. They come from a sequence, after its
     first `skipped`."""
-    engine = Sobol(1 if objectives == 2 else objectives, rng)
+    engine = sobol(1 if objectives == 2 else objectives, rng)
     u = engine.random_base2(max(int(np.ceil(np.log2(skipped + count))), 0))[skipped:][:count]
     if objectives == 2:
         found = np.column_stack([np.cos(0.5 * np.pi * u[:, 0]), np.sin(0.5 * np.pi * u[:, 0])])

@@ -16,11 +16,11 @@ from typing import Literal
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.stats import rankdata
 
 from dngo.acquisition.candidates import around
 from dngo.acquisition.spacing import Spacing
 from dngo.rules import current
-from dngo.surrogates.numerics import mean_ranks
 from dngo.types import Array
 
 
@@ -32,7 +32,7 @@ def neighbours(u: Array, y: Array) -> Literal["alike", "unlike", "unknown"]:
     closest = np.argsort(gap[:, 1], kind="stable")[: rules.closest]
     if gap[closest, 1].max() > rules.near * np.median(gap[:, 1]):
         return "unknown"
-    rank = mean_ranks(y) / len(y)
+    rank = rankdata(y) / len(y)
     unlike = np.abs(rank[closest, None] - rank[nearest[closest]])
     usual = max(np.median(unlike[:, farthest // 2 :]), rules.ranks)
     return "alike" if np.median(unlike[:, 1]) < rules.alike * usual else "unlike"

@@ -10,7 +10,7 @@ import numpy as np
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
 from dngo.space import Column, Space, priors
-from dngo.space.sobol import Sobol
+from dngo.space.sobol import sobol
 from dngo.surrogates.model import Model
 from dngo.types import Array
 
@@ -81,7 +81,7 @@ def design(space: Space, size: int, *, rng: np.random.Generator, exclude: Array)
     if space.k == 0:
         pool.add(space.defaults(), "design")
         return pool.v[:size]
-    engine = Sobol(space.k, rng)
+    engine = sobol(space.k, rng)
     exponent = max(int(np.ceil(np.log2(max(size, 1)))), 0)
     spreads = bool(space.conditions) and size <= MOST_SPREAD
     drawn = space.sample(
@@ -108,7 +108,7 @@ def believed_design(space: Space, size: int, *, rng: np.random.Generator, exclud
         return np.empty((0, space.k))
     pool = Candidates(space, set(space.keys(exclude)))
     pool.add(priors.peak(space), "prior")
-    engine = Sobol(space.k, rng)
+    engine = sobol(space.k, rng)
     for exponent in range(int(np.ceil(np.log2(size))), int(np.ceil(np.log2(size))) + 5):
         if len(pool.v) < size:
             pool.add(priors.drawn(space, _open(engine.random(2**exponent))), "prior")
@@ -136,7 +136,7 @@ def uniform(space: Space, size: int, rng: np.random.Generator) -> Array:
     if is_listed(space):
         return everything(space)
     exponent = int(np.log2(affordable(space, 2 ** int(np.ceil(np.log2(size))))))
-    return space.sample(_open(Sobol(space.k, rng).random_base2(exponent)))
+    return space.sample(_open(sobol(space.k, rng).random_base2(exponent)))
 
 
 def affordable(space: Space, size: int) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.stats import qmc
 
 from dngo.acquisition.candidates import Candidates, everything, is_listed
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
+from dngo.space.sobol import sobol
 from dngo.types import Array
 
 # rounds of draws until enough points are new; each draws twice as many as the one before
@@ -38,7 +38,7 @@ class Sobol:
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         space = state.space
-        engine = qmc.Sobol(space.k, scramble=True, rng=np.random.default_rng(state.root))
+        engine = sobol(space.k, np.random.default_rng(state.root))
         if start := max(state.turn - 1, 0):
             engine.fast_forward(start)
         yield from drawn(state, number, lambda n: space.sample(engine.random(n)), self.name)

@@ -35,6 +35,7 @@ from dngo.space.equalities import Equalities
 from dngo.space.programme import by_programme
 from dngo.space.projections import Projections
 from dngo.space.scales import LINEAR
+from dngo.space.sobol import sobol
 from dngo.types import Array, Mask
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ class Feasible:
 
     def share(self, exponent: int = 14) -> float:
         """The share of the space that is feasible, estimated from 2^exponent points."""
-        from dngo.space.sobol import Sobol
-
-        engine = Sobol(self.space.k, np.random.default_rng(0))
+        engine = sobol(self.space.k, np.random.default_rng(0))
         return float(self.holds(self.space.decode(engine.random_base2(exponent))).mean())
 
     def find(self) -> None:
@@ -173,10 +172,8 @@ class Feasible:
         They belong to the space and are the same in all its studies, so they have a random stream
         of their own.
         """
-        from dngo.space.sobol import Sobol
-
         rng = np.random.default_rng(0)
-        engine = Sobol(self.space.k, rng)
+        engine = sobol(self.space.k, rng)
         u = engine.random_base2(int(np.log2(DRAWN)))
         v = self._decode(u)
         kept = u[self.holds(v)][:KEPT]

@@ -40,12 +40,6 @@ def bounded(y: Array) -> Array:
     return np.clip(y, -LARGEST, LARGEST)
 
 
-def mean_ranks(y: Array) -> Array:
-    """(n,) ranks from 1 on of values y (n,); equal values share the mean of their ranks."""
-    _, which, counts = np.unique(y, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[which]
-
-
 def with_task(x: Array, inputs: int) -> Array:
     """x: (n, d) -> (n, inputs): the parameters, and then a 0 for each other task."""
     missing = inputs - x.shape[1]

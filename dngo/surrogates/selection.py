@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from dngo.rules import current
-from dngo.surrogates.numerics import mean_ranks
 from dngo.types import Array
 
 
@@ -42,23 +41,21 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
     all outcomes, and the partial correlation is 0 even for the best model. So a model that ranks
     outcomes well is of use in any case.
     """
+    # The import takes half a second, which commands that only read models save.
+    from scipy.stats import spearmanr
+
     rules = current().selection
-    if _rank_correlation(predicted, targets) > rules.ranked:
+    if spearmanr(predicted, targets).statistic > rules.ranked:
         return False
     least = rules.foresight_alike if alike else rules.foresight
     return partial_rank_correlation(predicted, targets, distance) < least
 
 
-def _rank_correlation(one: Array, other: Array) -> float:
-    """Spearman's correlation of two (n,), NaN if it is undefined."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ranks = np.column_stack([mean_ranks(one), mean_ranks(other)])
-        return float(np.asarray(np.corrcoef(ranks, rowvar=False))[1, 0])
-
-
 def partial_rank_correlation(one: Array, other: Array, given: Array) -> float:
     """The correlation of two (n,) given a third, 0 if it is undefined."""
+    from scipy.stats import rankdata
+
     with np.errstate(invalid="ignore", divide="ignore"):
-        between = np.corrcoef([mean_ranks(values) for values in (one, given, other)])
+        between = np.corrcoef(rankdata([one, given, other], axis=1))
         rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
         return float(np.nan_to_num((between[0, 2] - between[0, 1] * between[2, 1]) / rest))

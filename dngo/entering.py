@@ -30,7 +30,7 @@ from dngo.redaction import redacted
 from dngo.storage import picture
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
-from dngo.study import Study
+from dngo.study import Study, entries
 from dngo.waiting import Entry, Note
 
 SHOWN = 5  # most mistakes in a message
@@ -233,8 +233,9 @@ def tell(
     points, outside = points_of(study.space, source.rows)
     problems = {**outside, **problems}
     outcomes = _outcomes(study, source, points, objective, problems)
-    entries: dict[int, Entry] = {}
+    new: dict[int, Entry] = {}
     with study.waiting.changing() as waiting:
+        entries.drop_pictures(study.records, waiting)
         flying = _flying(study, points, outcomes, named, problems, waiting)
         with contextlib.ExitStack() as stack:
             for i in [i for i in flying if i not in problems]:
@@ -254,13 +255,13 @@ def tell(
                 entry = Entry(points[i], source.kind, source.origin_of(row))
                 place = study.paths.entered_picture(entry.name)
                 outcomes[i] = _pictured(source, outcomes[i], place)
-                entries[i] = replace(entry, outcome=outcomes[i])
-        if entries:
-            study.waiting.write([*waiting, *entries.values()])
+                new[i] = replace(entry, outcome=outcomes[i])
+        if new:
+            study.waiting.write([*waiting, *new.values()])
     pictures = {i: outcomes[i].metadata.get(LEFT_OUT) for i in outcomes if i not in problems}
     return Told(
         [flying[i].id for i in flying if i not in problems],
-        list(entries.values()),
+        list(new.values()),
         {source.rows[i].place: problems[i] for i in sorted(problems)},
         {source.rows[i].place: str(why) for i, why in pictures.items() if why},
     )

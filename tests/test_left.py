@@ -14,6 +14,7 @@ from evaluating import POINT, outcome_of, python
 
 import dngo
 from dngo.cli import main
+from dngo.evaluation.pictures import held as held_picture
 from dngo.evaluation.pictures import kept
 from dngo.report.page import study_page
 from dngo.storage.picture import LARGEST, kind_of
@@ -153,6 +154,9 @@ def test_the_report_and_the_audit_show_what_evaluations_left(
     assert (
         "images/0/1.svg in the study's folder" in said and "fine, <i>" in said and "Note " in said
     )
+    # An earlier start may have left a picture where a later one left none that could be kept.
+    left_out = {"image": "plot.svg", "image_left_out": "plot.svg: is larger than 1 MiB"}
+    assert not held_picture(left_out) and held_picture({"image": "plot.svg"})
     # The folder is the study's: a link that is put there later leads nowhere.
     picture = study.path.parent / "images" / "0" / "1.svg"
     picture.unlink()

@@ -26,6 +26,11 @@ def named(metadata: Mapping[str, Any]) -> bool:
     return isinstance(found, str) and Path(found).suffix.lower() in ENDINGS
 
 
+def held(metadata: Mapping[str, Any]) -> bool:
+    """Whether the picture that the metadata name was kept. Its place may hold that of a start before."""
+    return named(metadata) and LEFT_OUT not in metadata
+
+
 def kept(metadata: Mapping[str, Any], workdir: Path, place: Path | None) -> dict[str, Any]:
     """Keep the picture that an evaluation's metadata name. Returns the metadata.
 

@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from dngo.evaluation.pictures import NAME as IMAGE
-from dngo.evaluation.pictures import named as named_picture
+from dngo.evaluation.pictures import held as held_picture
 from dngo.report.data import View
 from dngo.report.figures import Figure, all_figures
 from dngo.report.health import Check, checks, messages
@@ -97,7 +97,7 @@ def study_page(study: Study, *, served: bool = False, view: View | None = None) 
     left = with_notes(metadata_of(view, listed), ids, entries.notes(study.archive))
     best = view.front.rows if view.has_several else view.ranking("observed")
     named = np.zeros(len(view), dtype=bool)
-    named[listed] = list(map(named_picture, left))
+    named[listed] = list(map(held_picture, left))
     page = Page(
         title=f"Study {view.name}",
         headline=headline(study),
@@ -260,8 +260,8 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
         said = list(map(found, left))
         if any(said):
             words(name, said)
-    if any(map(named_picture, left)):
-        words(IMAGE, ["image" if named_picture(found) else "" for found in left])
+    if any(map(held_picture, left)):
+        words(IMAGE, ["image" if held_picture(found) else "" for found in left])
     return {"archive": str(view.path), "of": len(view), **columns.document(len(view))}
 
 

@@ -6,6 +6,7 @@ Each point, each outcome and each note counts once.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -85,6 +86,26 @@ def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outc
             found += [(batch.proposals[o.slot], o) for o in batch.told]
     waiting = [entry for entry in entries(records) if entry.outcome is not None]
     return found + [entry.told(t, i) for i, entry in enumerate(waiting)]
+
+
+def drop_pictures(records: Records, waiting: Sequence[Entry]) -> None:
+    """Remove pictures of outcomes that were never entered, as a kill came between the two.
+
+    waiting: the points that wait. The caller holds the claim on them.
+    """
+    names = {entry.name for entry in waiting}
+    lone = [p for p in records.paths.entered_pictures.glob("*.*") if _entry(p) not in names]
+    if lone:
+        flying = records.in_flight(records.merged())
+        names = {p.origin["entry"] for batch in flying for p in batch.proposals if p.told}
+    for path in lone:
+        if _entry(path) not in names:
+            path.unlink(missing_ok=True)
+
+
+def _entry(path: Path) -> str:
+    """The name of the entry whose picture, or a part of it, is at a path."""
+    return path.name.lstrip(".").partition(".")[0]
 
 
 # ---- notes --------------------------------------------------------------------------------------

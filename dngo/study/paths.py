@@ -85,7 +85,11 @@ class Paths:
 
     def entered_picture(self, name: str) -> Path:
         """The same for an outcome that waits, by the name of its entry, until it is merged."""
-        return self.folder / "images" / "entered" / name
+        return self.entered_pictures / name
+
+    @property
+    def entered_pictures(self) -> Path:
+        return self.folder / "images" / "entered"
 
     def earlier_receipt(self, t: int) -> Path:
         """Receipt of a merge into an archive that is gone."""

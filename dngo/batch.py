@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -289,12 +289,19 @@ def last_line(message: str) -> str:
     return one_line(redacted(lines[-1]), 300) if lines else "(no message)"
 
 
-def write_outcomes(path: Path, outcomes: list[Outcome], *, durable: bool = True) -> None:
+def write_outcomes(
+    path: Path,
+    outcomes: list[Outcome],
+    *,
+    durable: bool = True,
+    pictures: Mapping[str, str] | None = None,
+) -> None:
     """Write outcomes as JSON, atomically.
 
     durable: whether to wait until they would survive a crash of the machine.
+    pictures: what `read_pictures` reads.
     """
-    text = _document({}, "outcomes", outcomes)
+    text = _document({"pictures": pictures} if pictures else {}, "outcomes", outcomes)
     if durable:
         write_text(path, text)
     else:
@@ -305,6 +312,12 @@ def read_outcomes(path: Path) -> list[Outcome]:
     """Read a file of `write_outcomes`; raises UserError if it is something else."""
     outcomes: list[Outcome] = _read(path, _OUTCOMES, "a list of outcomes").outcomes
     return outcomes
+
+
+def read_pictures(path: Path) -> dict[str, str]:
+    """The pictures, by id, that travel with outcomes (`dngo.evaluation.pictures.packed`)."""
+    pictures: dict[str, str] = _read(path, _OUTCOMES, "a list of outcomes").pictures
+    return pictures
 
 
 def find_outcome(path: Path, proposal: Proposal) -> Outcome | None:
@@ -374,6 +387,7 @@ def _brief(record: Proposal | Outcome) -> dict[str, Any]:
 @dataclass(frozen=True)
 class _Outcomes:
     outcomes: list[Outcome]
+    pictures: dict[str, str] = field(default_factory=dict)
 
 
 _BATCH: TypeAdapter[Any] = TypeAdapter(Batch)

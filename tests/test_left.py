@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 from evaluating import POINT, outcome_of, python
 
 import dngo
+from dngo.batch import read_outcomes, read_pictures, write_outcomes
 from dngo.cli import main
 from dngo.evaluation.pictures import held as held_picture
-from dngo.evaluation.pictures import kept
+from dngo.evaluation.pictures import kept, packed, unpacked
 from dngo.report.page import study_page
-from dngo.storage.picture import LARGEST, kind_of
+from dngo.storage.picture import LARGEST, kind_of, put
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -119,6 +121,27 @@ def test_a_program_without_a_picture_loses_nothing(tmp_path: Path) -> None:
     outcome = outcome_of(python(code), tmp_path)
     assert (outcome.status, outcome.metadata) == ("ok", {"image": "plot.png"})  # nowhere to keep it
     assert POINT.slot == 7
+
+
+def test_pictures_travel_with_outcomes_up_to_a_size(tmp_path: Path, monkeypatch) -> None:
+    outcome = outcome_of(python("print(1)"), tmp_path)
+    outcomes = [replace(outcome, slot=i, metadata={"image": "a.png"}) for i in range(4)]
+    outcomes[3] = replace(outcomes[3], metadata={"image": "ubuntu:22.04"})
+    for i in (0, 1, 3):
+        put(PNG, tmp_path / f"{i}")
+    monkeypatch.setattr("dngo.evaluation.pictures.MOST_BYTES", len(PNG) + 3)
+    sent, texts = packed(outcomes, lambda o: tmp_path / str(o.slot))
+    assert list(texts) == [outcomes[0].id] and [o.slot for o in sent] == [0, 1, 2, 3]
+    assert "has more than 0 MiB of pictures" in sent[1].metadata["image_left_out"]
+    assert sent[2:] == outcomes[2:]
+    write_outcomes(tmp_path / "sent.json", sent, pictures=texts)
+    assert read_outcomes(tmp_path / "sent.json") == sent
+    assert read_pictures(tmp_path / "sent.json") == texts
+    assert unpacked(sent[0], texts[sent[0].id], tmp_path / "there") == outcomes[0]
+    assert (tmp_path / "there.png").read_bytes() == PNG
+    for text in ("no picture", "bm8gcGljdHVyZQ=="):
+        assert "image_left_out" in unpacked(outcomes[0], text, tmp_path / "not").metadata
+    assert not list(tmp_path.glob("not*"))
 
 
 def painted(x: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -42,7 +43,9 @@ with open({runs!r}, "a") as stream:
     stream.write(os.environ["DNGO_ID"] + " " + os.getcwd() + chr(10))
 if os.environ["DNGO_ID"] == "0-1":
     sys.exit(3)
-print((p["x"] - 0.3) ** 2)
+with open(os.path.join(os.environ["DNGO_WORKDIR"], "plot.svg"), "w") as stream:
+    stream.write("<svg>" + os.environ["DNGO_ID"] + "</svg>")
+print(json.dumps({{"objective": (p["x"] - 0.3) ** 2, "metadata": {{"image": "plot.svg"}}}}))
 """
 
 
@@ -114,6 +117,12 @@ def test_a_study_runs_without_a_shared_file_system(tmp_path: Path) -> None:
     # The archive never left, and what travelled is small.
     assert not list(apart.storage.rglob("*.h5")) and not list(apart.machine.rglob("archive.h5"))
     assert {p.name for p in apart.storage.rglob("*.json")} <= {"proposals.json", "0.json"}
+    # What travelled with it is where the report and the audit look, and once.
+    images = archive.parent / "images" / "0"
+    shown = {path.name: path.read_text() for path in images.iterdir()}
+    assert shown == {f"{slot}.svg": f"<svg>0-{slot}</svg>" for slot in (0, 2, 3)}
+    (received,) = (archive.parent / "iterations" / "0" / "outcomes").iterdir()
+    assert "pictures" not in json.loads(received.read_text())
     # It goes on, also on other machines.
     shutil.rmtree(apart.machine / "results")
     config = yaml.safe_load((apart.head / "config.yaml").read_text())

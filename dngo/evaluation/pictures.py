@@ -1,20 +1,24 @@
 """The picture that an outcome names: `"metadata": {"image": "plot.png"}`.
 
 It is copied into the study's folder: before the evaluation's folder is removed, or when people
-enter the outcome. A file that lies elsewhere, is too large or is no picture is left out. The
-metadata then say why.
+enter the outcome. If jobs share no files with the study, it travels with the outcome. A file that
+lies elsewhere, is too large or is no picture is left out. The metadata then say why.
 """
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dngo.batch import Outcome
 from dngo.storage import picture
 from dngo.storage.picture import ENDINGS
 
+MOST_BYTES = 32 << 20  # of pictures that travel with the outcomes of a job
 NAME, LEFT_OUT = "image", "image_left_out"
 _OWN = "the evaluation's folder (DNGO_WORKDIR)"
 _HINT = "; write it below $DNGO_WORKDIR (in Python: dngo.workdir())"
@@ -70,6 +74,44 @@ def carried(metadata: Mapping[str, Any], source: Path, place: Path) -> dict[str,
     }
 
 
+def packed(
+    outcomes: Iterable[Outcome], place_of: Callable[[Outcome], Path]
+) -> tuple[list[Outcome], dict[str, str]]:
+    """Outcomes, and their pictures as text by id, up to `MOST_BYTES`. What is left out says why."""
+    found, texts, left = [], {}, MOST_BYTES
+    for outcome in outcomes:
+        path = picture.kept_at(place_of(outcome)) if held(outcome.metadata) else None
+        if path is not None:
+            try:
+                data = picture.read(path)
+                if len(data) > left:
+                    raise ValueError(f"its job has more than {MOST_BYTES >> 20} MiB of pictures")
+                texts[outcome.id] = base64.b64encode(data).decode()
+                left -= len(data)
+            except (OSError, ValueError) as error:
+                outcome = _left_out(outcome, error)
+        found.append(outcome)
+    return found, texts
+
+
+def unpacked(outcome: Outcome, text: str, place: Path) -> Outcome:
+    """An outcome whose picture has travelled, and is now kept at a place."""
+    try:
+        picture.put(base64.b64decode(text), place)
+    except (OSError, ValueError) as error:
+        return _left_out(outcome, error)
+    return outcome
+
+
+def _left_out(outcome: Outcome, error: Exception) -> Outcome:
+    said = outcome.metadata
+    return replace(outcome, metadata={**said, LEFT_OUT: _why(said[NAME], error)})
+
+
+def _why(name: str, error: Exception) -> str:
+    return f"{name}: {getattr(error, 'strerror', None) or error}"
+
+
 def _kept(
     metadata: Mapping[str, Any],
     folder: Path,
@@ -89,6 +131,5 @@ def _kept(
             raise ValueError(f"no such file in {where or folder}{hint}")
         picture.keep(real, place)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        return {**found, LEFT_OUT: f"{name}: {why}"}
+        return {**found, LEFT_OUT: _why(name, error)}
     return found

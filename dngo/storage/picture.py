@@ -46,12 +46,17 @@ def kept_at(place: Path) -> Path | None:
 
 def keep(path: Path, place: Path) -> None:
     """Copy a picture to a place; an earlier one there goes. Raises OSError, ValueError."""
-    data = read(path)
+    put(read(path), place)
+
+
+def put(data: bytes, place: Path) -> None:
+    """The same for a picture's bytes."""
+    kind = kind_of(data)
     place.parent.mkdir(parents=True, exist_ok=True)
     drop(place)
     temporary = place.with_name(f".{place.name}.tmp")
     temporary.write_bytes(data)
-    os.replace(temporary, place.with_name(f"{place.name}.{kind_of(data)}"))
+    os.replace(temporary, place.with_name(f"{place.name}.{kind}"))
 
 
 def move(source: Path, place: Path) -> None:

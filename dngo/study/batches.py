@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dngo import derive, provenance
-from dngo.batch import Batch, Outcome, Proposal, read_outcomes
+from dngo.batch import Batch, Outcome, Proposal, read_outcomes, read_pictures, write_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.fingerprint import data_of, fingerprint, without
+from dngo.evaluation.pictures import unpacked
 from dngo.storage.claim import Claim, describe
 from dngo.storage.files import reading_regular, replacing
 from dngo.storage.patience import has_no_disk, patiently
@@ -95,15 +96,26 @@ def receive(records: Records, files: Iterable[Path]) -> None:
         if found is None:
             continue
         target = records.paths.iteration(int(found[1])) / found[2]
-        if target.resolve() != path.resolve():
-            known = target.exists()
-            target.parent.mkdir(parents=True, exist_ok=True)
+        if target.resolve() == path.resolve():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if found[2] == "proposals.json":
             copy(path, target)
-            for outcome in (
-                read_outcomes(target) if found[2] != "proposals.json" and not known else []
-            ):
-                # It is on another machine, where no job could write it.
-                records.paths.journal.note(outcome)
+        else:
+            _receive_outcomes(records, path, target)
+
+
+def _receive_outcomes(records: Records, path: Path, target: Path) -> None:
+    """Write outcomes of another machine at their usual place, and the pictures that came with them."""
+    known, texts, found = target.exists(), read_pictures(path), []
+    for outcome in read_outcomes(path):
+        if text := texts.get(outcome.id):
+            place = records.paths.picture(outcome.iteration, outcome.slot)
+            outcome = unpacked(outcome, text, place)
+        found.append(outcome)
+    write_outcomes(target, found)
+    for outcome in found if not known else []:
+        records.paths.journal.note(outcome)  # no job could write it here
 
 
 def copy(source: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from dngo.evaluation import chunk as chunks
 from dngo.evaluation.checkpoints import Following
 from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
+from dngo.evaluation.pictures import packed
 from dngo.evaluation.run import Files, Runner
 from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.starter import Starter
@@ -61,7 +62,11 @@ def evaluate(
         progress=progress,
     )
     outcomes.sort(key=lambda outcome: outcome.slot)
-    patiently(lambda: write_outcomes(output, outcomes), what=f"writing {output}")
+    texts: dict[str, str] = {}
+    if output.resolve() != (records.paths.iteration(t) / "outcomes" / output.name).resolve():
+        # They travel to a machine that cannot read this one's files.
+        outcomes, texts = packed(outcomes, lambda o: records.paths.picture(o.iteration, o.slot))
+    patiently(lambda: write_outcomes(output, outcomes, pictures=texts), what=f"writing {output}")
 
 
 def evaluate_here(

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 from test_exchange import entities, export
+from test_left import PNG, SVG
 from toy import Toy, advance
 
+import dngo
 from dngo import archive
+from dngo.audit import audit, page
+from dngo.cli import main
 from dngo.config import load
 from dngo.study import Study
 
@@ -81,6 +85,75 @@ def test_the_crate_is_read_by_its_library(crate: Path, run: Toy) -> None:
     assert ROCrate(run.folder / "crate.zip").name == "Study toy"
 
 
+def painted(x: float) -> dict[str, Any]:
+    """An objective that leaves a picture."""
+    (dngo.workdir() / "plot.svg").write_bytes(SVG.replace(b"hacked=1", f"x={x}".encode()))
+    return {"objective": x, "metadata": {"image": "plot.svg"}}
+
+
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A study with four pictures of evaluations and one of an outcome from elsewhere."""
+    pytest.importorskip("rocrate")
+    folder = tmp_path_factory.mktemp("pictured")
+    study = dngo.create("old", {"x": (0, 1)}, folder=folder, batch_size=4, surrogate="gp")
+    (folder / "a.png").write_bytes(PNG)
+    said = {"image": str(folder / "a.png")}
+    study.tell({"x": 0.123, "objective": 2.0, "metadata": said})
+    study.optimize(painted, 4, workers=0)
+    assert study.table().status.tolist() == ["ok"] * 5
+    export(study.path, folder / "crate", "ro-crate")
+    return study
+
+
+def pictures(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("images/*/*")}
+
+
+def test_the_crate_has_the_pictures_and_says_which_evaluation_left_each(
+    pictured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crate = pictured.path.parents[1] / "crate"
+    assert pictures(crate) == pictures(pictured.path.parent) and len(pictures(crate)) == 5
+    found = entities(crate)
+    made = {
+        part["@id"]: action["@id"]
+        for action in found.values()
+        if action["@type"] == "CreateAction"
+        for part in as_list(action["result"])
+    }
+    assert made["images/0/0.svg"] == "#evaluate-0-0"
+    assert "images/0/4.png" in [o["@id"] for o in as_list(found["#merge-0"]["object"])]
+    assert found["images/0/4.png"]["encodingFormat"][0] == "image/png"
+    assert {"@id": "images/0/0.svg"} in found["./"]["hasPart"]
+    # It is a study's folder for those who look at it, or go on with it.
+    assert page(audit(crate / "archive.h5", "0-0")).count("images/0/0.svg in the study's folder")
+    new = "study: new\nobjective: {callable: 'a:b'}\nsurrogate: gp\n"
+    (tmp_path / "new.yaml").write_text(f"{new}space: {{x: {{type: float, low: 0, high: 2}}}}\n")
+    words = ["fork", str(crate / "archive.h5"), "--config", str(tmp_path / "new.yaml")]
+    assert main(words) == 0
+    assert pictures(tmp_path / "results" / "new") == pictures(crate)
+
+
+def test_a_crate_has_no_picture_with_a_secret_and_without_names_has_none(
+    pictured: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(pictured.path.parent, old)
+    (old / "images" / "0" / "0.svg").write_bytes(SVG.replace(b"hacked=1", b"ghp_" + b"a1" * 18))
+    (old / "images" / "0" / "1.svg").write_text("somebody's own file")
+    (old / "images" / "0" / "2.svg").unlink()
+    (old / "images" / "0" / "2.svg").symlink_to(__file__)
+    export(old / "archive.h5", tmp_path / "crate", "ro-crate")
+    assert pictures(tmp_path / "crate").keys() == {"images/0/3.svg", "images/0/4.png"}
+    said = capsys.readouterr().out
+    assert "with pictures (2), as they are" in said
+    assert "pictures with what looks like a secret are left out (1)" in said
+    export(old / "archive.h5", tmp_path / "nameless", "ro-crate", "--anonymous")
+    assert pictures(tmp_path / "nameless") == {}
+    assert "with pictures" not in capsys.readouterr().out
+
+
 VALIDATOR = pytest.mark.skipif(
     importlib.util.find_spec("rocrate_validator") is None,
     reason="the profile's validator is not installed: pip install roc-validator",
@@ -132,8 +205,9 @@ def issues(crate: Path, monkeypatch: pytest.MonkeyPatch, severity: str = "REQUIR
 
 @VALIDATOR
 @QUIET
-def test_the_crate_is_valid(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert issues(crate, monkeypatch) == []
+def test_the_crate_is_valid(crate: Path, pictured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (crate, pictured.path.parents[1] / "crate"):
+        assert issues(folder, monkeypatch) == []
 
 
 @VALIDATOR

@@ -68,7 +68,7 @@ def register(commands: Any) -> None:
     export.add_argument(
         "--anonymous",
         action="store_true",
-        help="leave out the names of hosts, people and home folders",
+        help="leave out the names of hosts, people and home folders, and the pictures",
     )
     export.set_defaults(run=_export)
 

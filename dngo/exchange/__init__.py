@@ -29,7 +29,7 @@ def export(
 ) -> list[str]:
     """Write an archive in one of the forms of `EXPORTS`, with the options of that form.
 
-    anonymous: without the names of hosts, people and home folders.
+    anonymous: without the names of hosts, people and home folders. A crate then has no pictures.
     Returns lines: they say what was left out, and which people the file still names. Raises
     UserError if there is no archive, if `output` exists, or if a package is missing. It also raises
     UserError if something must be left out and the archive was altered.
@@ -37,12 +37,13 @@ def export(
     if os.path.lexists(output):
         raise in_the_way(output, "name another --output")
     write = EXPORTS.find(form)
+    if form == "ro-crate":
+        options["images"] = None if anonymous else archive.parent
     changed, names = changes(archive, anonymous=anonymous)
     with tempfile.TemporaryDirectory() as folder:
         if changed:
             publish(archive, copy := Path(folder) / archive.name, anonymous=anonymous)
-        write(copy if changed else archive, output, **options)
-    told = []
+        told = list(write(copy if changed else archive, output, **options) or ())
     if changed:
         places = ", ".join(f"{name} ({n})" for name, n in sorted(changed.items()))
         what = (

@@ -1,8 +1,9 @@
 """A Workflow Run RO-Crate of a study: the Provenance Run Crate profile, 0.5, on RO-Crate 1.1.
 
-The crate is a folder, or a .zip, with the archive, the resolved configuration, the proposals as CSV
-and the workflow. Its metadata describe the run as linked data. Every iteration has an action for
-each of its stages, with a script as the instrument. The stages pass on parts of the archive::
+The crate is a folder, or a .zip, with the archive, the resolved configuration, the proposals as CSV,
+the pictures that evaluations left, and the workflow. Its metadata describe the run as linked data.
+Every iteration has an action for each of its stages, with a script as the instrument. The stages
+pass on parts of the archive::
 
     record ─► fit ─► surrogate t ─► propose ─► batch t ─► evaluate ─► outcomes t ─► merge ─► record t
 
@@ -30,12 +31,16 @@ from dngo import archive as archives
 from dngo.audit import audit_rows
 from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
+from dngo.evaluation.pictures import held
 from dngo.exchange import csv_table
 from dngo.exchange.crate import WORKFLOW, Crate
+from dngo.redaction import form_of
 from dngo.replay import configuration
 from dngo.space.parameters import Number, Parameter, choices
+from dngo.storage import picture
 from dngo.storage.files import handing_out
 from dngo.study import best_row
+from dngo.study.paths import Paths
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -51,6 +56,7 @@ What a Bayesian optimisation by dngo proposed and found: {rows} evaluations in {
   altered, `dngo replay archive.h5` derives every batch again, and
   `dngo audit archive.h5 --proposal 1-0` says why a point was proposed and what its outcome was.
 - `proposals.csv`: a line for each proposal and its outcome.
+- `images/ITERATION/SLOT.png` (or .jpg, .svg): the pictures that evaluations left, if there are any.
 - `config.yaml`: the configuration, all defaults filled in.
 - `Snakefile`, `rules/`, `scripts/`: the workflow, {version}.
 - `ro-crate-metadata.json`: all of this and every step of the run as linked data, a Provenance Run
@@ -61,30 +67,39 @@ MANY = 1000  # jobs; with more, the evaluations of an iteration are one action
 
 
 def write(
-    archive: Path, output: Path, *, author: str | None = None, license: str | None = None
-) -> None:
-    """Write the crate of an archive.
+    archive: Path,
+    output: Path,
+    *,
+    images: Path | None = None,
+    author: str | None = None,
+    license: str | None = None,
+) -> list[str]:
+    """Write the crate of an archive. Returns what the user should know of its pictures.
 
+    images: the folder of the study whose pictures it gets; None: it gets none.
     author: who ran the study, a name or "name <address of their ORCID>".
     license: the address of the data's licence, such as https://spdx.org/licenses/CC-BY-4.0.
     Raises UserError if the workflow's files are not beside the package.
     """
-    crate = _Description(archive, author, license).crate.graph
+    found = _Description(archive, images, author, license)
+    crate = found.crate.graph
     if output.suffix == ".zip":
         with handing_out(output) as temporary:
             crate.write_zip(temporary)
-        return
+        return found.told()
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
         crate.write(Path(folder) / "crate")
         os.rename(Path(folder) / "crate", output)  # `rename` replaces nothing but an empty folder
+    return found.told()
 
 
 class _Description:
     """The entities of a crate, made from an archive."""
 
-    def __init__(self, archive: Path, author: str | None, license: str | None):
-        self.archive = archive
+    def __init__(self, archive: Path, images: Path | None, author: str | None, license: str | None):
+        self.archive, self.images = archive, images
+        self.pictures, self.secret = 0, 0  # files here, and those left out
         self.table = archives.read_table(archive)
         header = archives.read_header(archive)
         assert header is not None  # `read_table` has read it already
@@ -184,7 +199,7 @@ class _Description:
             f"#record-{t}", f"The archive with iterations 0 to {t}", attributes["digest"]
         )
         if not batch.evaluated:
-            self._import(t, batch, outcomes, record)
+            self._import(t, batch, outcomes, [record, *self._pictures(outcomes)])
             return
         basis = [self._record(batch.training_iterations - 1)] if t else []
         if t:
@@ -198,7 +213,9 @@ class _Description:
             for job, start in enumerate(range(0, len(own), size))
         ]
         if batch.told:
-            parts.append(self._part(f"#told-{t}", f"{len(batch.told)} outcomes from elsewhere"))
+            told = [o for o, p in zip(outcomes, batch.proposals, strict=True) if p.told]
+            parts.append(self._part(f"#told-{t}", f"{len(told)} outcomes from elsewhere"))
+            parts += self._pictures(told)
         self.crate.add_step(
             "merge",
             f"#merge-{t}",
@@ -258,12 +275,40 @@ class _Description:
             + ", ".join(sorted({o.host for o in outcomes}))
             + (f", job {', '.join(jobs[:5])}" if jobs else ""),
             object=[proposed],
-            result=[result],
+            result=[result, *self._pictures(outcomes)],
             times=[x for o in outcomes for x in (o.started, o.finished)],
         )
         return result
 
-    def _import(self, t: int, batch: Batch, outcomes: list[Outcome], record: Any) -> None:
+    def _pictures(self, outcomes: list[Outcome]) -> list[Any]:
+        """The pictures of outcomes as files. What looks like a secret stays out, as in all texts."""
+        found = []
+        for o in outcomes:
+            if self.images is None or not held(o.metadata):
+                continue
+            path = picture.kept_at(Paths(self.images).picture(o.iteration, o.slot))
+            if path is None:
+                continue
+            try:
+                data = picture.read(path)
+            except (OSError, ValueError):  # somebody has put another file there
+                continue
+            if form_of(data.decode("latin-1")):
+                self.secret += 1
+                continue
+            self.pictures += 1
+            name = f"images/{o.iteration}/{o.slot}{path.suffix}"
+            found.append(self.crate.add_file(path, name, name=f"Picture of {o.id}"))
+        return found
+
+    def told(self) -> list[str]:
+        """What the user should know of its pictures."""
+        lines = [f"with pictures ({self.pictures}), as they are"] if self.pictures else []
+        if self.secret:
+            lines.append(f"pictures with what looks like a secret are left out ({self.secret})")
+        return lines
+
+    def _import(self, t: int, batch: Batch, outcomes: list[Outcome], results: list[Any]) -> None:
         source = batch.environment.get("import", {})
         file = self.crate.add(
             f"#imported-{t}",
@@ -280,7 +325,7 @@ class _Description:
             name=f"Import of {source.get('file')}",
             description=f"{len(outcomes)} evaluations, {_count(o.status for o in outcomes)}",
             object=[file],
-            result=[record],
+            result=results,
             times=[batch.environment.get("time", math.nan)],
         )
 

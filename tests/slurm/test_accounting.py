@@ -20,7 +20,7 @@ def accounts() -> Iterator[Cluster]:
     """A cluster with a database: account lab, and a QOS `brief` that allows ten minutes."""
     with tempfile.TemporaryDirectory(prefix="dngo-slurm-") as folder:
         cluster = Cluster(Path(folder).resolve())
-        # A database is no small thing to install: where there is none these tests are skipped.
+        # A database is no small thing to install: .ci/run does, and elsewhere these tests are skipped.
         words = [SCRIPTS / "up", folder, "--accounting", "--no-install"]
         result = subprocess.run(words, capture_output=True, text=True, timeout=120)
         if result.returncode == CANNOT_BE_HAD:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dngo.rules import current
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 FILES = sorted(RESULTS.glob("*.csv"))
@@ -18,6 +20,16 @@ REPORT, RULES, TRIED = (
 )
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import tables  # noqa: E402
+
+
+def test_rules_that_benchmarks_name_exist_and_are_changed() -> None:
+    import fit_size
+    import worth
+
+    trees = {name: worth.parsed(text) for name, text in worth.WITHOUT.items()}
+    trees["fit_size"] = fit_size.RULES["all"]
+    for name, branches in trees.items():
+        assert current().but(**branches).digest != current().digest, name  # raises for a name
 
 
 @pytest.fixture

@@ -233,6 +233,45 @@ def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:
     assert found == {}
 
 
+def test_the_best_points_are_known_in_every_kind_of_study() -> None:
+    x = np.arange(4.0)[:, None]
+    numbers, bounds = {"a": np.array([4.0, 3.0, 2.0, np.nan])}, {"a": Threshold("<=", 1.0)}
+    data = TrainingData(x, np.full(4, np.nan), numbers=numbers, thresholds=bounds)
+    assert data.best().tolist() == [[2.0]]  # which comes closest
+    assert replace(data, numbers={"a": np.full(4, np.nan)}).best().shape == (0, 1)
+    assert replace(data, numbers={}, thresholds={}).best().shape == (0, 1)
+    feasible = np.array([True, True, False, True])
+    y = np.array([2.0, 1.0, 0.0, 3.0])
+    assert replace(data, y=y, feasible=feasible).best().tolist() == [[1.0]]
+    several = {"f": y, "g": np.array([1.0, 2.0, 0.0, 3.0])}
+    found = replace(data, y=y, feasible=feasible, objectives=several).best()
+    assert found.tolist() == [[0.0], [1.0]]  # the front
+
+
+def test_a_number_with_many_observations_is_learnt_near_the_best_point() -> None:
+    """Beyond 300 rows 200 teach it: two thirds nearest to the best point, others from everywhere."""
+    v = points(SQUARE, 400)
+    x, gap = SQUARE.encode(v), np.linalg.norm(v - v[0], axis=1)
+    number = np.sin(12 * v[:, 0]) * np.cos(9 * v[:, 1]) - 0.2
+    data = TrainingData(
+        x=x,
+        y=gap,
+        constraints={"n": (number <= 1.0).astype(float)},
+        numbers={"n": number},
+        thresholds={"n": Threshold("<=", 1.0)},
+    )
+    found = SurrogateSettings().for_numbers
+    (process,) = (
+        fit_model(data, found, rng=np.random.default_rng(0)).classifiers["n"].number.objective
+    )
+    assert process.targets.shape == (200,)
+    rows = {tuple(row) for row in process.x}
+    taught = np.array([tuple(row) in rows for row in x])
+    assert taught.sum() == 200
+    assert taught[np.argsort(gap)[:132]].all()
+    assert (taught & (v[:, 0] > 0.7) & (v[:, 1] < 0.3)).sum() > 5
+
+
 @given(st.floats(-1e6, 1e6), st.integers(1, 200))
 def test_students_odds_are_those_of_a_normal_quantile(t: float, degrees: int) -> None:
     z = normal_quantile(np.array([t, t + 1.0]), degrees)

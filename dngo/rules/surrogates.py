@@ -221,7 +221,7 @@ class SparseRules:
 
     jitter: float = 1e-7  # resolution of inducing inputs, as a share of the signal
     near_optimum: int = 4  # of the inducing inputs, one in so many is one of the best observations
-    # Number of inducing inputs if no key sets it: for a cost, and for a number with a threshold.
+    # Number of inducing inputs of a cost, which no key sets.
     inducing: int = 100
     samples: int = 2  # most samples of the hyperparameters: many observations determine them well
     burn_in: int = (
@@ -291,6 +291,11 @@ class NumberRules:
 
     samples: int = 3  # samples of the hyperparameters, while observations are few
     sampled_up_to: int = 40  # with more observations only the mode is used
+    # Beyond `gp_limit` so many observations teach a number, of which such a share is nearest to the
+    # best point. Of 500 points of eleven bounds, 200 predict points near the best one with a loss of
+    # 0.03 nats, all of them on 100 inducing inputs with 0.47, and all of them exactly with 0.01.
+    most: int = 200
+    near: float = 0.66
     powers: tuple[float, ...] = (
         0.0,
         0.5,

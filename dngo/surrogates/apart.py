@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from dngo.rules import current
+from dngo.surrogates.problem import Problem
 from dngo.types import Array, Rows
 
 CONSIDERED = 5  # at most so many times the needed rows are looked at, since each costs distances
@@ -36,3 +38,16 @@ def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = N
             chosen[len(rows)] = x[i]
             rows.append(int(i))
     return np.sort(np.array(rows, dtype=np.intp))
+
+
+def around(problem: Problem, most: int, share: float, rng: np.random.Generator) -> Rows:
+    """At most `most` rows, sorted: a share of them nearest to the study's best points, if any are
+    known, and others that lie apart from each other."""
+    near = np.empty(0, dtype=np.intp)
+    if problem.best is not None and len(problem.best):
+        inputs = problem.x[:, : problem.best.shape[1]]  # without those of other tasks
+        gap = cdist(inputs, problem.best).min(axis=1)
+        near = np.argsort(gap, kind="stable")[: int(share * most)]
+    rest = np.setdiff1d(apart(problem.x, most, rng, problem.groups), near)
+    others = rng.permutation(rest)[: most - len(near)]
+    return np.sort(np.concatenate([near, others]))

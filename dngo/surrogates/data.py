@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
 
+from dngo.fronts import on_front
 from dngo.rules import current
 from dngo.surrogates.numerics import bounded
 from dngo.thresholds import Threshold
@@ -116,33 +117,53 @@ class TrainingData:
         objectives = {name: np.where(ok, y, np.nan) for name, y in several}
         return replace(self, y=np.where(ok, self.y, np.nan), objectives=objectives)
 
+    def best(self) -> Array:
+        """The inputs of the best outcomes: (m, d). With several objectives they are on the front. While
+        no outcome is ok, it is the one that comes closest, if that is known."""
+        rows = np.flatnonzero(self.ok)
+        if not len(rows):
+            least = self._closest()
+            return self.x[:0] if least is None else self.x[[least]]
+        if not self.objectives:
+            return self.x[rows[[np.argmin(self.y[rows])]]]
+        values = np.column_stack(list(self.objectives.values()))
+        return self.x[rows[on_front(values[rows])]]
+
     def levels(self) -> dict[str, float]:
         """As long as no outcome is ok: for each number with a threshold, the level that counts as
         progress.
 
         One outcome comes closest to keeping all its bounds. The level is its number, or the bound
-        itself if it keeps that. How far a bound is broken is counted in units of the number's
-        spread, so that no number outweighs the others. Empty once an outcome is ok, or if no
-        outcome has all numbers.
+        itself if it keeps that. Empty once an outcome is ok, or if no outcome has all numbers.
         """
-        bounds = {n: t for n, t in self.thresholds.items() if n in self.numbers}
-        if not bounds or self.ok.any():
+        least = None if self.ok.any() else self._closest()
+        if least is None:
             return {}
+        return {
+            n: t.bound if t.keeps(self.numbers[n][least]) else float(self.numbers[n][least])
+            for n, t in self._bounds.items()
+        }
+
+    @property
+    def _bounds(self) -> dict[str, Threshold]:
+        """The thresholds of numbers that are reported."""
+        return {n: t for n, t in self.thresholds.items() if n in self.numbers}
+
+    def _closest(self) -> int | None:
+        """The row that comes closest to keeping all its bounds, None if none has all numbers.
+
+        How far a bound is broken is counted in units of the number's spread, so that no number
+        outweighs the others.
+        """
         worse = []
-        for name, threshold in bounds.items():
+        for name, threshold in self._bounds.items():
             beyond = threshold.sign * (self.numbers[name] - threshold.bound)
             low, high = (
                 np.nanquantile(beyond, [0.25, 0.75]) if np.isfinite(beyond).any() else (0, 0)
             )
             worse.append(np.maximum(beyond, 0.0) / (high - low if high > low else 1.0))
         total = np.sum(worse, axis=0)
-        if np.isnan(total).all():
-            return {}
-        least = int(np.nanargmin(total))
-        return {
-            n: t.bound if t.keeps(self.numbers[n][least]) else float(self.numbers[n][least])
-            for n, t in bounds.items()
-        }
+        return None if not worse or np.isnan(total).all() else int(np.nanargmin(total))
 
     def of_number(self, name: str) -> TrainingData | None:
         """The data with a constraint's number as the objective; None if no value is known.

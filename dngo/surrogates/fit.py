@@ -55,12 +55,14 @@ def fit_model(
         learn = _several if data.objectives else _regression
         objective = learn(taught, settings, rng=own, progress=told, past=past)
         classifiers: dict[str, Classifier | Bounded] = {}
-        levels = data.levels()
+        levels, best = data.levels(), data.best()
         for i, name in enumerate(names):
             told = _stage(progress, 1 + i, stages, name)
             number = data.of_number(name)
             if number is not None:
-                found = _regression(number, settings.for_numbers, rng=of_names[i], progress=told)
+                found = _regression(
+                    number, settings.for_numbers, rng=of_names[i], progress=told, best=best
+                )
                 seen = int(np.isfinite(number.y).sum())
                 classifiers[name] = Bounded(found, data.thresholds[name], seen, levels.get(name))
                 continue
@@ -117,13 +119,14 @@ def _regression(
     rng: np.random.Generator,
     progress: Progress | None,
     past: Past | None = None,
+    best: Array | None = None,
 ) -> Model:
     """A model of the objective in the data, empty without any value."""
     ok = np.isfinite(data.y)
     if not ok.any():
         return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
     problem, scale, found = _problem(data, ok, settings, rng.spawn(1)[0])
-    problem = replace(problem, past=past)
+    problem = replace(problem, past=past, best=best)
     if not settings.embeds_tasks:
         problem = problem.with_tasks_as_inputs()
     fit = settings.fit(problem, rng=rng, progress=progress)

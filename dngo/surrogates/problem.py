@@ -81,7 +81,8 @@ class Problem:
     x: (n, d) unit cube, n >= 1. targets: (n,), standardised. batch: (n,) the iteration of each row, if
     known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several tasks; task 0 is
     optimised. noise: as reported, if any is. groups: (d,) which inputs belong to one categorical parameter,
-    numbers from 0 on; None: none do.
+    numbers from 0 on; None: none do. best: (m, d) the study's best points, of a number with a threshold;
+    None: not known.
     """
 
     x: Array
@@ -91,6 +92,7 @@ class Problem:
     past: Past | None = None
     noise: ReportedNoise | None = None
     groups: Rows | None = None
+    best: Array | None = None
 
     def at(self, rows: Rows) -> Problem:
         """The observations of some rows, with their noise."""

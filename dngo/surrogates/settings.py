@@ -183,7 +183,8 @@ class Numbers(ExactProcess):
     A study may have a dozen thresholds, so each may take only a tenth of an objective's cost. A
     bound needs less than an optimum: on which side a point lies, and how sure that is. So a process
     has few samples while observations are few. With more, it is at the mode of its hyperparameters,
-    and Student's odds (`Bounded`) cover their uncertainty.
+    and Student's odds (`Bounded`) cover their uncertainty. With very many it learns from some: most
+    lie near the study's best point, where bounds decide, and the others represent the whole space.
     """
 
     gp_limit: int = 300
@@ -192,13 +193,12 @@ class Numbers(ExactProcess):
         self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None
     ) -> Fit:
         from dngo.rules import current
+        from dngo.surrogates.apart import around
         from dngo.surrogates.gaussian_process import fit_process
-        from dngo.surrogates.sparse_process import fit_sparse_process
 
         rules, samples, n = current().numbers, self.hyperparameter_samples, len(problem.x)
         if n > max(self.gp_limit, rules.sampled_up_to):
-            inducing = current().sparse.inducing
-            return fit_sparse_process(problem, self.covariance, samples, inducing, rng=rng)
+            problem = problem.at(around(problem, rules.most, rules.near, *rng.spawn(1)))
         samples = min(samples, rules.samples) if n <= rules.sampled_up_to else 0
         return fit_process(problem, self.covariance, samples, rng=rng)
 

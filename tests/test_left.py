@@ -226,6 +226,9 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     assert study.table().status.tolist() == ["ok"] * 5
     assert held(study) == {"0/0.svg": SVG, "0/1.png": PNG, "1/1.svg": SVG}
     assert study.table()["metadata_image_left_out"].notna().sum() == 1
+    said = {"x": 0.75, "objective": 6.0, "metadata": {"image": "c.png"}}
+    (why,) = study.tell(said).pictures.values()
+    assert why == f"c.png: no such file in {tmp_path}"
     # A point that waits and is withdrawn takes its picture along.
     (entry,) = study.tell(
         {"x": 0.625, "objective": 6.0, "metadata": {"image": "plots/b.png"}}
@@ -235,7 +238,8 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     assert f"entered/{entry.name}.png" not in held(study)
 
 
-def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path) -> None:
+def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
     old = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=3, surrogate="gp")
     old.optimize(painted, 3, workers=0)
     (old.path.parent / "images" / "0" / "1.svg").unlink()  # somebody made room
@@ -244,7 +248,8 @@ def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path) -> None:
         "study: new\nobjective: {callable: 'a:b'}\nsurrogate: gp\n"
         f"space: {{x: {{type: float, low: {min(old.table().parameter_x) + 1e-9}, high: 2}}}}\n"
     )
-    assert main(["fork", str(old.path), "--config", str(tmp_path / "new.yaml")]) == 0
+    # As people type it, from the current folder.
+    assert main(["fork", "old", "--config", str(tmp_path / "new.yaml")]) == 0
     new = dngo.open(tmp_path / "new.yaml")
     table, earlier = new.table(), old.table().set_index("parameter_x")
     assert len(table) == 2 and held(old) == before
@@ -257,7 +262,9 @@ def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path) -> None:
     assert table.metadata_note.tolist() == [earlier.metadata_note[x] for x in table.parameter_x]
     # A table beside its pictures.
     (tmp_path / "a.png").write_bytes(PNG)
-    (tmp_path / "old.csv").write_text('x,objective,metadata\n1,2,"{""image"": ""a.png""}"\n')
+    (tmp_path / "old.csv").write_text(
+        'x,objective,metadata\n1,2,"{""image"": ""a.png""}"\n1.5,2,"{""image"": ""b.png""}"\n'
+    )
     text = (tmp_path / "new.yaml").read_text().replace("study: new", "study: third")
     (tmp_path / "third.yaml").write_text(text)
     # A refused table leaves nothing behind.
@@ -270,3 +277,5 @@ def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path) -> None:
         main(["import", str(tmp_path / "old.csv"), "--config", str(tmp_path / "third.yaml")]) == 0
     )
     assert held(dngo.open(tmp_path / "third.yaml")) == {"0/0.png": PNG}
+    said = capsys.readouterr().err
+    assert "old.csv: pictures: line 3: left out: b.png: no such file in the folder of the" in said

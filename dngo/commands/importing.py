@@ -37,6 +37,7 @@ def _import(arguments: argparse.Namespace) -> int:
         ignore=arguments.ignore,
     )
     say_left_out(arguments.file, found.skipped)
+    say_left_out(f"{arguments.file}: pictures", found.pictures)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     left_out = f"; {len(found.skipped)} left out" if found.skipped else ""
     print(f"{study.archive}: iteration 0 is {arguments.file}: {counts}{left_out}")

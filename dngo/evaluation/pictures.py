@@ -58,7 +58,7 @@ def entered(
     if not named(metadata):
         return dict(metadata)
     folders = (folder, place.parents[2]) if of_a_file else None
-    return _kept(metadata, folder, place, folders, "the folder of the table")
+    return _kept(metadata, folder, place, folders, "the folder of the table" if of_a_file else "")
 
 
 def carried(metadata: Mapping[str, Any], source: Path, place: Path) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def carried(metadata: Mapping[str, Any], source: Path, place: Path) -> dict[str,
     path = picture.kept_at(source) if named(metadata) else None
     if path is None:
         return dict(metadata)
-    return _kept({**metadata, NAME: str(path)}, path.parent, place, None, "") | {
+    return _kept({**metadata, NAME: path.name}, path.parent, place, None, "") | {
         NAME: metadata[NAME]
     }
 

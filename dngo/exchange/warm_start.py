@@ -20,7 +20,7 @@ from typing import Any
 from dngo import archive, derive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
-from dngo.evaluation.pictures import entered
+from dngo.evaluation.pictures import LEFT_OUT, entered
 from dngo.exchange.files import check_columns, in_parts, sha256
 from dngo.exchange.outcomes import SOURCE, Reader
 from dngo.exchange.points import points_of
@@ -39,11 +39,13 @@ class Imported:
     """The result of a warm start: the number of outcomes by status, and why rows were left out.
 
     unknown: for each constraint, how many evaluations ran but did not report it.
+    pictures: why pictures of a table were not kept, by row.
     """
 
     outcomes: dict[str, int]
     skipped: dict[str, str]
     unknown: dict[str, int] = field(default_factory=dict)
+    pictures: dict[str, str] = field(default_factory=dict)
 
 
 def warm_start(
@@ -69,7 +71,7 @@ def warm_start(
     record = {"file": path.name, "format": form, "sha256": sha256(path)}
     found = _Evaluations(study, path, objective, skip_invalid)
     parts = found.of(in_parts(path, study.config, name, ignore), record)
-    return _begin(study, parts, record, found.skipped)
+    return replace(_begin(study, parts, record, found.skipped), pictures=found.pictures)
 
 
 def begin_with(
@@ -158,13 +160,14 @@ class _Tally:
 
 
 class _Evaluations:
-    """The evaluations in the rows of a file. It also notes why a row was left out, by place."""
+    """The evaluations in the rows of a file. It also notes what was left out and why, by place."""
 
     def __init__(self, study: Study, path: Path, objective: str, skip_invalid: bool):
         self.study, self.path, self.objective = study, path, objective
         self.skip_invalid = skip_invalid
         self.reader = Reader(study.config, objective)
         self.skipped: dict[str, str] = {}
+        self.pictures: dict[str, str] = {}
         self.number = 0
         self.ids: dict[str, str] = {}  # of the points here, by those in an export
 
@@ -216,6 +219,8 @@ class _Evaluations:
             picture = self.study.paths.picture(0, self.number)
             folder = self.path.absolute().parent
             said = entered(outcome.metadata, folder, picture, of_a_file=True)
+            if LEFT_OUT in said:
+                self.pictures[row.place] = str(said[LEFT_OUT])
             metadata = with_origin(said, "imported_from", place)
             proposal = Proposal(
                 iteration=0,

@@ -102,6 +102,7 @@ def pictured(tmp_path_factory: pytest.TempPathFactory) -> Any:
     study.tell({"x": 0.123, "objective": 2.0, "metadata": said})
     study.optimize(painted, 4, workers=0)
     assert study.table().status.tolist() == ["ok"] * 5
+    study.note("the end", "0-0")
     export(study.path, folder / "crate", "ro-crate")
     return study
 
@@ -127,7 +128,8 @@ def test_the_crate_has_the_pictures_and_says_which_evaluation_left_each(
     assert found["images/0/4.png"]["encodingFormat"][0] == "image/png"
     assert {"@id": "images/0/0.svg"} in found["./"]["hasPart"]
     # It is a study's folder for those who look at it, or go on with it.
-    assert page(audit(crate / "archive.h5", "0-0")).count("images/0/0.svg in the study's folder")
+    said = page(audit(crate / "archive.h5", "0-0"))
+    assert "images/0/0.svg in the study's folder" in said and "0-0: the end (" in said
     new = "study: new\nobjective: {callable: 'a:b'}\nsurrogate: gp\n"
     (tmp_path / "new.yaml").write_text(f"{new}space: {{x: {{type: float, low: 0, high: 2}}}}\n")
     words = ["fork", str(crate / "archive.h5"), "--config", str(tmp_path / "new.yaml")]
@@ -147,11 +149,14 @@ def test_a_crate_has_no_picture_with_a_secret_and_without_names_has_none(
     export(old / "archive.h5", tmp_path / "crate", "ro-crate")
     assert pictures(tmp_path / "crate").keys() == {"images/0/3.svg", "images/0/4.png"}
     said = capsys.readouterr().out
-    assert "with pictures (2), as they are" in said
-    assert "pictures with what looks like a secret are left out (1)" in said
+    assert "with pictures, as they are: 2" in said
+    assert "pictures with what looks like a secret are left out: 1" in said
     export(old / "archive.h5", tmp_path / "nameless", "ro-crate", "--anonymous")
     assert pictures(tmp_path / "nameless") == {}
-    assert "with pictures" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "  pictures are left out: 4\n" in said and "as they are" not in said
+    assert "  notes after the last merge are left out: 1\n" in said
+    assert not (tmp_path / "nameless" / "notes.json").exists()
 
 
 VALIDATOR = pytest.mark.skipif(

@@ -29,7 +29,8 @@ def export(
 ) -> list[str]:
     """Write an archive in one of the forms of `EXPORTS`, with the options of that form.
 
-    anonymous: without the names of hosts, people and home folders. A crate then has no pictures.
+    anonymous: without the names of hosts, people and home folders. A crate then has nothing of what
+    lies beside the archive.
     Returns lines: they say what was left out, and which people the file still names. Raises
     UserError if there is no archive, if `output` exists, or if a package is missing. It also raises
     UserError if something must be left out and the archive was altered.
@@ -38,7 +39,7 @@ def export(
         raise in_the_way(output, "name another --output")
     write = EXPORTS.find(form)
     if form == "ro-crate":
-        options["images"] = None if anonymous else archive.parent
+        options |= {"folder": archive.parent, "anonymous": anonymous}
     changed, names = changes(archive, anonymous=anonymous)
     with tempfile.TemporaryDirectory() as folder:
         if changed:

@@ -22,6 +22,7 @@ BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 ENCODINGS = {
     ".h5": ("application/x-hdf5", "fmt/807", "HDF5"),
     ".csv": ("text/csv", "x-fmt/18", "Comma separated values"),
+    ".json": ("application/json", "fmt/817", "JSON Data Interchange Format"),
     ".yaml": ("application/yaml", "fmt/818", "YAML"),
     ".png": ("image/png", "fmt/11", "Portable Network Graphics"),
     ".jpg": ("image/jpeg", "fmt/43", "JPEG File Interchange Format"),

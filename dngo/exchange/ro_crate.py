@@ -40,7 +40,9 @@ from dngo.space.parameters import Number, Parameter, choices
 from dngo.storage import picture
 from dngo.storage.files import handing_out
 from dngo.study import best_row
+from dngo.study.entries import new_notes
 from dngo.study.paths import Paths
+from dngo.waiting import FORMAT, dump
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -58,6 +60,7 @@ What a Bayesian optimisation by dngo proposed and found: {rows} evaluations in {
 - `proposals.csv`: a line for each proposal and its outcome.
 - `images/ITERATION/SLOT.png` (or .jpg, .svg): the pictures that evaluations left, if there are any.
 - `config.yaml`: the configuration, all defaults filled in.
+- `notes.json`: what people noted after the last merge, if they did. The archive has earlier notes.
 - `Snakefile`, `rules/`, `scripts/`: the workflow, {version}.
 - `ro-crate-metadata.json`: all of this and every step of the run as linked data, a Provenance Run
   Crate (https://w3id.org/ro/wfrun/provenance/0.5).
@@ -70,36 +73,46 @@ def write(
     archive: Path,
     output: Path,
     *,
-    images: Path | None = None,
+    folder: Path,
+    anonymous: bool = False,
     author: str | None = None,
     license: str | None = None,
 ) -> list[str]:
-    """Write the crate of an archive. Returns what the user should know of its pictures.
+    """Write the crate of an archive. Returns what a user should know of it.
 
-    images: the folder of the study whose pictures it gets; None: it gets none.
+    folder: the study's, which has pictures, and the notes that no merge has taken.
+    anonymous: leave these out, as they may show who and where.
     author: who ran the study, a name or "name <address of their ORCID>".
     license: the address of the data's licence, such as https://spdx.org/licenses/CC-BY-4.0.
     Raises UserError if the workflow's files are not beside the package.
     """
-    found = _Description(archive, images, author, license)
-    crate = found.crate.graph
+    found = _Description(archive, folder, author, license, anonymous=anonymous)
+    crate, told = found.crate.graph, [f"{what}: {n}" for what, n in found.told.items()]
     if output.suffix == ".zip":
         with handing_out(output) as temporary:
             crate.write_zip(temporary)
-        return found.told()
+        return told
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
-        crate.write(Path(folder) / "crate")
-        os.rename(Path(folder) / "crate", output)  # `rename` replaces nothing but an empty folder
-    return found.told()
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as new:
+        crate.write(Path(new) / "crate")
+        os.rename(Path(new) / "crate", output)  # `rename` replaces nothing but an empty folder
+    return told
 
 
 class _Description:
     """The entities of a crate, made from an archive."""
 
-    def __init__(self, archive: Path, images: Path | None, author: str | None, license: str | None):
-        self.archive, self.images = archive, images
-        self.pictures, self.secret = 0, 0  # files here, and those left out
+    def __init__(
+        self,
+        archive: Path,
+        folder: Path,
+        author: str | None,
+        license: str | None,
+        *,
+        anonymous: bool,
+    ):
+        self.archive, self.folder, self.anonymous = archive, folder, anonymous
+        self.told: Counter[str] = Counter()  # what a user should know
         self.table = archives.read_table(archive)
         header = archives.read_header(archive)
         assert header is not None  # `read_table` has read it already
@@ -185,6 +198,17 @@ class _Description:
             name="What is in here",
             about=self.crate.graph.root_dataset,
         )
+        self._notes()
+
+    def _notes(self) -> None:
+        """Add the notes that no merge has taken, where commands look for them."""
+        notes = new_notes(self.archive, self.folder)
+        if notes and self.anonymous:
+            self.told["notes after the last merge are left out"] = len(notes)
+        elif notes:
+            text = json.dumps({"format": FORMAT, "notes": dump(notes)}, indent=1)
+            name = "Notes that people wrote after the last merge"
+            self.crate.add_file(io.StringIO(text), "notes.json", name=name)
 
     # ---- its iterations -------------------------------------------------------------------------
 
@@ -284,29 +308,24 @@ class _Description:
         """The pictures of outcomes as files. What looks like a secret stays out, as in all texts."""
         found = []
         for o in outcomes:
-            if self.images is None or not held(o.metadata):
-                continue
-            path = picture.kept_at(Paths(self.images).picture(o.iteration, o.slot))
+            place = Paths(self.folder).picture(o.iteration, o.slot)
+            path = picture.kept_at(place) if held(o.metadata) else None
             if path is None:
+                continue
+            if self.anonymous:
+                self.told["pictures are left out"] += 1
                 continue
             try:
                 data = picture.read(path)
             except (OSError, ValueError):  # somebody has put another file there
                 continue
             if form_of(data.decode("latin-1")):
-                self.secret += 1
+                self.told["pictures with what looks like a secret are left out"] += 1
                 continue
-            self.pictures += 1
+            self.told["with pictures, as they are"] += 1
             name = f"images/{o.iteration}/{o.slot}{path.suffix}"
             found.append(self.crate.add_file(path, name, name=f"Picture of {o.id}"))
         return found
-
-    def told(self) -> list[str]:
-        """What the user should know of its pictures."""
-        lines = [f"with pictures ({self.pictures}), as they are"] if self.pictures else []
-        if self.secret:
-            lines.append(f"pictures with what looks like a secret are left out ({self.secret})")
-        return lines
 
     def _import(self, t: int, batch: Batch, outcomes: list[Outcome], results: list[Any]) -> None:
         source = batch.environment.get("import", {})

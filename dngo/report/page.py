@@ -80,7 +80,7 @@ def refresh(study: Study) -> None:
 
 def version(study: Study) -> str:
     """The state that a report shows: the archive's digest, and the last note that it lacks."""
-    header, new = study.header(), entries.new_notes(study.records)
+    header, new = study.header(), entries.new_notes(study.archive)
     return "-".join([header.digest if header else "", *(note.name for note in new[-1:])])
 
 

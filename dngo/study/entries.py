@@ -122,10 +122,13 @@ def notes(path: Path) -> list[Note]:
     return list(found.values())
 
 
-def new_notes(records: Records) -> list[Note]:
-    """The notes that the archive does not hold yet."""
-    written = records.paths.notes.read()
-    known = _archived(records.archive) if written and records.archive.exists() else {}
+def new_notes(path: Path, folder: Path | None = None) -> list[Note]:
+    """The notes of a study's folder that its archive does not hold yet.
+
+    folder: where its archive lies, if `path` is a copy.
+    """
+    written = Paths(folder or path.parent).notes.read()
+    known = _archived(path) if written and path.exists() else {}
     return [note for note in written if note.name not in known]
 
 

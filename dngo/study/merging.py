@@ -108,5 +108,5 @@ def _environment(records: Records, t: int) -> dict[str, Any]:
         found = environment(records)
     held = found.get("notes", [])
     known = {note["name"] for note in held}
-    new = [note for note in dump(new_notes(records)) if note["name"] not in known]
+    new = [note for note in dump(new_notes(records.archive)) if note["name"] not in known]
     return {**found, "notes": [*held, *new]} if new else found

@@ -53,9 +53,9 @@ def put(data: bytes, place: Path) -> None:
     """The same for a picture's bytes."""
     kind = kind_of(data)
     place.parent.mkdir(parents=True, exist_ok=True)
-    drop(place)
     temporary = place.with_name(f".{place.name}.tmp")
-    temporary.write_bytes(data)
+    temporary.write_bytes(data)  # while the disk is full, the earlier picture stays
+    drop(place)
     os.replace(temporary, place.with_name(f"{place.name}.{kind}"))
 
 

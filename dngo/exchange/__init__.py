@@ -19,8 +19,8 @@ from dngo.errors import UserError
 from dngo.plugins import Registry
 from dngo.storage.files import in_the_way
 
-# Each function reads the archive at one path and writes a file to another path. A package adds a
-# format with an entry point of this group.
+# Each function reads the archive at one path and writes a file to another path. It may
+# return a list of lines for the user. A package adds a format with an entry point of this group.
 EXPORTS = Registry("dngo.exports")
 
 
@@ -44,7 +44,8 @@ def export(
     with tempfile.TemporaryDirectory() as folder:
         if changed:
             publish(archive, copy := Path(folder) / archive.name, anonymous=anonymous)
-        told = list(write(copy if changed else archive, output, **options) or ())
+        told = write(copy if changed else archive, output, **options)
+    told = told if isinstance(told, list) else []
     if changed:
         places = ", ".join(f"{name} ({n})" for name, n in sorted(changed.items()))
         what = (

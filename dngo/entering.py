@@ -400,7 +400,9 @@ def skip(study: Study, name: str, reason: str) -> None:
     if not reason.strip():
         raise UserError("--reason: say why the point is withdrawn")
     study.header()
-    if any(entry.name == name for entry in study.entries()):
+    if waits := [entry for entry in study.entries() if entry.name == name]:
+        if waits[0].outcome is not None:
+            study.unlearn(name)
         study.waiting.drop({name})
         picture.drop(study.paths.entered_picture(name))
         return

@@ -217,6 +217,21 @@ def test_a_withdrawn_point_is_not_evaluated_and_teaches_nothing(toy) -> None:
     add(study, Source.of_values([study.batch(0).proposals[3].parameters], "user", "here"))
 
 
+def test_an_outcome_that_is_withdrawn_after_the_fit_of_its_batch_teaches_nothing(toy) -> None:
+    study = study_of(toy(batch_size=4))
+    advance(study, 0)
+    (entry,) = tell(study, measured((0.1, 0.2, 5.0))).waiting
+    study.fit(1, study.iteration(1) / "surrogate.h5")  # and the run was killed here
+    with study.held(1.0), pytest.raises(UserError, match="may propose a batch with it"):
+        skip(study, entry.name, "another run goes on")
+    assert study.entries()
+    skip(study, entry.name, "a slip")
+    assert not study.iteration(1).joinpath("surrogate.h5").exists()
+    advance(study, 1)
+    assert not study.records.batch(1).told and "imported" not in sources(study, 1)
+    assert replays(study) == ["identical"] * 2
+
+
 def test_what_is_being_evaluated_is_neither_skipped_nor_told(toy) -> None:
     study = study_of(toy(batch_size=4))
     advance(study, 0, merge=False)

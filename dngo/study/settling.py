@@ -50,6 +50,24 @@ def merge_complete(records: Records) -> None:
             merge(records, batch.iteration, output)
 
 
+def unlearn(records: Records, name: str) -> None:
+    """Have the next batch's model checked once more, as it may have learnt from a point that waits.
+
+    name: the point's, which is being withdrawn.
+    Raises UserError while another process holds the study: it may be proposing the batch.
+    """
+    merged, paths = records.merged(), records.paths
+    begun = [t for t in paths.iterations() if t >= merged and records.batch_in_flight(t) is None]
+    try:
+        with held(records, wait=0.0) if begun else contextlib.nullcontext():
+            for t in begun:  # the next run fits again, if what it learns from has changed
+                (paths.iteration(t) / "surrogate.h5").unlink(missing_ok=True)
+    except TimeoutError as error:
+        raise UserError(
+            f"{name}: {error}, which may propose a batch with it; end that first"
+        ) from None
+
+
 def settle(records: Records) -> None:
     """Merge complete batches, before somebody looks.
 

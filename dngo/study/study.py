@@ -249,6 +249,10 @@ class Study:
         """Merge the complete batches in flight, in order. The caller holds the study."""
         settling.merge_complete(self.records)
 
+    def unlearn(self, name: str) -> None:
+        """Have no model learn from a point that waits and is withdrawn; raises UserError if one may."""
+        settling.unlearn(self.records, name)
+
     def settle(self) -> None:
         """Merge complete batches before somebody looks, unless another process holds the study."""
         settling.settle(self.records)

@@ -31,6 +31,7 @@ def predicts_better(other: Array, first: Array, n: int) -> bool:
     return float(np.sum(other - first)) / n > current().selection.better
 
 
+@np.errstate(invalid="ignore", divide="ignore")  # a correlation that is undefined counts as 0
 def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bool) -> bool:
     """Whether a model predicts no better than the distance from the best point.
 
@@ -42,20 +43,20 @@ def is_of_no_use(predicted: Array, targets: Array, distance: Array, *, alike: bo
     outcomes well is of use in any case.
     """
     # The import takes half a second, which commands that only read models save.
-    from scipy.stats import spearmanr
+    from scipy.stats import rankdata
 
     rules = current().selection
-    if spearmanr(predicted, targets).statistic > rules.ranked:
+    if np.corrcoef(rankdata([predicted, targets], axis=1))[0, 1] > rules.ranked:
         return False
     least = rules.foresight_alike if alike else rules.foresight
     return partial_rank_correlation(predicted, targets, distance) < least
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def partial_rank_correlation(one: Array, other: Array, given: Array) -> float:
     """The correlation of two (n,) given a third, 0 if it is undefined."""
     from scipy.stats import rankdata
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        between = np.corrcoef(rankdata([one, given, other], axis=1))
-        rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
-        return float(np.nan_to_num((between[0, 2] - between[0, 1] * between[2, 1]) / rest))
+    between = np.corrcoef(rankdata([one, given, other], axis=1))
+    rest = np.sqrt((1 - between[0, 1] ** 2) * (1 - between[2, 1] ** 2))
+    return float(np.nan_to_num((between[0, 2] - between[0, 1] * between[2, 1]) / rest))

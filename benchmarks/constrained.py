@@ -39,7 +39,7 @@ TWELVE = (1, 2, 8, 14, 19, 20, 26, 32, 38, 44, 49, 50)
 
 def ours(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
     """All points that this package asks for with its defaults, the design v (n, k) first."""
-    iteration = np.zeros(len(v), dtype=int)
+    iteration, stage = np.zeros(len(v), dtype=int), [""] * len(v)
     for t in range(1, rounds + 1):
         values, excess = problem(v), problem.constraints(v)
         names = [f"c{i}" for i in range(excess.shape[1])]
@@ -53,9 +53,9 @@ def ours(problem: Coco, v: Array, rounds: int, batch: int, seed: int) -> Array:
             numbers={name: excess[:, i] for i, name in enumerate(names)},
             thresholds=dict.fromkeys(names, Threshold("<=", 0.0)),
         )
-        history = History(v, y, iteration=iteration, constraints=held)
+        history = History(v, y, iteration=iteration, stage=np.array(stage), constraints=held)
         _, picks = next_batch(problem.space, history, data, size=batch, key=(seed, t))
-        v = np.concatenate([v, picks.v])
+        v, stage = np.concatenate([v, picks.v]), [*stage, *picks.stage]
         iteration = np.concatenate([iteration, np.full(len(picks), t)])
     return v
 

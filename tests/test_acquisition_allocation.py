@@ -53,9 +53,8 @@ def test_a_region_that_gained_nothing_has_half_at_most_within_three_batches():
     u, y = rng.random((100, 4)), 10 + rng.random(100)
     y[0], batch, stage = 5.067, np.zeros(100, dtype=int), ["design"] * 100
     for t in range(1, 4):
-        share = share_of(
-            History(u, y, iteration=batch, stage=np.array(stage)), u, size, 0.6, "trust_regions"
-        )
+        history = History(u, y, iteration=batch, stage=np.array(stage))
+        share = share_of(history, size, 0.6, "trust_regions")
         own = round(0.95 * size) if t < 3 else round(share * size)
         u, y = np.r_[u, rng.random((size, 4))], np.r_[y, 10 + rng.random(size)]
         batch = np.r_[batch, np.full(size, t)]
@@ -71,7 +70,7 @@ def test_a_large_first_batch_looks_elsewhere_with_as_many_points_as_one_of_two_h
 
 def _course(y: np.ndarray, stage: list[str], u: np.ndarray) -> float:
     history = History(u, y, iteration=np.repeat(np.arange(5), 20), stage=np.array(stage))
-    return share_of(history, u, 20, 0.6, "trust_regions")
+    return share_of(history, 20, 0.6, "trust_regions")
 
 
 def test_picks_are_more_where_they_have_paid():
@@ -81,11 +80,11 @@ def test_picks_are_more_where_they_have_paid():
     paying = np.where(np.arange(100) % 2, 1.0, -np.arange(100.0))
     flat = np.r_[-1.0, np.zeros(99)]
     by_turns = ["trust_regions", "draws"] * 50
-    for stage in ([""] * 100, by_turns):
-        assert _course(paying, stage, u) > 0.8
-        assert _course(flat, stage, u) == pytest.approx(0.6, abs=0.05)
-    history = History(u, paying, iteration=np.repeat(np.arange(5), 20))
-    assert [share_of(history, u, 20, p, "trust_regions") for p in (0.0, 1.0)] == [0.0, 1.0]
+    assert _course(paying, by_turns, u) > 0.8
+    assert _course(flat, by_turns, u) == pytest.approx(0.6, abs=0.05)
+    assert _course(paying, [""] * 100, u) == 0.6  # of points that this engine did not pick
+    history = History(u, paying, iteration=np.repeat(np.arange(5), 20), stage=np.array(by_turns))
+    assert [share_of(history, 20, p, "trust_regions") for p in (0.0, 1.0)] == [0.0, 1.0]
     assert _course(paying, by_turns, u) <= current().regions.most_share
 
 

@@ -188,7 +188,7 @@ def test_each_path_by_itself_is_that_path():
 
 
 def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> Region:
-    return region(u, targets, np.arange(len(u)), block)[0]
+    return region(u, targets, np.arange(len(u)), block)
 
 
 def test_regions_shrink_after_failures_and_follow_successes():

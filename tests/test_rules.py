@@ -31,9 +31,9 @@ def test_another_tree_counts_within_and_no_longer_after_even_by_an_error() -> No
 def test_a_number_changes_what_is_searched() -> None:
     v = np.random.default_rng(0).random((20, 2))
     y, batch = np.sum(v**2, axis=1), np.arange(20)
-    plain, _ = region(v, y, batch, 100)
+    plain = region(v, y, batch, 100)
     with using(current().but(regions={"largest": 0.2})):
-        smaller, _ = region(v, y, batch, 100)
+        smaller = region(v, y, batch, 100)
     assert (plain.half, smaller.half) == (0.4, 0.2)
 
 

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dngo.acquisition.history import History, batches
-from dngo.acquisition.regions import region
 from dngo.rules import current
 from dngo.space import Space
-from dngo.surrogates.data import TargetScale
 from dngo.types import Array, Mask, Rows
 
 if TYPE_CHECKING:
@@ -52,8 +50,7 @@ def of_regions(state: BatchState, number: int, usual: float, stage: str) -> int:
     if len(np.unique(history.iteration)) < 2:  # later the share depends on what has gained
         usual = first_share(usual, state.size)
     block = max(state.size, least_block(state.space))
-    share = share_of(history, state.space.place(history.v, apart=0.0), block, usual, stage)
-    count = of_share(state.turn, number, share)
+    count = of_share(state.turn, number, share_of(history, block, usual, stage))
     if state.model.heeds_constraints:
         # If picks come one at a time, a pick on the boundary would otherwise never have its turn.
         count = min(count, number - on_boundary(state, number))
@@ -75,22 +72,16 @@ def first_share(usual: float, size: int) -> float:
     return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
 
 
-def share_of(history: History, u: Array, block: int, usual: float, stage: str) -> float:
+def share_of(history: History, block: int, usual: float, stage: str) -> float:
     """The share of picks for a stage by the study's course, `usual` where that says nothing.
 
-    u: (n, k) coordinates of the finished points. block: the number of points after which a gain
-    counts half. The share depends on how often the stage's picks, and all other picks, have gained
-    lately, wherever they lay. A point of unknown stage counts as a pick of the regions if it lies
-    in the best point's region.
+    block: the number of points after which a gain counts half. The share depends on how often the
+    stage's picks, and all other picks, have gained lately, wherever they lay.
     """
     y, batch = history.y, history.iteration
-    if not np.isfinite(y).any() or not 0 < usual < 1:
+    if not np.isfinite(y).any() or not history.stage.any() or not 0 < usual < 1:
         return usual
-    own = history.stage == stage
-    if not history.stage.any():
-        targets = TargetScale.fit(y[np.isfinite(y)]).to_model(y)
-        _, own = region(u, targets, batch, block)
-    share = following(own, gains(y, batch), batch, block, usual)
+    share = following(history.stage == stage, gains(y, batch), batch, block, usual)
     return min(share, current().regions.most_share)
 
 

@@ -143,7 +143,7 @@ class RegionModel:
             return self
         order = np.argsort(self.rows)
         rows, believed = self.rows[order], np.add(*self.near.at_rows())[order]
-        found, _ = replayed(self.u[order], believed, self.history.iteration[rows], block)
+        found = replayed(self.u[order], believed, self.history.iteration[rows], block)
         return replace(self, region=Region(int(rows[found.centre]), found.half))
 
     def with_lowest(self, rng: np.random.Generator) -> RegionModel:

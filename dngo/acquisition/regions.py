@@ -17,7 +17,7 @@ import numpy as np
 from dngo.acquisition.history import batches
 from dngo.acquisition.spacing import distances
 from dngo.rules import current
-from dngo.types import Array, Mask, Rows
+from dngo.types import Array, Rows
 
 # The best points, among which centres are looked for: for each, distances are computed.
 LOOKED_AMONG = 1000
@@ -31,20 +31,17 @@ class Region:
     half: float
 
 
-def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, Mask]:
+def region(u: Array, targets: Array, batch: Rows, block: int) -> Region:
     """The region around the best of points u (n, k), in the order of their evaluation.
 
     targets: (n,) NaN where unknown, in units of their deviation. batch: (n,) rising numbers. block:
-    evaluations in the region after which its size is reconsidered. Also returns which points lay in the
-    region as it was before their batch.
+    evaluations in the region after which its size is reconsidered.
     """
     rules = current().regions
-    inside = np.zeros(len(u), dtype=bool)
     half, centre, last, tried = rules.largest, -1, -1, 0
     for rows in batches(batch):
         if centre >= 0:
-            inside[rows] = np.max(np.abs(u[rows] - u[centre]), axis=1) <= half
-            tried += int(inside[rows].sum())
+            tried += int(np.sum(np.max(np.abs(u[rows] - u[centre]), axis=1) <= half))
         if np.isfinite(targets[rows]).any():
             best = rows.start + int(np.nanargmin(targets[rows]))
             if centre < 0 or targets[best] < targets[centre]:
@@ -58,7 +55,7 @@ def region(u: Array, targets: Array, batch: Rows, block: int) -> tuple[Region, M
         else:
             half = max(0.5 * half, rules.smallest)
         last, tried = centre, 0
-    return Region(centre, half), inside
+    return Region(centre, half)
 
 
 def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Region]:
@@ -76,7 +73,7 @@ def regions(u: Array, targets: Array, batch: Rows, block: int) -> Iterator[Regio
     nearest = distances(u, u[alone]).argmin(axis=1)
     for i in range(len(alone)):
         rows = np.flatnonzero(nearest == i)
-        found, _ = region(u[rows], targets[rows], batch[rows], block)
+        found = region(u[rows], targets[rows], batch[rows], block)
         # A region reaches at most half-way to a better one.
         reach = np.abs(u[alone[:i]] - u[alone[i]]).max(axis=1)
         half = min([found.half, *(0.5 * reach)])

@@ -144,6 +144,19 @@ def test_a_pick_lowers_its_own_value_because_the_incumbent_is_fantasised():
     assert hopeless.incumbent == pytest.approx(y.min())
 
 
+@pytest.mark.parametrize("probability", [0.25, 0.8])
+def test_points_that_may_fail_together_leave_something_to_improve(probability: float) -> None:
+    """However many are pending: in a share 1 - p of the fantasies none of them holds its bounds."""
+    component, (_, _, y, _, _) = fitted_component(7)
+    fantasies = Fantasies([component], float(y.min()), 400, np.random.default_rng(0))
+    z = fantasies.features(np.random.default_rng(1).random((60, 2)))
+    for j in range(60):
+        fantasies.condition(z[:, j], probability)
+    kept = np.mean(fantasies.parts[0].best == y.min())
+    assert kept >= 1 - probability - 1 / 400
+    assert kept < 1  # and in the others some outcome is the best
+
+
 def _shortlist(fantasies: Fantasies, x: np.ndarray) -> Shortlist:
     """Of all points x (n, 2), each as good as its improvement."""
     space = cube(2)

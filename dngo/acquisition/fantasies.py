@@ -58,6 +58,7 @@ class Fantasies:
             part.weight = part.weight / total
             part.best = np.full((*part.noise.shape, 1), best)
             part.count = max(count, -(-current().improvement.fewest_fantasies // part.noise.size))
+        self.luck = [self._uniform(part) for part in self.parts]
         self.pending = 0
 
     @property
@@ -118,11 +119,14 @@ class Fantasies:
 
         z: (C, D), the point's features: those of `features` without the second axis.
         feasibility: the probability that the outcome holds all constraints. The point becomes the
-        incumbent only in fantasies in which it holds them. The means are updated in all fantasies:
-        an infeasible outcome counts with the value that it would have had. The classifiers are not
-        updated.
+        incumbent only in fantasies in which it holds them. All pending points share a fantasy's
+        luck, since neighbours fail together where a bound is drawn too loosely. If each had its
+        own, one of dozens would hold nearly always, and no improvement would be left
+        (benchmarks/tried.md, batches of 100 with many bounds). The means are updated in all
+        fantasies: an infeasible outcome counts with the value that it would have had. The
+        classifiers are not updated.
         """
-        for part, own in self._split(z[:, None]):
+        for luck, (part, own) in zip(self.luck, self._split(z[:, None]), strict=True):
             mean, latent, taken = part.at(own)
             latent, noise = np.maximum(latent, 0.0), part.noise_at(own)[..., 0]
             value = mean + np.sqrt(latent)[..., None] * self._normal(part)
@@ -131,8 +135,7 @@ class Fantasies:
             deviation = np.sqrt(latent + noise)
             part.condition(own, taken, (outcome - mean) / deviation[..., None], deviation)
             found = outcome if self.noisy else value
-            holds = self.rng.random(outcome.shape) < feasibility
-            part.best = np.where(holds, np.minimum(part.best, found), part.best)
+            part.best = np.where(luck < feasibility, np.minimum(part.best, found), part.best)
         self.pending += 1
 
     def _split(self, z: Array) -> list[tuple[Conditioned, Array]]:
@@ -146,11 +149,14 @@ class Fantasies:
         ]
 
     def _normal(self, part: Conditioned) -> Array:
-        """Standard normals (C, H, S), one in each of S equally likely strata, in random order."""
+        """Standard normals (C, H, S), one in each of S equally likely strata."""
+        return ndtri(np.clip(self._uniform(part), 1e-12, 1 - 1e-12))
+
+    def _uniform(self, part: Conditioned) -> Array:
+        """Uniform numbers (C, H, S), one in each of S equally likely strata, in random order."""
         shape = (*part.noise.shape, part.count)
         strata = self.rng.permuted(np.broadcast_to(np.arange(part.count), shape), axis=-1)
-        uniform = (strata + self.rng.random(shape)) / part.count
-        return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
+        return np.asarray((strata + self.rng.random(shape)) / part.count)
 
 
 def _flat(z: Array) -> Array:

@@ -122,9 +122,8 @@ class Fantasies:
         incumbent only in fantasies in which it holds them. All pending points share a fantasy's
         luck, since neighbours fail together where a bound is drawn too loosely. If each had its
         own, one of dozens would hold nearly always, and no improvement would be left
-        (benchmarks/tried.md, batches of 100 with many bounds). The means are updated in all
-        fantasies: an infeasible outcome counts with the value that it would have had. The
-        classifiers are not updated.
+        (benchmarks/tried.md, many bounds). The means are updated in all fantasies: an infeasible
+        outcome counts with the value that it would have had. The classifiers are not updated.
         """
         for luck, (part, own) in zip(self.luck, self._split(z[:, None]), strict=True):
             mean, latent, taken = part.at(own)

@@ -27,6 +27,7 @@ from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates.data import EarlierTask
 from dngo.surrogates.model import normal_quantile
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Threshold
@@ -270,6 +271,25 @@ def test_a_number_with_many_observations_is_learnt_near_the_best_point() -> None
     assert taught.sum() == 200
     assert taught[np.argsort(gap)[:132]].all()
     assert (taught & (v[:, 0] > 0.7) & (v[:, 1] < 0.3)).sum() > 5
+
+
+def test_a_study_learns_a_number_from_its_own_rows_beside_a_large_earlier_study() -> None:
+    """There the number was the other way round, and its rows are much denser around the best point."""
+    v = points(SQUARE, 420)
+    x, own = SQUARE.encode(v), np.arange(20)
+    number = np.sin(5 * v[:, 0]) + v[:, 1]
+    data = TrainingData(
+        x=x[own],
+        y=v[own, 0],
+        constraints={"n": (number[own] <= 0.5).astype(float)},
+        numbers={"n": number[own]},
+        thresholds={"n": Threshold("<=", 0.5)},
+        earlier_numbers={"n": (EarlierTask(x[20:], -number[20:]),)},
+    )
+    model = fit_model(data, SurrogateSettings().for_numbers, rng=np.random.default_rng(0))
+    mean, _ = model.classifiers["n"].predict(x)
+    assert np.abs(mean - number)[own].max() < 0.01
+    assert np.abs(mean - number).max() < 0.2
 
 
 @given(st.floats(-1e6, 1e6), st.integers(1, 200))

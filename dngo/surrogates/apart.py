@@ -42,12 +42,13 @@ def apart(x: Array, most: int, rng: np.random.Generator, groups: Rows | None = N
 
 def around(problem: Problem, most: int, share: float, rng: np.random.Generator) -> Rows:
     """At most `most` rows, sorted: a share of them nearest to the study's best points, if any are
-    known, and others that lie apart from each other."""
+    known, and others that lie apart from each other. The study's own rows come before other tasks'
+    rows: thousands of those would leave none of its own near the best point."""
     near = np.empty(0, dtype=np.intp)
     if problem.best is not None and len(problem.best):
-        inputs = problem.x[:, : problem.best.shape[1]]  # without those of other tasks
+        inputs, flags = np.hsplit(problem.x, [problem.best.shape[1]])  # flags of other tasks
         gap = cdist(inputs, problem.best).min(axis=1)
-        near = np.argsort(gap, kind="stable")[: int(share * most)]
+        near = np.lexsort((gap, flags.any(axis=1)))[: int(share * most)]
     rest = np.setdiff1d(apart(problem.x, most, rng, problem.groups), near)
     others = rng.permutation(rest)[: most - len(near)]
     return np.sort(np.concatenate([near, others]))

@@ -16,10 +16,10 @@ from evaluating import POINT, outcome_of, python
 import dngo
 from dngo.batch import read_outcomes, read_pictures, write_outcomes
 from dngo.cli import main
+from dngo.evaluation.pictures import carried, kept, packed, unpacked
 from dngo.evaluation.pictures import held as held_picture
-from dngo.evaluation.pictures import kept, packed, unpacked
 from dngo.report.page import study_page
-from dngo.storage.picture import LARGEST, kind_of, put
+from dngo.storage.picture import LARGEST, kept_at, kind_of, put
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -236,6 +236,16 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     assert f"entered/{entry.name}.png" in held(study)
     study.skip(entry.name, "a mistake")
     assert f"entered/{entry.name}.png" not in held(study)
+
+
+def test_a_fork_leaves_the_picture_of_an_earlier_start(folders) -> None:
+    """A start is killed after it has kept its picture, and the next one names a file that is missing."""
+    _, place = folders
+    source = place.with_name("old")
+    put(PNG, source)
+    said = {"image": "plot.png", "image_left_out": "plot.png: no such file"}
+    assert carried(said, source, place) == said
+    assert kept_at(place) is None
 
 
 def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -66,7 +66,7 @@ def carried(metadata: Mapping[str, Any], source: Path, place: Path) -> dict[str,
 
     source: the picture's place in that study. What was left out there stays left out.
     """
-    path = picture.kept_at(source) if named(metadata) else None
+    path = picture.kept_at(source) if held(metadata) else None
     if path is None:
         return dict(metadata)
     return _kept({**metadata, NAME: path.name}, path.parent, place, None, "") | {

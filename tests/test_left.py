@@ -238,6 +238,14 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     assert f"entered/{entry.name}.png" not in held(study)
 
 
+def test_why_a_picture_was_left_out_is_one_line(folders) -> None:
+    """Whatever its name is, in a table or from a program."""
+    workdir, place = folders
+    for name in ("y" * 5000 + ".svg", "\x1b[2J\n.svg"):
+        why = kept({"image": name}, workdir, place)["image_left_out"]
+        assert why.isprintable() and len(why) < 300
+
+
 def test_a_fork_leaves_the_picture_of_an_earlier_start(folders) -> None:
     """A start is killed after it has kept its picture, and the next one names a file that is missing."""
     _, place = folders

@@ -17,6 +17,7 @@ from typing import Any
 from dngo.batch import Outcome
 from dngo.storage import picture
 from dngo.storage.picture import ENDINGS
+from dngo.storage.text import one_line
 
 MOST_BYTES = 32 << 20  # of pictures that travel with the outcomes of a job
 NAME, LEFT_OUT = "image", "image_left_out"
@@ -109,7 +110,7 @@ def _left_out(outcome: Outcome, error: Exception) -> Outcome:
 
 
 def _why(name: str, error: Exception) -> str:
-    return f"{name}: {getattr(error, 'strerror', None) or error}"
+    return f"{one_line(name, 160)}: {getattr(error, 'strerror', None) or error}"
 
 
 def _kept(

@@ -50,7 +50,7 @@ _KEY = re.compile(
 )
 # The text before a secret, and the secret itself.
 _PLACED = (
-    re.compile(r"(\b[A-Za-z][\w+.-]*://[^\s/:@'\"]*:)([^\s/@'\"]+)(?=@)"),
+    re.compile(r"([\w+.-]://[^\s/:@'\"]*:)([^\s/@'\"]+)(?=@)"),
     re.compile(
         r"([?&](?:access_token|api_?key|auth|key|password|secret|sig|signature|token)=)([^\s&'\"]+)",
         re.I,

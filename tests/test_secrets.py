@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,14 @@ def test_a_command_is_stored_without_secrets(command: str | list[str], stored: s
 )
 def test_a_command_without_secrets_is_stored_as_it_is(command: str | list[str]) -> None:
     assert redacted_command(command) == command
+
+
+def test_a_long_text_without_blanks_is_read_in_time() -> None:
+    """Such as a picture of a MiB, for a crate: its time must not grow with the square of its length."""
+    before = time.process_time()
+    assert not form_of("a.b-" * 250_000 + "://")
+    assert form_of("a.b-" * 250_000 + "://me:mine@host")
+    assert time.process_time() - before < 5
 
 
 def test_prose_is_no_secret() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from toy import ROOT
 import dngo
 from dngo.archive import verify
 from dngo.audit import audit_all
+from dngo.cli import main
 from dngo.errors import UserError
 from dngo.replay import replay
 
@@ -455,3 +458,16 @@ def test_another_space_before_anything_is_merged_names_no_archive_to_bring_along
         dngo.minimize(broken, {"x": (0, 1)}, 12, name="begun", workers=1)
     with pytest.raises(UserError, match=r"give the study another name$"):
         dngo.minimize(broken, {"x": (0, 2)}, 12, name="begun", workers=1)
+
+
+def test_where_to_look_names_only_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    """No page is written of a study that Python runs: the summary says how to write one."""
+    study = dngo.minimize(lambda x, y: x + y, SPACE, 4, name="f", progress=False, **CHEAP)
+    named = re.search(r"look next:\n  (.*?)  \(", study.report())
+    assert named
+    *_, command, folder, option, page = shlex.split(named[1])
+    assert (command, option) == ("report", "--html")
+    assert main([command, folder, option, page]) == 0
+    assert Path(page).read_text().startswith("<!")
+    (Path(folder) / "report").mkdir()  # as a workflow does before it writes its page
+    assert f"{folder}/report/report.html  (" in study.report()

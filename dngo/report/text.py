@@ -85,12 +85,16 @@ def summary(study: Study, view: View | None = None) -> str:
     lines += [f"Learnt from {earlier}" for earlier in transfer.recorded(study.archive)]
     if notes := noted(entries.notes(study.archive)):
         lines += ["", "Notes:", *(f"  {line}" for line in notes[-MOST_NOTES:])]
+    typed, quoted = provenance.typed(), shlex.quote(str(folder))
+    page = f"{folder}/report/report.html  (open it in a browser: figures, health checks, points)"
+    if not (folder / "report").is_dir():  # of a study that Python ran, no page is written
+        page = f"{typed} report {quoted} --html report.html  (a page of figures, health checks, points)"
     lines += [
         "",
         "Where to look next:",
-        f"  {folder}/report/report.html  (open it in a browser: figures, health checks, points)",
+        f"  {page}",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
-        f"  {provenance.typed()} watch {shlex.quote(str(folder))}  (its state while it runs)",
+        f"  {typed} watch {quoted}  (its state while it runs)",
         "  to go on: raise `iterations` in the configuration and type the same command; in "
         "Python, call optimize again",
     ]

@@ -238,6 +238,13 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     assert f"entered/{entry.name}.png" not in held(study)
 
 
+def test_a_picture_that_cannot_be_removed_keeps_no_outcome_out(tmp_path: Path) -> None:
+    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, surrogate="gp")
+    # Nothing removes it, like a file that is open on another machine.
+    (study.path.parent / "images" / "entered" / "aa.png").mkdir(parents=True)
+    assert study.tell({"x": 0.5, "objective": 1.0}).waiting
+
+
 def test_why_a_picture_was_left_out_is_one_line(folders) -> None:
     """Whatever its name is, in a table or from a program."""
     workdir, place = folders

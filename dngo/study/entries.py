@@ -5,6 +5,7 @@ Each point, each outcome and each note counts once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,7 +101,9 @@ def drop_pictures(records: Records, waiting: Sequence[Entry]) -> None:
         names = {p.origin["entry"] for batch in flying for p in batch.proposals if p.told}
     for path in lone:
         if _entry(path) not in names:
-            path.unlink(missing_ok=True)
+            # A network file system keeps a file that is open elsewhere. Nobody's outcome waits for that.
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _entry(path: Path) -> str:

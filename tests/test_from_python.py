@@ -297,11 +297,12 @@ def test_in_this_process_a_function_may_change_what_is_there() -> None:
 
 def test_a_killed_process_loses_nothing_that_had_ended_and_repeats_none_of_it() -> None:
     text = SCRIPT.format(
-        seconds=0.3, evaluations=12, settings="workers=3, batch_size=6, acquisition='random'"
+        seconds=0.6, evaluations=12, settings="workers=3, batch_size=6, acquisition='random'"
     )
     for number in (2, 5, 8):
         process = start(text)
         until("ended", number)
+        time.sleep(0.3)  # the function's last line is written before its outcome can be
         process.kill()
         process.communicate()
     ended = set(lines("ended"))

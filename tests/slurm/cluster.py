@@ -83,7 +83,7 @@ class Cluster:
         conf.write_text(f"{before}{key}={path}\n")
         try:
             self.run("scontrol", "reconfigure")
-            time.sleep(1)  # until the nodes have read it
+            time.sleep(3)  # until the nodes have read it, on a busy machine as well
             yield
         finally:
             conf.write_text(before)

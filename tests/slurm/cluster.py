@@ -75,19 +75,14 @@ class Cluster:
 
     @contextlib.contextmanager
     def script(self, key: str, text: str) -> Iterator[None]:
-        """Have Slurm run a script of its own meanwhile: Prolog, Epilog, TaskProlog."""
-        conf, path = self.folder / "slurm.conf", self.folder / key.lower()
-        before = conf.read_text()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-        conf.write_text(f"{before}{key}={path}\n")
+        """Have the nodes run a script around each job meanwhile: Epilog, TaskProlog."""
+        path = self.folder / f"{key}.now"
+        path.with_suffix(".new").write_text(f"{text}\n")
+        path.with_suffix(".new").rename(path)
         try:
-            self.run("scontrol", "reconfigure")
-            time.sleep(3)  # until the nodes have read it, on a busy machine as well
             yield
         finally:
-            conf.write_text(before)
-            self.run("scontrol", "reconfigure")
+            path.unlink()
 
     def set_node(self, name: str, state: str) -> None:
         """Set a node down, drain or resume."""

@@ -214,9 +214,9 @@ def test_a_refusal_in_unknown_words_passes(study, cluster: Cluster, commands) ->
     assert "Slurm takes no job now, trying again: sbatch: error" in output
 
 
-def test_a_job_that_does_not_end_is_said(study, cluster: Cluster) -> None:
+def test_a_job_that_does_not_end_is_said(study, cluster: Cluster, tmp_path: Path) -> None:
     """A cancelled one whose node cannot tidy up, and so one without outcomes."""
-    go = cluster.folder / "tidied"
+    go = tmp_path / "tidied"
     with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
         toy = study(points_per_job=1)
         toy.hurry_calls()

@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -160,9 +161,9 @@ def test_what_jobs_wait_for_is_said(study, cluster: Cluster) -> None:
 
 
 def test_a_job_whose_outcomes_are_written_is_done_though_its_node_tidies_up(
-    study, cluster: Cluster
+    study, cluster: Cluster, tmp_path: Path
 ) -> None:
-    go = cluster.folder / "tidied"
+    go = tmp_path / "tidied"
     with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
         toy = study()
         began = time.monotonic()

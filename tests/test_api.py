@@ -233,8 +233,12 @@ def test_a_study_shows_only_what_the_page_tells() -> None:
 
 def test_a_list_of_two_numbers_is_a_choice_and_says_so() -> None:
     """Whoever writes [0, 1] mostly means the range, and would pay for a study of two points."""
-    with pytest.warns(UserWarning, match=r"space.x: \[0, 1\] is a choice .* a range is \(0, 1\)"):
+    said = r"space.x: \[0, 1\] is a choice .* a range is \(0, 1\)"
+    with pytest.warns(UserWarning, match=said) as first:
         session = dngo.create(None, {"x": [0, 1], "y": (0, 1)})
+    with pytest.warns(UserWarning, match=said) as second:
+        dngo.minimize(lambda x: x, {"x": [0, 1]}, 1, name=None, workers=0)
+    assert {each.filename for each in (*first, *second)} == {__file__}
     assert session.config.space["x"].type == "categorical"
     with warnings.catch_warnings():
         warnings.simplefilter("error")

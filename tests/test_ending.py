@@ -14,7 +14,7 @@ from toy import Toy
 import dngo
 from dngo.acquisition import History
 from dngo.acquisition.outlook import LEVELS, Outlook, look_ahead
-from dngo.archive import fit_summary, iteration_attributes, read_table, verify
+from dngo.archive import fit_summary, iteration_attributes, read_header, read_table, verify
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import load
@@ -152,3 +152,27 @@ def test_a_process_that_stood_alone_does_until_the_rows_have_grown_and_it_is_rep
     # Judged with 30 rows, and again with 34: of 31 and 32 the verdict holds that was found with 30.
     assert [f["networks_judged_at"] for f in found] == [30, 30, 30, 34]
     assert [replay(session.path, t).verdict for t in range(1, 5)] == ["identical"] * 4
+
+
+def test_a_study_ends_once_its_space_has_no_point_left(tmp_path: Path, capsys) -> None:
+    ran: list[int] = []
+
+    def function(x: int) -> float:
+        ran.append(x)
+        return x + 0.01 * len(ran)
+
+    def go_on(**settings: object) -> dngo.Session:
+        study = dngo.create("small", {"x": dngo.Choice([0, 1, 2])}, folder=tmp_path, **settings)
+        return study.optimize(function, 7, workers=0, batch_size=2)
+
+    study = go_on()
+    assert sorted(ran) == [0, 1, 2]
+    said = capsys.readouterr().err
+    assert said.count("no further batch: the archive has every point of the space") == 1
+    assert study.ask(1) == [] == study.ask(2)  # neither leaves an empty iteration behind
+    study = go_on()
+    assert sorted(ran) == [0, 1, 2] and study.best().parameters == {"x": 0}
+    assert read_header(study.path).iterations == 1
+    # What the message says goes on.
+    study = go_on(acquisition={"kind": "mcei", "replicates": "always"})
+    assert len(ran) == len(study.table()) == 7

@@ -173,6 +173,7 @@ def test_a_function_may_be_anything_that_can_be_called() -> None:
             {"evaluations": "9"},
             "evaluations must be a whole number, not '9'",
         ),
+        (lambda x, y: x, SPACE, {"direction": "maximize"}, "call dngo.minimize or dngo.maximize"),
         (lambda x, y: x, SPACE, {"objective": 3}, "objective: must be a mapping of limits"),
     ],
 )

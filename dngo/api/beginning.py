@@ -171,6 +171,8 @@ def _best(
     progress: bool | None,
     settings: Mapping[str, Any],
 ) -> Session:
+    if "direction" in settings:
+        raise UserError("direction: call dngo.minimize or dngo.maximize instead")
     if name == "":
         named = re.sub(r"\W+", "_", getattr(function, "__name__", type(function).__name__))
         name = named.strip("_") or "study"

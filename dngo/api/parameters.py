@@ -5,6 +5,7 @@ Each function returns the section of a configuration for its parameter. `dngo.co
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import warnings
@@ -147,6 +148,14 @@ def sections(space: Any) -> dict[str, dict[str, Any]]:
     return {str(name): _parameter(str(name), value) for name, value in space.items()}
 
 
+def _outside() -> int:
+    """The `stacklevel` with which a caller's warning names the line outside this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame and frame.f_globals.get("__name__", "").startswith("dngo."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _parameter(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return _section(value)
@@ -165,7 +174,7 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
             warnings.warn(
                 f"space.{name}: {value} is a choice between two numbers; a range is "
                 f"({value[0]}, {value[1]}). If you mean the choice, write dngo.Choice({value})",
-                stacklevel=4,
+                stacklevel=_outside(),
             )
         return Choice(value)
     if value is bool:

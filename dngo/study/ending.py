@@ -1,4 +1,6 @@
-"""Why there is no further iteration: a stop criterion is met, or a batch would gain too little."""
+"""Why there is no further iteration: a stop criterion is met, a batch would gain too little, or no
+point is left.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,18 @@ def ends(records: Records, t: int) -> str:
 
 
 def nothing_left(records: Records, batch: Batch) -> str:
-    """Why a batch would gain too little; empty if it gains enough, or if people wait for its points."""
+    """Why a batch would gain too little, or has no point.
+
+    Empty if it gains enough, or if people wait for its points.
+    """
     stop = records.config.stop
-    if not batch.outlook or any(p.given for p in batch.proposals):
-        return ""
     if records.is_kept(batch.iteration):
+        return ""
+    if not batch.proposals and not batch.pending:  # a pending point may yet be lost
+        again = "; acquisition: {replicates: always} evaluates points again"
+        asked = getattr(records.config.acquisition, "replicates", "always") == "always"
+        return "the archive has every point of the space" + ("" if asked else again)
+    if not batch.outlook or any(p.given for p in batch.proposals):
         return ""
     if records.config.has_several:
         return _little_volume(batch.outlook, stop.hypervolume_gain)

@@ -20,7 +20,7 @@ from dngo.storage.files import read_json, write_json
 class Ending:
     """path: of the note, `ended.json`.
 
-    The note counts only for the criteria for which it was written.
+    The note counts only for the criteria and the acquisition for which it was written.
     """
 
     path: Path
@@ -28,8 +28,8 @@ class Ending:
 
     def reason(self, t: int, merged: int) -> str:
         """Why there is no iteration t if the archive has `merged` iterations; empty if there is one."""
-        note = self.read()
-        if note.get("stop") != self._stop or not isinstance(note.get("iteration"), int):
+        note, by = self.read(), self._by
+        if {k: note.get(k) for k in by} != by or not isinstance(note.get("iteration"), int):
             return ""
         return str(note.get("reason", "")) if merged <= note["iteration"] <= t else ""
 
@@ -42,9 +42,10 @@ class Ending:
 
     def note(self, t: int, reason: str, outlook: dict[str, Any]) -> None:
         """Write down that the study ends before iteration t, and why."""
-        note = {"iteration": t, "reason": reason, "stop": self._stop, "outlook": outlook}
+        note = {"iteration": t, "reason": reason, "outlook": outlook, **self._by}
         write_json(self.path, note)
 
     @property
-    def _stop(self) -> dict[str, Any]:
-        return self.config.stop.model_dump(mode="json")
+    def _by(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.config.model_dump(mode="json")
+        return {key: found[key] for key in ("stop", "acquisition")}

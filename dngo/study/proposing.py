@@ -39,7 +39,7 @@ def propose(
         batch = records.batch_in_flight(t) or (
             _design(records) if surrogate is None else _propose(records, t, surrogate, progress)
         )
-        if batch.evaluated and not batch.told and (reason := nothing_left(records, batch)):
+        if not batch.told and (reason := nothing_left(records, batch)):
             return write_end(records, t, reason, output, batch.outlook)
         _keep_curves(records, t)
         keep(records, batch, surrogate)

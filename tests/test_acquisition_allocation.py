@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dngo.acquisition.allocation import Functions, first_share, gains, of_share, one_in, share_of
+from dngo.acquisition.allocation import Functions, gains, of_share, one_in, share_of
 from dngo.acquisition.history import History
 from dngo.rules import current
 
@@ -60,12 +60,6 @@ def test_a_region_that_gained_nothing_has_half_at_most_within_three_batches():
         batch = np.r_[batch, np.full(size, t)]
         stage += ["trust_regions"] * own + ["draws"] * (size - own)
     assert share < 0.5
-
-
-def test_a_large_first_batch_looks_elsewhere_with_as_many_points_as_one_of_two_hundred():
-    elsewhere = [size * (1 - first_share(0.6, size)) for size in (1, 50, 100, 200, 400, 1000)]
-    assert elsewhere == pytest.approx([0.4, 20, 40, 80, 80, 80])
-    assert [first_share(p, 1000) for p in (0.0, 1.0)] == [0.0, 1.0]
 
 
 def _course(y: np.ndarray, stage: list[str], u: np.ndarray) -> float:

@@ -46,11 +46,8 @@ def of_regions(state: BatchState, number: int, usual: float, stage: str) -> int:
     """
     if not state.space.is_ordered.any():
         return 0
-    history = state.history
-    if len(np.unique(history.iteration)) < 2:  # later the share depends on what has gained
-        usual = first_share(usual, state.size)
     block = max(state.size, least_block(state.space))
-    count = of_share(state.turn, number, share_of(history, block, usual, stage))
+    count = of_share(state.turn, number, share_of(state.history, block, usual, stage))
     if state.model.heeds_constraints:
         # If picks come one at a time, a pick on the boundary would otherwise never have its turn.
         count = min(count, number - on_boundary(state, number))
@@ -65,11 +62,6 @@ def on_boundary(state: BatchState, number: int) -> int:
 def beyond(state: BatchState, number: int) -> int:
     """How many of the next picks look beyond the boundary, once little is gained inside."""
     return of_share(state.turn, number, current().beyond.share)
-
-
-def first_share(usual: float, size: int) -> float:
-    """The regions' share of the first batch after a design, by its size: larger in a large batch."""
-    return 1 - (1 - usual) * min(1.0, current().regions.shared / size) if 0 < usual < 1 else usual
 
 
 def share_of(history: History, block: int, usual: float, stage: str) -> float:

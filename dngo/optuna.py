@@ -151,8 +151,10 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         if trial.state == optuna.trial.TrialState.PRUNED:
             return
         point = self._named.ours(trial.params)
-        for named in ([{"id": asked.id}] if asked else []) + [point]:
-            # A proposal may have been given up. In a small space, its point may already be known.
+        # A proposal may have been given up. In a small space, its point may already be known. A trial that
+        # failed early lacks parameters.
+        whole = [point] if point.keys() >= set(self._named.names.values()) else []
+        for named in ([{"id": asked.id}] if asked else []) + whole:
             with contextlib.suppress(UserError):
                 self._session_of().tell({**named, **said})
                 return

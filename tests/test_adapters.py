@@ -60,6 +60,18 @@ def test_one_changed_line_gives_an_optuna_loop_this_engine() -> None:
             assert row.objective == trial.value
 
 
+def test_a_trial_may_fail_before_it_has_all_parameters() -> None:
+    def objective(trial: Any) -> float:
+        x = trial.suggest_float("x", 0, 1)
+        if trial.number in (1, 3, 4):
+            raise ValueError("too hot")
+        return x + trial.suggest_float("y", 0, 1)
+
+    study = optuna.create_study(sampler=dngo.optuna.Sampler(seed=1, **CHEAP))
+    study.optimize(objective, n_trials=8, catch=(ValueError,))
+    assert len(study.trials) == 8
+
+
 def test_trials_side_by_side_and_those_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dngo.optuna.MOST_WAITING", 3)
     sampler = dngo.optuna.Sampler(seed=1, startup=1, acquisition="random")

@@ -18,9 +18,11 @@ from dngo.archive import fit_summary, iteration_attributes, read_header, read_ta
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import load
+from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.report import format_status, status
 from dngo.report.live import outlook
+from dngo.retry import retry
 from dngo.rules import current, using
 from dngo.study import Study
 
@@ -168,11 +170,60 @@ def test_a_study_ends_once_its_space_has_no_point_left(tmp_path: Path, capsys) -
     study = go_on()
     assert sorted(ran) == [0, 1, 2]
     said = capsys.readouterr().err
-    assert said.count("no further batch: the archive has every point of the space") == 1
+    assert said.count("no further batch: no point of the space is left to propose") == 1
     assert study.ask(1) == [] == study.ask(2)  # neither leaves an empty iteration behind
     study = go_on()
     assert sorted(ran) == [0, 1, 2] and study.best().parameters == {"x": 0}
     assert read_header(study.path).iterations == 1
-    # What the message says goes on.
+    # Points that are evaluated again are points.
     study = go_on(acquisition={"kind": "mcei", "replicates": "always"})
     assert len(ran) == len(study.table()) == 7
+
+
+def test_batches_in_flight_end_as_well(tmp_path: Path) -> None:
+    study = dngo.create("two", {"x": range(6)}, folder=tmp_path, batches_in_flight=2)
+    asked = study.ask(4)
+    with pytest.raises(UserError, match="iteration 0 waits for outcomes"):
+        study.ask(4)
+    for _ in range(4):
+        for point in asked:
+            study.tell(point, point.parameters["x"])
+        asked = study.ask(4)
+    assert not asked and sorted(study.table().parameter_x) == list(range(6))
+    header = read_header(study.path)
+    assert header is not None and header.iterations <= 4
+
+
+def test_what_people_enter_after_the_end_is_evaluated_and_nothing_else(tmp_path: Path) -> None:
+    study = dngo.create("small", {"x": range(6)}, folder=tmp_path, design={"size": 6}, iterations=5)
+    for point in study.ask():
+        study.tell(point, status="failed") if point.parameters["x"] == 4 else study.tell(point, 1.0)
+    assert study.ask(2) == []
+    engine = study._engine
+    assert engine.plan().iterations == () and "left to propose" in engine.plan().reason
+    assert len(retry(engine)) == 1
+    assert engine.plan().iterations[0] == 1
+    (again,) = study.ask(2)
+    study.tell(again, 0.0)
+    assert study.ask(2) == [] and study.best().parameters == {"x": 4}
+    assert engine.plan().iterations == ()
+
+
+def test_a_target_that_is_reached_leaves_only_what_people_enter(tmp_path: Path) -> None:
+    settings = {"stop": {"target": 0.5}, "design": {"size": 4}, "iterations": 9, "batch_size": 3}
+    study = dngo.create("target", {"x": (0, 1)}, folder=tmp_path, **settings)
+    for point in study.ask():
+        study.tell(point, 0.1)
+    assert len(study.table()) == 4
+    study.add({"x": 0.25})
+    assert study._engine.plan().iterations == (1,)
+    assert [p.parameters for p in study.ask()] == [{"x": 0.25}]
+
+
+def test_a_fidelity_promotes_all_points_of_a_small_space(tmp_path: Path) -> None:
+    space = {"x": range(3), "epochs": dngo.Int(1, 9)}
+    fidelity = {"parameter": "epochs", "low": 1, "high": 9}
+    study = dngo.create("small", space, folder=tmp_path, fidelity=fidelity, surrogate="gp")
+    study.optimize(lambda x, epochs: x + 1 / epochs, 40, workers=0, batch_size=2)
+    rows = study.table()[["parameter_x", "parameter_epochs"]].itertuples(index=False)
+    assert sorted(map(tuple, rows)) == [(x, n) for x in range(3) for n in (1, 3, 9)]

@@ -60,6 +60,8 @@ def propose_on_ladder(
 ) -> Picks:
     """Like `propose_batch`, in a space with a fidelity: promotions, and new points at the lowest level.
 
+    If no new point is left, the other points are promoted.
+
     history and the result are of the whole space. New points are picked by what the model expects of them
     at the highest level. `mean` and `std` are for the level at which each pick is evaluated.
     """
@@ -70,7 +72,7 @@ def propose_on_ladder(
         standing.at_top(model),
         size,
         settings.shared().model_copy(update={"replicates": "never"}),
-        [Promotions(), *settings.stages()],
+        [Promotions(), *settings.stages(), Promotions(others=True)],
         rng,
         root=root,
         progress=progress,

@@ -126,17 +126,19 @@ class Standing:
         found: Array = np.where(np.isfinite(self.y), mean[:, None], np.nan)
         return found
 
-    def halved(self, worth: Array, number: int) -> list[Promotion]:
+    def halved(self, worth: Array, number: int, *, others: bool = False) -> list[Promotion]:
         """At most `number` promotions by asynchronous successive halving, those to the highest level first.
 
         worth: (p, levels) values by which points at a level are compared, low ones first; NaN: never.
         Of all points finished at a level, the best 1 / factor are promoted (the ladder's factor).
-        Points that are already higher up, or on their way there, are left out.
+        Points that are already higher up, or on their way there, are left out. others: whether the other
+        points are promoted instead.
         """
         found: list[Promotion] = []
         for level in reversed(range(self.ladder.top)):
             count = int(self.finished[:, level].sum() / self.ladder.factor + 1e-9)
-            order = np.argsort(worth[:, level], kind="stable")[:count]
+            order = np.argsort(worth[:, level], kind="stable")
+            order = order[count:] if others else order[:count]
             known = order[np.isfinite(worth[order, level]) & (self.highest[order] == level)]
             found += [Promotion(int(i), level + 1) for i in known]
         return found[:number]

@@ -120,6 +120,8 @@ class Named:
         """A point of the other library in the names and values of our study."""
         found = {}
         for name, own in self.names.items():
+            if name not in point:
+                continue
             value = point[name]
             for word, choice in self.values.get(own, {}).items():
                 if choice is value or (type(choice) is type(value) and choice == value):

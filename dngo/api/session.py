@@ -90,7 +90,8 @@ class Session(Looking):
             study.merge_complete()
             merged = study.merged()
             flying = study.in_flight(merged)
-            if len(flying) >= study.config.batches_in_flight:
+            # Nothing is learnt before the design is complete.
+            if len(flying) >= (study.config.batches_in_flight if merged else 1):
                 points = ", ".join(p.id for p in self.pending()[:5])
                 raise UserError(
                     f"{study.folder}: iteration {flying[-1].iteration} waits for outcomes "

@@ -140,8 +140,10 @@ def _to_go(study: Study, data: dict[str, Any], table: archive.Table | None) -> f
     A pause between two runs has no effect, since the pace is a median.
     """
     left = expected_evaluations(study, data) - data["evaluations"]
-    if table is None or left <= 0 or data["stopped"]:
-        return 0.0 if left <= 0 else None
+    if left <= 0 or "ended" in data["outlook"]:
+        return 0.0
+    if table is None or data["stopped"]:
+        return None
     with archive.reading(study.archive) as file:
         finished = file["outcomes/finished"][: len(table)]
     last = data["iterations_merged"]
@@ -243,7 +245,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
             MergedBatch(
                 iteration=t,
                 points=len(rows),
-                feasible=float((status == "ok").sum() / max(known.sum(), 1)),
+                feasible=float((status == "ok").sum() / known.sum()) if known.any() else np.nan,
                 best=volumes[t]
                 if several
                 else float(sign * best[rows[-1]])

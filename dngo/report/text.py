@@ -75,7 +75,8 @@ def summary(study: Study, view: View | None = None) -> str:
     left_out = study.journal.left_out
     lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
-    lines += _labelled("Expected gain: ", _expected_gain(outlook(study)))
+    gain = outlook(study)
+    lines += _labelled("Expected gain: ", _expected_gain(gain))
     found = {} if several else regret(study, table)
     if found:
         lines += [
@@ -95,9 +96,12 @@ def summary(study: Study, view: View | None = None) -> str:
         f"  {page}",
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
         f"  {typed} watch {quoted}  (its state while it runs)",
-        "  to go on: raise `iterations` in the configuration and type the same command; in "
-        "Python, call optimize again",
     ]
+    if "ended" not in gain:
+        lines.append(
+            "  to go on: raise `iterations` in the configuration and type the same command; in "
+            "Python, call optimize again"
+        )
     return "\n".join(lines)
 
 

@@ -44,6 +44,11 @@ def ends(records: Records, t: int) -> str:
     """Why there is no iteration t; empty if there is one, or if it is in flight."""
     if t == 0 or records.batch_in_flight(t) is not None or entries(records):
         return ""  # entries of people are evaluated in any case
+    return at_an_end(records, t)
+
+
+def at_an_end(records: Records, t: int) -> str:
+    """Why iteration t has no point but those that people entered; empty if it has others."""
     header = records.header()
     merged = header.iterations if header else 0
     if t < merged:
@@ -62,10 +67,10 @@ def nothing_left(records: Records, batch: Batch) -> str:
     stop = records.config.stop
     if records.is_kept(batch.iteration):
         return ""
-    if not batch.proposals and not batch.pending:  # a pending point may yet be lost
-        again = "; acquisition: {replicates: always} evaluates points again"
-        asked = getattr(records.config.acquisition, "replicates", "always") == "always"
-        return "the archive has every point of the space" + ("" if asked else again)
+    if not batch.proposals:
+        # The outcome of a pending point may show that some point is worth another evaluation.
+        pending = any(records.batch(t).proposals for t in batch.pending)
+        return "" if pending else "no point of the space is left to propose"
     if not batch.outlook or any(p.given for p in batch.proposals):
         return ""
     if records.config.has_several:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dngo.study.beginning import has_transfer, read_transfer
 from dngo.study.ending import noted, reached
-from dngo.study.entries import awaited
+from dngo.study.entries import awaited, entries
 from dngo.study.records import Records, refuse_secrets
 
 
@@ -35,12 +35,14 @@ def plan(records: Records) -> Plan:
     # This call compares each batch with the configuration.
     if not records.in_flight(merged) and header is None:
         refuse_secrets(records)
+    reason = reached(records, header)
     if merged > config.iterations:
-        further = _further(records, merged)
-        return Plan(further, "" if further else f"all {merged} iterations are in the archive")
-    reason = reached(records, header) or noted(records).reason(merged, merged)
+        reason = f"all {merged} iterations are in the archive"
+    elif not reason and not entries(records):  # what people entered may change what was decided
+        reason = noted(records).reason(merged, merged)
     if reason:
-        return Plan((), reason)
+        further = _further(records, merged)
+        return Plan(further, "" if further else reason)
     last = config.iterations
     if config.iterations_per_run:
         last = min(last, merged + config.iterations_per_run - 1)
@@ -67,7 +69,7 @@ def num_chunks(records: Records, t: int) -> int:
 
 
 def _further(records: Records, merged: int) -> tuple[int, ...]:
-    """Iterations after the configured ones. They only evaluate points that people entered."""
+    """Iterations after the last one. They only evaluate points that people entered."""
     flying = [b for b in records.in_flight(merged) if all(p.given for p in b.proposals)]
     first = max([merged, *(b.iteration + 1 for b in flying)])
     return tuple(range(merged, first - (-awaited(records) // records.config.batch_size)))

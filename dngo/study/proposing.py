@@ -12,7 +12,7 @@ from dngo.evaluation.stopping import write_snapshot
 from dngo.storage import hdf5
 from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.batches import alone, keep, record
-from dngo.study.ending import ends, nothing_left, write_end
+from dngo.study.ending import at_an_end, ends, nothing_left, write_end
 from dngo.study.entries import given, told
 from dngo.study.records import Records
 from dngo.types import Progress
@@ -94,7 +94,7 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
     pending = list(range(iterations, t))
     context = Context(given=given(records, t), told=learnt)
     config = records.config
-    if t > config.iterations:  # no point from the model
+    if t > config.iterations or at_an_end(records, t):  # no point from the model
         config = config.model_copy(update={"batch_size": max(1, len(context.given))})
     others = [p for s in pending for p in records.batch(s).proposals]
     context = replace(context, pending=context.without_told(others))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +12,15 @@ from dngo.acquisition.standing import PROMOTED
 from dngo.acquisition.state import BatchState
 
 
+@dataclass(frozen=True)
 class Promotions:
-    """The promotions of a batch; the remaining picks are new points."""
+    """The promotions of a batch; the remaining picks are new points.
 
+    others: whether to promote the points that successive halving does not. The last stage does so, as
+    it has picks only if a small space has no new point left.
+    """
+
+    others: bool = False
     name = "promotion"
     draws_numbers = False
 
@@ -21,7 +28,7 @@ class Promotions:
         standing = state.standing
         if standing is None:
             return
-        chosen = standing.halved(standing.worth(state.model), number)
+        chosen = standing.halved(standing.worth(state.model), number, others=self.others)
         v = standing.v[[one.point for one in chosen]]
         asks = state.has_outcome and not state.shared.is_baseline
         values = state.make_pending(v) if asks else [np.nan] * len(v)

@@ -23,6 +23,11 @@ from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row, entries
 from dngo.types import Array
 
+GO_ON = (
+    "  to go on: raise `iterations` in the configuration and type the same command; in Python, call "
+    "optimize again"
+)
+
 
 def headline(study: Study) -> str:
     """Iterations, evaluations, best so far: one line."""
@@ -97,12 +102,7 @@ def summary(study: Study, view: View | None = None) -> str:
         f"  {folder}/archive.h5  (every proposal and outcome; plain HDF5)",
         f"  {typed} watch {quoted}  (its state while it runs)",
     ]
-    if "ended" not in gain:
-        lines.append(
-            "  to go on: raise `iterations` in the configuration and type the same command; in "
-            "Python, call optimize again"
-        )
-    return "\n".join(lines)
+    return "\n".join(lines if "ended" in gain else [*lines, GO_ON])
 
 
 def _fidelity(study: Study, table: archive.Table) -> list[str]:

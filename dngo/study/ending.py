@@ -1,5 +1,5 @@
 """Why there is no further iteration: a stop criterion is met, a batch would gain too little, or no
-point is left.
+point is left to propose.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ def plan(records: Records) -> Plan:
     # This call compares each batch with the configuration.
     if not records.in_flight(merged) and header is None:
         refuse_secrets(records)
-    reason = reached(records, header)
+    reason, decided = reached(records, header), noted(records).reason(merged, merged)
     if merged > config.iterations:
         reason = f"all {merged} iterations are in the archive"
-    elif not reason and not entries(records):  # what people entered may change what was decided
-        reason = noted(records).reason(merged, merged)
+    elif not reason and decided and not entries(records):  # an entry may change what was decided
+        reason = decided
     if reason:
         further = _further(records, merged)
         return Plan(further, "" if further else reason)

@@ -43,7 +43,10 @@ def test_all_jobs_are_cancelled_by_the_user(study, cluster: Cluster) -> None:
     toy.start()
     toy.until(lambda: len(toy.jobs()) == 24, "all are submitted")
     toy.until(lambda: sum(toy.events("start").values()) >= 4, "some run")
+    before = len(cluster.records())
     cluster.run("scancel", "--user=root")
+    # On a busy machine a point could end otherwise before the signal reaches its job.
+    toy.until(lambda: len(cluster.records()) >= before + 24, "all are gone")
     toy.let_go()
     toy.end()
     toy.lawful(24)

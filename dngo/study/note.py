@@ -20,7 +20,7 @@ from dngo.storage.files import read_json, write_json
 class Ending:
     """path: of the note, `ended.json`.
 
-    The note counts only as long as the criteria and the acquisition are those of then.
+    The note counts only for the criteria and the acquisition for which it was written.
     """
 
     path: Path

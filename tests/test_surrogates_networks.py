@@ -44,10 +44,13 @@ def test_features_are_those_that_were_trained(activation):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer):
-    """One step of SGD on all rows is minus the rate times the gradient; of Adam its signs."""
+@pytest.mark.parametrize("varies", [True, False])
+def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer, varies):
+    """One step of SGD on all rows is minus the rate times the gradient; of Adam its signs. The weights of
+    an input with one value, as a level that nobody has seen, stay as they were drawn."""
     rng = np.random.default_rng(0)
     x, y = rng.random((6, 2)), (rng.random(6) < 0.5).astype(float)
+    x[:, 1] = x[:, 1] if varies else 0.0
     s = EnsembleSettings(
         ensemble=1,
         layers=1,
@@ -70,22 +73,26 @@ def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer):
     )
     # The output layer is thrown away; it is drawn after the hidden one, from the same stream.
     weights, biases = training._initial(1, [2, 3, 1], np.random.default_rng(1))[1::2]
-    np.testing.assert_array_equal(
-        start.biases[0], training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0]
+    np.testing.assert_allclose(
+        start.biases[0], training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0], rtol=1e-6
     )
     out_w, out_b = weights[0].astype(float), biases[0, 0].astype(float)
 
-    def value(w: np.ndarray) -> float:
-        out = (np.tanh((2 * x - 1) @ w + start.biases[0]) @ out_w + out_b)[:, 0]
+    def value(w: np.ndarray, b: np.ndarray) -> float:
+        out = (np.tanh((2 * x - 1) @ w + b) @ out_w + out_b)[:, 0]
         each = 0.5 * (out - y) ** 2 if loss == "squared" else np.logaddexp(0, out) - y * out
         return float(each.mean())
 
-    moved = (start.weights[0] - after.weights[0]) / 1e-3
-    for i in np.ndindex(2, 3):
-        step = np.zeros((2, 3))
+    # Weights in two rows, and the bias in a third.
+    before, now = (np.vstack([one.weights[0], one.biases[0]]) for one in (start, after))
+    moved = (before - now) / 1e-3
+    for i in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
         step[i] = 1e-5
-        slope = (value(start.weights[0] + step) - value(start.weights[0] - step)) / 2e-5
+        up, down = (value(at[:2], at[2]) for at in (before + step, before - step))
+        slope = (up - down) / 2e-5
         expected = slope if optimizer == "sgd" else np.sign(slope)
+        expected = expected if varies or i[0] != 1 else 0.0
         assert moved[i] == pytest.approx(expected, rel=0.02, abs=1e-3)
 
 

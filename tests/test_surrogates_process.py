@@ -71,9 +71,11 @@ def _refit(process: GaussianProcess, x: np.ndarray, y: np.ndarray, h: int) -> Ga
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("reported", [False, True])
-def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard, reported):
+@pytest.mark.parametrize("varies", [True, False])
+def test_evidence_is_the_dense_gaussian_density_and_has_its_gradient(kernel, ard, reported, varies):
     rng = np.random.default_rng(0)
     x, y = rng.random((9, 3)), rng.standard_normal(9)
+    x[:, 1] = x[:, 1] if varies else 0.0
     noise = ReportedNoise.of(rng.exponential(size=9)) if reported else None
     problem = Problem(x, y, noise=noise)
     evidence = Evidence(problem, Covariance(kernel, ard))

@@ -24,16 +24,18 @@ class Evidence:
     """
 
     def __init__(self, problem: Problem, covariance: Covariance) -> None:
-        self.x, self.targets, self.noise = problem.x, problem.targets, problem.noise
-        self.n, self.d = self.x.shape
+        self.targets, self.noise, (self.n, d) = problem.targets, problem.noise, problem.x.shape
         self._relative = problem.relative_noise
         self.kernel, ard = covariance.kernel, covariance.ard
-        groups = np.arange(self.d) if problem.groups is None else problem.groups
+        groups = np.arange(d) if problem.groups is None else problem.groups
         rules, widths = current().process, np.bincount(groups)
         # Two levels differ in two columns.
         median = rules.lengthscale * max(len(widths), 1) ** 0.5
         medians = median * np.where(widths > 1, 2**0.5, 1.0) if ard else np.array([median])
         self.groups, lengths = groups if ard else np.zeros_like(groups), len(medians)
+        # An input with one value adds nothing to a distance. Of a thousand levels most are such inputs.
+        varies = np.ptp(problem.x, axis=0) > 0
+        self.x, self._of = problem.x[:, varies], self.groups[varies]
         self.size = lengths + 2
         self.prior_mean = np.log(np.r_[medians, rules.noise, rules.signal])
         deviations = [rules.lengthscale_deviation, rules.noise_deviation, rules.signal_deviation]
@@ -88,7 +90,7 @@ class Evidence:
         gradient = -self._away(log) / self.prior_deviation**2
         gradient[-1] += gradient[-2] if self.noise is not None else 0.0
         each = by_lengthscale(scaled, weight * slope)
-        gradient[:-2] += np.bincount(self.groups, each, minlength=self.size - 2)
+        gradient[:-2] += np.bincount(self._of, each, minlength=self.size - 2)
         gradient[-2] += np.exp(log[-2]) * float(np.sum(np.diag(weight) * self._relative))
         gradient[-1] += 0.5 * (misfit - self.n)
         return prior - 0.5 * (misfit + solved.log_det + constant), gradient
@@ -117,7 +119,7 @@ class Evidence:
     def _matrix(self, log: Array) -> tuple[Array, Array, Array]:
         """The covariance divided by the signal, and the kernel's slope, both (n, n); and the scaled
         inputs."""
-        scaled = self.x * np.exp(-log[:-2])[self.groups]
+        scaled = self.x * np.exp(-log[:-2])[self._of]
         squares = squared_distances(scaled, scaled)
         matrix, slope = with_slope(self.kernel, squares)
         matrix = matrix + current().process.constant

@@ -86,7 +86,16 @@ def train_networks(
         # back at the end.
         some = training_rows[int(np.argmax(trained))]
         rows_of = [rows if len(rows) > 0 else some for rows in training_rows]
-        after = _descend(x, targets, rows_of, start, settings, loss, rng, progress)
+        # An input with one value teaches nothing: its weights stay, and what they add is in the bias
+        # meanwhile. Of a thousand levels most are such inputs.
+        varies, first = np.ptp(x, axis=0) > 0, settings.layers + 1
+        constant = (inputs_of(x[:1, ~varies]) @ start[0][:, ~varies]).astype(np.float32)
+        begin = [*start]
+        begin[0], begin[first] = start[0][:, varies], start[first] + constant
+        after = _descend(x[:, varies], targets, rows_of, begin, settings, loss, rng, progress)
+        every = start[0].copy()
+        every[:, varies] = after[0]
+        after[0], after[first] = every, after[first] - constant
         result = [np.where(trained[:, None, None], a, s) for a, s in zip(after, start, strict=True)]
     if not all(np.isfinite(part).all() for part in result):
         raise UserError(

@@ -35,7 +35,7 @@ class Evidence:
         self.groups, lengths = groups if ard else np.zeros_like(groups), len(medians)
         # An input with one value adds nothing to a distance. Of a thousand levels most are such inputs.
         varies = np.ptp(problem.x, axis=0) > 0
-        self.x, self._of = problem.x[:, varies], self.groups[varies]
+        self.x, self._of = np.compress(varies, problem.x, axis=1), self.groups[varies]
         self.size = lengths + 2
         self.prior_mean = np.log(np.r_[medians, rules.noise, rules.signal])
         deviations = [rules.lengthscale_deviation, rules.noise_deviation, rules.signal_deviation]

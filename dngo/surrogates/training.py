@@ -91,8 +91,10 @@ def train_networks(
         varies, first = np.ptp(x, axis=0) > 0, settings.layers + 1
         constant = (inputs_of(x[:1, ~varies]) @ start[0][:, ~varies]).astype(np.float32)
         begin = [*start]
-        begin[0], begin[first] = start[0][:, varies], start[first] + constant
-        after = _descend(x[:, varies], targets, rows_of, begin, settings, loss, rng, progress)
+        begin[0], begin[first] = np.compress(varies, start[0], axis=1), start[first] + constant
+        after = _descend(
+            np.compress(varies, x, axis=1), targets, rows_of, begin, settings, loss, rng, progress
+        )
         every = start[0].copy()
         every[:, varies] = after[0]
         after[0], after[first] = every, after[first] - constant

@@ -119,9 +119,26 @@ def test_a_few_outliers_of_noise_have_a_noise_of_their_own(seed: int, monkeypatc
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_a_low_outlier_is_not_believed_where_it_is_a_small_share_of_the_variance(seed: int):
+    """In a steep, turned valley outliers are seen only along its axes, and are no noise by their share."""
+    rng = np.random.default_rng(seed)
+    x, axes = rng.random((200, 4)), np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    valley = np.square((x - 0.4) @ axes) @ np.geomspace(1.0, 1e4, 4)
+    y = valley.copy()
+    struck = np.argsort(valley)[[5, 10, 20]]
+    y[struck] = valley.min() - 0.2 * (1 + np.arange(3)) * np.quantile(valley, 0.25)
+    near = _fit(x, y, np.full(200, np.nan))
+    assert set(struck) <= set(near.outliers) and len(near.outliers) < 10
+    mean, deviation = near.function(x)
+    assert np.argmin(mean + deviation) == np.argmin(valley)
+    with using(current().but(nearby={"far": np.inf})):
+        assert len(_fit(x, y, np.full(200, np.nan)).outliers) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_without_outliers_there_are_none(seed: int):
     x, bowl, normal = _bowl(seed)
-    for y in (bowl, bowl**4, bowl + 0.5 * normal, bowl * np.exp(normal)):
+    for y in (bowl, bowl**4, bowl + 0.5 * normal, bowl * np.exp(normal), np.sin(9 * bowl)):
         assert len(_fit(x, y).outliers) == 0
 
 

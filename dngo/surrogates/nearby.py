@@ -132,6 +132,10 @@ class Nearby:
         # families.py).
         if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
             frame, first = points.along_axes(scale, first, quadratic, rng)
+        if floor is None and not len(points.outliers) and not isinstance(scale, LogScale):
+            # A few outliers may be a small share of the variance, and are hard to see off the axes.
+            least = current().nearby.far
+            points, first = points.through(frame).with_outliers(first, rng, least=least)
         return cls(x, y, noise, middle, reach, frame, scale, first, points.outliers)
 
     def resolved(self, *, turn: bool, rng: np.random.Generator) -> Nearby:
@@ -142,9 +146,8 @@ class Nearby:
         """
         y, share = self.y, current().selection.low
         least, low = np.quantile(y, [0.0, share])
-        if self.by_logarithms or len(self.outliers):
-            return self
-        if not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
+        is_noise = self.by_logarithms or (self.is_noisy and len(self.outliers))
+        if is_noise or not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self
         found = Nearby.fit(self.x, y, self.noise, turn=turn, floor=share, rng=rng)
         better = predicts_better(found.log_scores(low), self.log_scores(low), len(y))
@@ -260,10 +263,10 @@ class _Points:
         return (points, scale, found) if other is found else (self, other_scale, other)
 
     def with_outliers(
-        self, first: LocalProcess, rng: np.random.Generator
+        self, first: LocalProcess, rng: np.random.Generator, *, least: float = 0.0
     ) -> tuple[_Points, LocalProcess]:
         """The points and their process. Each outlier gets a noise of its own; without outliers
-        nothing changes.
+        nothing changes, nor if none lies as many as `least` deviations off.
 
         Otherwise the noise of all points would grow to cover the outliers, and a low outlier would
         be believed. Outliers hide each other, so they are looked for in rounds, with the median
@@ -272,8 +275,9 @@ class _Points:
         points, found = self, first
         for round_ in range(1, ROUNDS + 1):
             missed, variance = found.left_out_errors()
-            far = np.abs(missed) > current().nearby.outlying * np.sqrt(variance)
-            if not far.any():
+            off = np.abs(missed) / np.sqrt(variance)
+            far = off > current().nearby.outlying
+            if not far.any() or (round_ == 1 and off.max() < least):
                 break
             own = np.where(far, missed**2 / found.noise[0], 1.0)
             points = replace(self, own_noise=np.maximum(own, points.own_noise))

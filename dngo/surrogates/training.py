@@ -90,12 +90,9 @@ def train_networks(
         # meanwhile. Of a thousand levels most are such inputs.
         varies, first = np.ptp(x, axis=0) > 0, settings.layers + 1
         constant = (inputs_of(x[:1, ~varies]) @ start[0][:, ~varies]).astype(np.float32)
-        begin = [*start]
+        begin, every, varying = [*start], start[0].copy(), np.compress(varies, x, axis=1)
         begin[0], begin[first] = np.compress(varies, start[0], axis=1), start[first] + constant
-        after = _descend(
-            np.compress(varies, x, axis=1), targets, rows_of, begin, settings, loss, rng, progress
-        )
-        every = start[0].copy()
+        after = _descend(varying, targets, rows_of, begin, settings, loss, rng, progress)
         every[:, varies] = after[0]
         after[0], after[first] = every, after[first] - constant
         result = [np.where(trained[:, None, None], a, s) for a, s in zip(after, start, strict=True)]

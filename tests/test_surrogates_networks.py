@@ -74,7 +74,9 @@ def test_one_step_goes_down_the_gradient_of_the_mean_loss(loss, optimizer, varie
     # The output layer is thrown away; it is drawn after the hidden one, from the same stream.
     weights, biases = training._initial(1, [2, 3, 1], np.random.default_rng(1))[1::2]
     np.testing.assert_allclose(
-        start.biases[0], training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0], rtol=1e-6
+        start.biases[0],
+        training._initial(1, [2, 3, 1], np.random.default_rng(1))[2][0, 0],
+        rtol=1e-6,
     )
     out_w, out_b = weights[0].astype(float), biases[0, 0].astype(float)
 

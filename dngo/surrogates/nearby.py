@@ -146,6 +146,7 @@ class Nearby:
         """
         y, share = self.y, current().selection.low
         least, low = np.quantile(y, [0.0, share])
+        # Under noise the lowest outcomes are the luckiest: they need no scale of their own.
         is_noise = self.by_logarithms or (self.is_noisy and len(self.outliers))
         if is_noise or not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self

@@ -33,7 +33,7 @@ class Evidence:
         median = rules.lengthscale * max(len(widths), 1) ** 0.5
         medians = median * np.where(widths > 1, 2**0.5, 1.0) if ard else np.array([median])
         self.groups, lengths = groups if ard else np.zeros_like(groups), len(medians)
-        # An input with one value adds nothing to a distance. Of a thousand levels most are such inputs.
+        # An input with one value adds nothing to a distance. Most of a thousand levels are such.
         varies = np.ptp(problem.x, axis=0) > 0
         self.x, self._of = np.compress(varies, problem.x, axis=1), self.groups[varies]
         self.size = lengths + 2

@@ -133,7 +133,7 @@ class Nearby:
         if quadratic is not None and (is_plain or first.noise[0] <= current().nearby.noisy):
             frame, first = points.along_axes(scale, first, quadratic, rng)
         if floor is None and not len(points.outliers) and not isinstance(scale, LogScale):
-            # A few outliers may be a small share of the variance, and are hard to see off the axes.
+            # A few outliers may be a small share of the variance, and show only along the axes.
             least = current().nearby.far
             points, first = points.through(frame).with_outliers(first, rng, least=least)
         return cls(x, y, noise, middle, reach, frame, scale, first, points.outliers)
@@ -146,7 +146,7 @@ class Nearby:
         """
         y, share = self.y, current().selection.low
         least, low = np.quantile(y, [0.0, share])
-        # Under noise the lowest outcomes are the luckiest: they need no scale of their own.
+        # Under noise the lowest outcomes are the luckiest, and need no scale of their own.
         is_noise = self.by_logarithms or (self.is_noisy and len(self.outliers))
         if is_noise or not 0.0 < low - least < current().nearby.flat * (y.mean() - least):
             return self
@@ -266,8 +266,8 @@ class _Points:
     def with_outliers(
         self, first: LocalProcess, rng: np.random.Generator, *, least: float = 0.0
     ) -> tuple[_Points, LocalProcess]:
-        """The points and their process. Each outlier gets a noise of its own; without outliers
-        nothing changes, nor if none lies as many as `least` deviations off.
+        """The points and their process. Each outlier gets a noise of its own. Nothing changes
+        without outliers, or if none lies at least `least` deviations off.
 
         Otherwise the noise of all points would grow to cover the outliers, and a low outlier would
         be believed. Outliers hide each other, so they are looked for in rounds, with the median

@@ -86,8 +86,8 @@ def train_networks(
         # back at the end.
         some = training_rows[int(np.argmax(trained))]
         rows_of = [rows if len(rows) > 0 else some for rows in training_rows]
-        # An input with one value teaches nothing: its weights stay, and what they add is in the bias
-        # meanwhile. Of a thousand levels most are such inputs.
+        # An input with one value teaches nothing. Its weights stay as drawn, and during training the
+        # bias contains what they add. Most of a thousand levels are such inputs.
         varies, first = np.ptp(x, axis=0) > 0, settings.layers + 1
         constant = (inputs_of(x[:1, ~varies]) @ start[0][:, ~varies]).astype(np.float32)
         begin, every, varying = [*start], start[0].copy(), np.compress(varies, x, axis=1)

@@ -66,11 +66,14 @@ def derived_reference(values: Array, batch: Rows, given: Sequence[float | None])
     values: (n, m), NaN unless ok;
     batch: (n,).
     given: the user's references, None if not given. A missing one is the worst of the first batch
-    with an ok outcome, so later batches do not change it.
+    with an ok outcome, or of the front if that reaches farther. So it grows with the front, and no
+    part of the front lies beyond it.
     """
     ok = np.isfinite(values).all(axis=1)
     first = values[ok & (batch == batch[ok].min())] if ok.any() else values[:0]
-    worst = first.max(axis=0) if len(first) else np.full(len(given), np.nan)
+    front = values[ok][on_front(values[ok])]
+    seen = np.concatenate([first, front])
+    worst = seen.max(axis=0) if len(seen) else np.full(len(given), np.nan)
     return np.array([w if g is None else g for w, g in zip(worst, given, strict=True)])
 
 

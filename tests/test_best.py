@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from spaces import cube
 
 import dngo
 from dngo.cli import main
+from dngo.report.best import left_out, may_differ
 from dngo.report.data import View
 from dngo.report.text import summary
 from dngo.surrogates import TrainingData, fit_model
@@ -147,3 +149,34 @@ def test_where_luck_is_in_the_best_the_report_says_what_the_surrogate_makes_of_i
     lucky = outcomes.copy()
     lucky[best] = 2 * np.nanmax(outcomes)
     assert said(lucky).endswith("worse") and "better, by the surrogate" in said(lucky)
+
+
+def test_a_point_that_was_found_feasible_is_recommended_whatever_the_classifier_thinks(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """Seen in a study of a simulator: the best of all, kept out by a probability of 0.4935."""
+    path = str(ARCHIVES / "v1-auto.h5")
+    monkeypatch.setattr(Model, "feasibility", lambda self, x: np.full(len(x), 0.4935))
+    view = View.of(Path(path))
+    assert len(view.ranking("model")) == len(view.ranking("observed")) > 0
+    assert main(["best", path]) == 0
+    assert "left out" not in capsys.readouterr().out
+    # Under noise the outcome may have been luck. Then the reason is said.
+    view.table.noise[:] = 0.1
+    assert len(view.ranking("observed")) and not len(View.ranking(fresh(view), "model"))
+    (line,) = left_out(fresh(view))
+    assert f"proposal {view.id(view.ranking('observed')[0])} with" in line and "0.49 only" in line
+
+
+def fresh(view: View) -> View:
+    """The same view, which has computed nothing yet."""
+    return replace(view)
+
+
+def test_repeats_that_differ_in_feasibility_are_noise(tmp_path: Path) -> None:
+    view = View.of(synthetic.study(tmp_path, iterations=1, size=20).archive)
+    assert not may_differ(view)
+    ok, broken = np.flatnonzero(view.ok)[0], np.flatnonzero(view.infeasible)[0]
+    view = fresh(view)
+    view.table.v[broken] = view.table.v[ok]
+    assert may_differ(view)

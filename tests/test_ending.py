@@ -21,7 +21,7 @@ from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
 from dngo.report import format_status, status
-from dngo.report.live import outlook
+from dngo.report.expected_gain import expected_gain
 from dngo.retry import retry
 from dngo.rules import current, using
 from dngo.study import Study
@@ -125,12 +125,19 @@ def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_fi
         (point,) = session.ask(1)
         t = point.iteration
         looked.append(bool(session._engine.batch(t).outlook))
+        said = expected_gain(session._engine)
+        assert ("batch" in said) == looked[-1]
+        assert ("a batch gains" in format_status(status(session._engine))) == looked[-1]
         session.tell(point, point.parameters["x"])
     # The first batch after the design, and then each second point of twenty and some.
     assert looked == [True, True, False, True, False]
-    assert outlook(session._engine)["batch"] >= 0 and "a batch gains" in format_status(
-        status(session._engine)
-    )
+    # With its outcomes a promise is history: it is compared with what was gained.
+    said, record = expected_gain(session._engine), expected_gain(session._engine)["record"]
+    assert "batch" not in said and record["batches"] == 3
+    best = np.minimum.accumulate(session.table()["objective"].to_numpy())
+    rows = [20, 21, 23]  # of the batches that stated it
+    assert record["gained"] == pytest.approx(sum(best[row - 1] - best[row] for row in rows))
+    assert "of 3 batches" in format_status(status(session._engine))
     stopping = dngo.create("one", {"x": (0, 1)}, surrogate="gp", stop={"distance": 1e-9})
     (point,) = stopping.ask(1)
     assert stopping._engine.batch(point.iteration).outlook

@@ -31,7 +31,7 @@ from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
 from dngo.evaluation.document import judge
-from dngo.fronts import hypervolume, hypervolumes, on_front, ranks
+from dngo.fronts import derived_reference, hypervolume, hypervolumes, on_front, ranks
 from dngo.replay import replay
 from dngo.report.front import weights_of
 from dngo.rules import current, using
@@ -522,7 +522,7 @@ def test_the_units_of_an_objective_change_no_pick(known) -> None:
     other = picks({"a": rounded[:, 0] + 8, "b": rounded[:, 1] - 4}, v)
     # But for what rounding makes of directions in which hardly anything changes, and of two functions that
     # promise as much because of it.
-    assert (np.abs(other.v - one.v).max(axis=1) < 0.05).sum() >= 7
+    assert (np.abs(other.v - one.v).max(axis=1) < 0.05).sum() >= 6
 
 
 def test_the_functions_that_add_most_to_the_front_are_followed(known) -> None:
@@ -625,6 +625,25 @@ def test_a_reference_bounds_what_is_looked_for() -> None:
     assert Corner.of(values, high, [0.5, None]).worst[0] == 0.5
     end = Corner.at_end(values, high, [0.5, None], 1)
     assert end.worst.tolist() == [0.5, 0.0]
+
+
+def test_a_derived_reference_grows_with_the_front() -> None:
+    values = np.array([[2.0, 9.0], [3.0, 8.0], [40.0, 1.0], [50.0, 5.0]])
+    batch = np.array([0, 0, 1, 1])
+    assert derived_reference(values[:2], batch[:2], [None, None]).tolist() == [3.0, 9.0]
+    # What joins the front is within it; a bad outcome of a later batch moves nothing.
+    assert derived_reference(values, batch, [None, None]).tolist() == [40.0, 9.0]
+    assert derived_reference(values, batch, [10.0, None]).tolist() == [10.0, 9.0]
+
+
+def test_the_part_of_the_front_that_the_first_batch_missed_is_searched_for() -> None:
+    """Of the first points only those with a cheap first objective ran to their end."""
+    v = CUBE.from_unit(np.random.default_rng(0).random((80, 4)))
+    v = v[v[:, 0] < 0.4][:20]
+    for _ in range(4):
+        f = outcomes(v)
+        v = np.concatenate([v, picks({"a": f[:, 0], "b": f[:, 1]}, v, size=10).v])
+    assert v[:, 0].max() > 0.55
 
 
 def test_boxes_shrink_where_nothing_joins_the_front() -> None:

@@ -50,6 +50,7 @@ def register(commands: Any) -> None:
 
 def _best(arguments: argparse.Namespace) -> int:
     from dngo.api import Best, open_study
+    from dngo.report.best import left_out
 
     if arguments.top < 1:
         raise UserError("--top: must be 1 or more")
@@ -82,6 +83,8 @@ def _best(arguments: argparse.Namespace) -> int:
             print(
                 "     " + ", ".join(f"{k}={v}" for k, v in one.parameters.items() if v is not None)
             )
+        for line in left_out(session._view) if by == "model" else ():
+            print(f"  {line}")
     return 0
 
 

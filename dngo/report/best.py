@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dngo.units import Units
+
+if TYPE_CHECKING:
+    from dngo.report.data import View
+
+LIKELY = 0.5  # least probability that a point that the model ranks is feasible
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,27 @@ class Best:
             f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items()
         )
         return f"<table><caption>{self.id}, best by {self.by}</caption>{cells}</table>"
+
+
+def may_differ(view: View) -> bool:
+    """Whether the same point may have another outcome: a noise is reported, or repeats of a point
+    were feasible and infeasible."""
+    noises = [view.table.noise, *view.table.noises.values()]
+    if any((noise > 0).any() for noise in noises):
+        return True
+    feasible, broken = (np.unique(view.point[rows]) for rows in (view.ok, view.infeasible))
+    return bool(np.isin(feasible, broken).any())
+
+
+def left_out(view: View) -> list[str]:
+    """Why the best outcome is not ranked by the model, as a line; empty if it is."""
+    row = view.best
+    if row is None or not view.has_model or view.expected[2][row] >= LIKELY:
+        return []
+    return [
+        f"proposal {view.id(row)} with {view.table.objective[row]:.6g} is left out: outcomes are noisy, "
+        f"and the surrogate thinks it feasible with a probability of {view.expected[2][row]:.2g} only"
+    ]
 
 
 def escape(value: Any) -> str:

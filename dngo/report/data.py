@@ -17,6 +17,7 @@ from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.fronts import sign_of
 from dngo.redaction import redacted
+from dngo.report.best import LIKELY, may_differ
 from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
@@ -201,8 +202,8 @@ class View:
         """The objective without noise at each row's point: mean, deviation, P(feasible), three (n,).
 
         The latest surrogate predicts them, with the row's own outcome if it has not learnt that
-        yet. Near the best point, a process fitted to the points there predicts them. NaN without a
-        surrogate, and for all but the best `MOST_EXPECTED` outcomes.
+        yet; near the best point a process of the points there. NaN without a surrogate, and for all
+        but the best `MOST_EXPECTED` outcomes. An ok point is feasible unless outcomes are noisy.
         """
         if self.model is None or not self.has_model:
             nothing = np.full(len(self), np.nan)
@@ -215,6 +216,8 @@ class View:
         x = self.table.x[rows]
         mean[rows], std[rows] = self.model.function(x, y[rows])
         feasibility[rows] = self.model.feasibility(x)
+        if not may_differ(self):
+            feasibility[self.ok] = 1.0
         rows, *nearby = self._around_the_best
         mean[rows], std[rows] = nearby
         return *self.units.outward(mean, std), feasibility
@@ -254,11 +257,10 @@ class View:
     def ranking(self, by: Literal["model", "observed"]) -> np.ndarray:
         """Rows of the ok evaluations, the best first: by outcome, or by the model's prediction.
 
-        If a point was evaluated several times, only the row of its best outcome counts. The model
-        takes noise into account. The luckiest outcome need not be the best point, and the lowest of
-        many means is partly luck. So a row is ranked by its mean, made worse by one deviation. Only
-        rows with a probability of at least 0.5 to be feasible are ranked. Rows near the best one
-        come first, since the model is sharpest there.
+        Of a point's rows only the one with the best outcome counts. The lowest of many means is
+        partly luck, so the model ranks a row by its mean, made worse by one deviation. It ranks rows
+        that are likely to be feasible (`LIKELY`). Rows near the best one come first, since the model
+        is sharpest there.
         """
         rows = np.flatnonzero(self.counts)
         rows = rows[np.argsort(self.sign * self.table.objective[rows], kind="stable")]
@@ -267,7 +269,7 @@ class View:
         if by == "observed":
             return rows
         mean, std, feasibility = self.expected
-        rows = rows[(feasibility[rows] >= 0.5) & np.isfinite(mean[rows])]
+        rows = rows[(feasibility[rows] >= LIKELY) & np.isfinite(mean[rows])]
         far = ~np.isin(rows, self._around_the_best[0])
         return rows[np.lexsort((self.sign * mean[rows] + std[rows], far))]
 
@@ -327,7 +329,7 @@ class View:
 
         The root mean square over the parameters, in the unit cube.
         """
-        # A merge does not need these two, and would import them for each batch.
+        # A merge does not need these two.
         from scipy.spatial import KDTree
         from scipy.spatial.distance import cdist
 
@@ -403,15 +405,15 @@ class View:
     def at_edge(self, row: int) -> list[str]:
         """Texts of the known constraints that a step of 1 % of a parameter's range would break.
 
-        Equalities are left out: every point keeps them to the last digit.
+        Equalities are left out: every point keeps them.
         """
         u = np.repeat(self.unit[row : row + 1], 2 * self.space.k, axis=0)
         for j in range(self.space.k):
             u[2 * j : 2 * j + 2, j] += (-0.01, 0.01)
         u = u[np.isfinite(u).all(axis=1)]
         near = self.box.from_unit(np.clip(u, 0.0, 1.0))
-        found = [c.text for c in self.space.conditions if c.gap is None and not c.holds(near).all()]
-        return list(dict.fromkeys(found))
+        broken = [c for c in self.space.conditions if c.gap is None and not c.holds(near).all()]
+        return list(dict.fromkeys(c.text for c in broken))
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and deviation of the objective, and P(feasible), at x (m, d): three (m,)."""
@@ -445,11 +447,9 @@ class View:
             mean, std, feasible = self.predict(self.box.encode(self.box.sample(u.T)))
             return np.stack([self.units.moments(mean, std)[0], feasible])
 
-        n = 2 ** int(np.clip(np.log2(8192 / (k + 2)), 6, 10))
+        n, rng = 2 ** int(np.clip(np.log2(8192 / (k + 2)), 6, 10)), np.random.default_rng(0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = sobol_indices(
-                func=response, n=n, dists=[uniform()] * k, rng=np.random.default_rng(0)
-            )
+            found = sobol_indices(func=response, n=n, dists=[uniform()] * k, rng=rng)
         total = np.clip(found.total_order, 0.0, None).reshape(2, k)  # SciPy drops a k of 1
         varies = np.where(total.max(axis=1, keepdims=True) > 0, 1.0, np.nan)
         return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -28,6 +27,7 @@ from dngo.batch import (
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
 from dngo.fronts import sign_of
+from dngo.report.expected_gain import expected_gain
 from dngo.report.front import Front
 from dngo.report.levels import levels
 from dngo.report.models import by_batch
@@ -35,7 +35,6 @@ from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 from dngo.units import LARGEST, Units
 
-MOST_SILENT = 200  # batches that are searched for an expected gain, the last one first
 PACE = 5  # batches whose pace is averaged
 REPORTING = 100  # running evaluations whose progress is read
 STAGES = ("fit", "propose", "evaluate", "merge")
@@ -74,7 +73,7 @@ def status(study: Study) -> dict[str, Any]:
         "outcomes": {s: counts[s] for s in STATUSES},
         "stopped": study.journal.stopped,
         "left_out": study.journal.left_out,
-        "outlook": outlook(study),
+        "outlook": expected_gain(study),
         "models": by_batch(study.archive, range(merged - 1, merged))[0] if merged > 1 else {},
         "messages": _messages(study, table, fresh),
         "evaluation_seconds": spent + sum(seconds),
@@ -313,49 +312,6 @@ def promised(
     if units.log:  # the gain is a factor
         gain = abs(best) * np.abs(np.expm1(-units.sign * np.minimum(gain, LARGEST)))
     return float(np.max(gain))
-
-
-def outlook(study: Study) -> dict[str, Any]:
-    """The expected gain that the latest proposed batch states; empty if it was not computed.
-
-    batch, further: expected improvement of that batch, and of five batches. distance: by
-    probability, the largest distance of the best value from the best value that the surrogate
-    thinks possible. within: the probability of `stop.distance`. ended: why the study has ended, if
-    it has.
-    """
-    from dngo.acquisition.outlook import Outlook
-
-    merged = study.merged()
-    note = study.ending.read()
-    ended = study.ending.reason(merged, merged)
-    found, iteration = (note.get("outlook"), note.get("iteration")) if ended else ({}, merged)
-    for batch in () if found else reversed(study.in_flight(merged)):
-        found, iteration = batch.outlook, batch.iteration
-        if found:
-            break
-    # Not all small batches state it.
-    for t in () if found else range(merged - 1, max(merged - MOST_SILENT, -1), -1):
-        text = archive.iteration_attributes(study.archive, t).get("outlook", "{}")
-        found, iteration = json.loads(text), t
-        if found:
-            break
-    result: dict[str, Any] = {"ended": ended} if ended else {}
-    if not found:
-        return result
-    if study.config.has_several:
-        return result | {"iteration": iteration, **found}
-    looked = Outlook(**found)
-    log = derive.units(study.config).log  # then gains and distances are factors
-
-    def shown(number: float) -> float:
-        return float(np.exp(min(number, LARGEST))) if log else number
-
-    result |= {"iteration": iteration, "scale": study.config.objective.scale}
-    result |= {"batch": shown(looked.batch), "further": shown(looked.further)}
-    result["distance"] = {str(p): shown(looked.distance(p)) for p in (0.5, 0.9)}
-    if study.config.stop.distance is not None:
-        result["within"] = looked.within(study.config.stop.distance)
-    return result
 
 
 def _in_flight(

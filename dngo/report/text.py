@@ -13,11 +13,13 @@ import numpy as np
 from dngo import archive, derive, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
+from dngo.report.best import left_out
 from dngo.report.data import View
+from dngo.report.expected_gain import expected_gain
 from dngo.report.front import Front
 from dngo.report.left import noted
 from dngo.report.levels import expected, levels, said_at, said_of_levels
-from dngo.report.live import MergedBatch, failures, outlook, regret, status
+from dngo.report.live import MergedBatch, failures, regret, status
 from dngo.report.models import said as said_of_models
 from dngo.scores import RECENT, expected_constraints
 from dngo.study import Study, best_row, entries
@@ -80,7 +82,7 @@ def summary(study: Study, view: View | None = None) -> str:
     left_out = study.journal.left_out
     lines += [f"Nodes:    {node} left out of this run: {why}" for node, why in left_out.items()]
     lines += _constraints(study, table)
-    gain = outlook(study)
+    gain = expected_gain(study)
     lines += _labelled("Expected gain: ", _expected_gain(gain))
     found = {} if several else regret(study, table)
     if found:
@@ -135,7 +137,7 @@ def _expected(view: View, best: int) -> list[str]:
             f"  it ranks proposal {view.id(row)} first: {mean[row]:.6g} {margin(row)}; its "
             f"outcome is {view.table.objective[row]:.6g}"
         )
-    return lines
+    return [*lines, *(f"  {line}" for line in left_out(view))]
 
 
 def _labelled(label: str, lines: list[str]) -> list[str]:
@@ -152,9 +154,14 @@ def _expected_gain(found: dict[str, Any]) -> list[str]:
             f"{found['hypervolume']:.3g}, by the surrogates of iteration "
             f"{found['iteration']}"
         )
+    by = "a factor of " if found.get("scale") == "log" else ""
+    if record := found.get("record"):
+        lines.append(
+            f"of {record['batches']} batches {by}{record['expected']:.3g} was expected, and they "
+            f"gained {by}{record['gained']:.3g}"
+        )
     if "further" not in found:
         return lines
-    by = "a factor of " if found.get("scale") == "log" else ""
     near = ", ".join(f"{by}{d:.3g} with probability {p}" for p, d in found["distance"].items())
     lines.append(
         f"a batch gains {by}{found['batch']:.3g} and five gain {by}{found['further']:.3g}, "

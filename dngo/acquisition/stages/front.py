@@ -80,8 +80,23 @@ def _corners(state: BatchState, values: Array) -> list[Corner]:
     """Where rays begin: at the corner behind the front, and at one before each of its ends."""
     known = values[np.isfinite(values).all(axis=1)]
     high, reference = highs(values, state.history.iteration), state.history.reference
+    high = np.maximum(high, _expected_at_ends(state))
     ends = [Corner.at_end(known, high, reference, j) for j in range(values.shape[1])]
     return [Corner.of(known, high, reference), *ends]
+
+
+def _expected_at_ends(state: BatchState) -> Array:
+    """The worst value of each objective where another one may be best, one deviation below its
+    mean: (m,).
+
+    The first outcomes may all lie in one part of the front, where evaluations do not fail. A search
+    bounded by them would never see the other part.
+    """
+    pool, models = state.candidates, [state.model.objectives[n] for n in state.history.objectives]
+    means, stds = np.array([model.predict(pool.x) for model in models]).transpose(1, 0, 2)
+    likely = pool.feasibility >= state.shared.min_feasibility
+    ends = np.where(likely | ~likely.any(), means - stds, np.inf).argmin(axis=1)
+    return np.asarray(means[:, ends].max(axis=1))
 
 
 def _which(turns: Rows, objectives: int) -> Rows:

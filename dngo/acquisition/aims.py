@@ -83,8 +83,7 @@ def highs(values: Array, batch: Rows) -> Array:
 
 def _known(reference: Sequence[float | None], objectives: int) -> Array:
     """The references of the configuration: (m,), infinite where it has none."""
-    given = reference or [None] * objectives
-    return np.array([np.inf if r is None else r for r in given])
+    return np.array([np.inf if r is None else r for r in reference or [None] * objectives])
 
 
 def rays(count: int, objectives: int, skipped: int, rng: np.random.Generator) -> Array:

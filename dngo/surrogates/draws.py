@@ -43,12 +43,8 @@ class Draws:
         return all(hasattr(group, "slopes") for group in self.groups)
 
     def slopes(self, x: Array) -> Array:
-        """Each function's gradient at its own point: x (count, d) encoded -> (count, d).
-
-        Raises TypeError unless `has_slopes`.
-        """
-        if not self.has_slopes:
-            raise TypeError("analytic slopes exist only for functions drawn from processes")
+        """Each function's gradient at its own point, if it `has_slopes`: x (count, d) encoded ->
+        (count, d)."""
         found = np.empty_like(x)
         for group, rows in zip(self.groups, self.rows, strict=True):
             found[rows] = group.slopes(x[rows])  # type: ignore[attr-defined]

@@ -79,8 +79,8 @@ class AlongFront:
 def _corners(state: BatchState, values: Array) -> list[Corner]:
     """Where rays begin: at the corner behind the front, and at one before each of its ends."""
     known = values[np.isfinite(values).all(axis=1)]
-    high, reference = highs(values, state.history.iteration), state.history.reference
-    high = np.maximum(high, _expected_at_ends(state))
+    high = np.maximum(highs(values, state.history.iteration), _expected_at_ends(state))
+    reference = state.history.reference
     ends = [Corner.at_end(known, high, reference, j) for j in range(values.shape[1])]
     return [Corner.of(known, high, reference), *ends]
 
@@ -92,18 +92,16 @@ def _expected_at_ends(state: BatchState) -> Array:
     The first outcomes may all lie in one part of the front, where evaluations do not fail. A search
     bounded by them would never see the other part.
     """
-    pool, models = state.candidates, [state.model.objectives[n] for n in state.history.objectives]
-    means, stds = np.array([model.predict(pool.x) for model in models]).transpose(1, 0, 2)
-    likely = pool.feasibility >= state.shared.min_feasibility
-    ends = np.where(likely | ~likely.any(), means - stds, np.inf).argmin(axis=1)
-    return np.asarray(means[:, ends].max(axis=1))
+    models = [state.model.objectives[name] for name in state.history.objectives]
+    means, stds = np.array([m.predict(state.candidates.x) for m in models]).transpose(1, 0, 2)
+    return np.asarray(means[:, (means - stds).argmin(axis=1)].max(axis=1))
 
 
 def _which(turns: Rows, objectives: int) -> Rows:
     """The corner of each pick's ray. One pick in every `ends_every` is for an end, each end in
     turn."""
-    number = turns // current().front.ends_every
-    return np.where(turns % current().front.ends_every == 0, 1 + number % objectives, 0)
+    number, rest = np.divmod(turns, current().front.ends_every)
+    return np.where(rest == 0, 1 + number % objectives, 0)
 
 
 class Hoped:
@@ -181,10 +179,8 @@ def _rest(state: BatchState, ray: Array) -> Iterator[Pick]:
 
     If all of these are too close to others, the distance is ignored.
     """
-    if not len(ray):
-        return
     pool = state.candidates
-    found = state.spacing.lowest_left(pool.v, repeat(-pool.feasibility))
+    found = state.spacing.lowest_left(pool.v, repeat(-pool.feasibility)) if len(ray) else ()
     for one, i in zip(ray, found, strict=False):
         yield Pick(pool.v[i], np.nan, "front:candidate", aim=one / one.sum())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from dngo.api.session import Session
 from dngo.config import Config, validate
 from dngo.config.messages import nearest
 from dngo.errors import UserError
-from dngo.evaluation.function import MAIN
+from dngo.evaluation.function import MAIN, default_name
 from dngo.replay import configuration
 from dngo.storage.plain import plain
 from dngo.study import Study
@@ -174,7 +173,6 @@ def _best(
     if "direction" in settings:
         raise UserError("direction: call dngo.minimize or dngo.maximize instead")
     if name == "":
-        named = re.sub(r"\W+", "_", getattr(function, "__name__", type(function).__name__))
-        name = named.strip("_") or "study"
+        name = default_name(function)
     session = create(name, space, direction=direction, **settings)
     return session.optimize(function, evaluations, workers=workers, progress=progress)

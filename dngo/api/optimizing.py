@@ -22,7 +22,7 @@ from dngo.api.stages import claimed, next_batch, whole
 from dngo.batch import Batch, Outcome, Proposal, find_outcome
 from dngo.errors import UserError
 from dngo.evaluation.chunk import Evaluator
-from dngo.evaluation.function import Forking, Function, Inline
+from dngo.evaluation.function import Forking, Function, Inline, note_calls
 from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.slots import Slot, slots
@@ -68,6 +68,8 @@ def optimize(
             )
         bar = stack.enter_context(_Bar(study, evaluations, progress))
         run = _Run(study, found, forks, workers, bar)
+        if not workers:
+            stack.callback(note_calls, function, found)
         try:
             while run.goes_on(evaluations):
                 pass
@@ -84,7 +86,7 @@ def _set_up(
     objective = config.objective.model_copy(
         update={"command": None, "callable": found.name, "working_directory": found.folder}
     )
-    objective._source = found.source
+    objective._source, objective._function = found.source, found.identity
     size = config.batch_size if "batch_size" in config.model_fields_set else workers
     size = size if batch_size is None else whole("batch_size", batch_size)
     if size < 1:

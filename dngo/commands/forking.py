@@ -1,11 +1,17 @@
-"""`dngo fork`: begins a study of a changed space with the evaluations of an old study."""
+"""`dngo fork`: begins a study of a changed space, or of another name, with an old study's evaluations."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from dngo import archive
 from dngo.commands.common import named_values, say_left_out, study_of
+from dngo.errors import UserError
+
+if TYPE_CHECKING:
+    from dngo.study import Study
 
 
 def register(commands: Any) -> None:
@@ -19,9 +25,12 @@ def register(commands: Any) -> None:
         help="the old study's configuration, its archive, or the folder of either",
     )
     command.add_argument(
-        "--config",
-        required=True,
-        help="the configuration of the new study, which must have another name",
+        "--config", help="the configuration of the new study, which must have another name"
+    )
+    command.add_argument(
+        "--name",
+        help="instead of a configuration: the name of a study that differs in nothing else, in the "
+        "folder of the old one",
     )
     command.add_argument("--results", help="folder of the studies, if not the configured one")
     command.add_argument(
@@ -40,8 +49,10 @@ def _fork(arguments: argparse.Namespace) -> int:
     from dngo.exchange.fork import fork
     from dngo.locate import archive_at
 
-    study = study_of(arguments)
+    if (arguments.config is None) == (arguments.name is None):
+        raise UserError("fork: give --config FILE or --name NAME: one of them says what is begun")
     old = archive_at(arguments.old)
+    study = study_of(arguments) if arguments.config else _renamed(old, arguments.name)
     found = fork(study, old, named_values("--with", arguments.values))
     say_left_out(str(old), found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
@@ -53,5 +64,22 @@ def _fork(arguments: argparse.Namespace) -> int:
             f"{old.parent}: has a batch in flight, which was not taken along; end its run "
             "first, or `dngo tell` the new study its outcomes later"
         )
-    print(f"Go on with: dngo run {arguments.config}")
+    if arguments.config:
+        print(f"Go on with: dngo run {arguments.config}")
+    else:
+        print(f"Go on from Python with name={arguments.name!r}, for example in dngo.minimize")
     return 0
+
+
+def _renamed(old: Path, name: str) -> Study:
+    """A study of another name that is otherwise as the old one was in its last iteration."""
+    from dngo.config import validate
+    from dngo.replay import configuration
+    from dngo.study import Study
+
+    header = archive.read_header(old)
+    last = configuration(old, header.iterations - 1 if header else 0)
+    folder = old.absolute().parent
+    results = folder.parent if folder.name == last.study else folder
+    given = {**last.stored(), "study": name, "results": str(results)}
+    return Study(validate(given, source="fork", is_archived=True))

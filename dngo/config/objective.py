@@ -88,13 +88,19 @@ class Objective(Section):
         description="Bytes of standard output to keep for a point, and as many of standard error.",
     )
 
-    # The digest of a function's text, by its name, for a Python function of this process.
+    # Of a Python function of this process: the digest of its text, and those of its parts.
     _source: dict[str, str] = PrivateAttr(default_factory=dict)
+    _function: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def source(self) -> dict[str, str]:
         """SHA-256 by name, for an objective outside files: the text of a function of this process."""
         return self._source
+
+    @property
+    def function(self) -> dict[str, str]:
+        """SHA-256 by name, of the parts of a function of this process; empty for other objectives."""
+        return self._function
 
     @model_serializer(mode="wrap")
     def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -17,15 +17,18 @@ from typing import Any
 
 from dngo.config import CONFIG_VERSION, Objective, upgrade
 from dngo.config.placeholders import filled, names, words_of
+from dngo.evaluation.identity import OF_PYTHON, PYTHON
 from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
 from dngo.storage.files import at_home
 
+TEXT = "the text of "  # a function's, among the files
 MOST = 2**26  # bytes; of a larger file only the size is compared
 
 
 def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, Any]:
     """The objective as it is now: "command" or "callable", and "files" with a SHA-256 digest for each.
+    A function of this process also has "function", the digests of its parts, and its "python".
 
     needs: further files, as a configuration has them. "config": the version of the configuration,
     which says how the command is read. Files have their names in the command, or relative to its
@@ -35,10 +38,11 @@ def fingerprint(objective: Objective, needs: Sequence[str] = ()) -> dict[str, An
     folder = Path(objective.working_directory or ".")
     needed = _digests(folder, _from(folder, needs), MOST)
     if objective.callable:
-        module = objective.callable.partition(":")[0].replace(".", "/")
-        names = [f"{module}.py", f"{module}/__init__.py"]
-        files = {**needed, **_digests(folder, names), **objective.source}
-        return {"callable": objective.callable, "files": files}
+        files = {**needed, **_digests(folder, _modules(objective.callable)), **objective.source}
+        found: dict[str, Any] = {"callable": objective.callable, "files": files}
+        if objective.function:
+            found |= {"function": objective.function, "python": PYTHON}
+        return found
     files = {**needed, **_digests(folder, _named(objective))}
     return {
         "command": redacted_command(objective.command),
@@ -54,16 +58,56 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """
     if not before:
         return []
-    words = [{**each, "command": command_of(each)} for each in (before, now)]
-    found = [
-        f"objective.{key} was {words[0].get(key)!r} and is {words[1].get(key)!r}"
-        for key in ("command", "callable")
-        if words[0].get(key) != words[1].get(key)
-    ]
     old, new = before.get("files", {}), now.get("files", {})
+    if before.get("function") and now.get("function"):
+        found = other_function(before, now)
+        # Its parts stand for its name, its text and the file of its module.
+        apart = [n for n in new if n.startswith(TEXT)] + _modules(str(now["callable"]))
+        old = {n: sha for n, sha in old.items() if n not in apart}
+    else:
+        words = [{**each, "command": command_of(each)} for each in (before, now)]
+        found = [
+            f"objective.{key} was {words[0].get(key)!r} and is {words[1].get(key)!r}"
+            for key in ("command", "callable")
+            if words[0].get(key) != words[1].get(key)
+        ]
     return found + [
         f"{name} has changed" for name in sorted(old.keys() & new) if old[name] != new[name]
     ]
+
+
+def _modules(name: str) -> list[str]:
+    """The files that may hold the module of a callable."""
+    module = name.partition(":")[0].replace(".", "/")
+    return [f"{module}.py", f"{module}/__init__.py"]
+
+
+def other_function(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """How a function of this process differs from the one of an earlier fingerprint, as texts.
+
+    Where only the text of the earlier one is known, or another Python ran it, the texts are compared.
+    """
+    if not now.get("function"):
+        return []
+    old, new = before.get("function") or {}, now["function"]
+    is_same_python = before.get("python") == now["python"]
+    if not old or not is_same_python:
+        texts = [each.get("files", {}) for each in (before, now)]
+        names = [n for n in texts[1] if n.startswith(TEXT) and n in texts[0]]
+        found = [f"{n} has changed" for n in names if texts[0][n] != texts[1][n]]
+        if not old:
+            return found
+        old, new = (
+            {n: d for n, d in each.items() if not n.startswith(OF_PYTHON)} for each in (old, new)
+        )
+    else:
+        found = []
+    said = (
+        (n, "is new" if n not in old else "is gone" if n not in new else "has changed")
+        for n in sorted({*old, *new})
+        if old.get(n) != new.get(n)
+    )
+    return found + [f"{name} {what}" for name, what in said]
 
 
 def without(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

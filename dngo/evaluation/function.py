@@ -38,10 +38,12 @@ from dngo.errors import UserError
 from dngo.evaluation import start
 from dngo.evaluation.call import document_of, takes_a_mapping, write_report
 from dngo.evaluation.document import judge
+from dngo.evaluation.identity import identity, inner, not_compared
 from dngo.evaluation.run import Runner
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.supervision import Interrupted
 from dngo.outcomes import Verdict
+from dngo.storage.digest import digest
 
 MAIN = "__main__"
 
@@ -54,13 +56,16 @@ class Function:
     name: "module:function", as in `objective.callable`; the module is `__main__` if other processes
     cannot import it.
     folder: the folder of its module, None if the module is installed.
-    source: SHA-256 of its text, by its name; empty if the text is unknown.
+    source: SHA-256 of its text, by its name; empty if the text is unknown. Archives of earlier
+    releases know no more of a function.
+    identity: SHA-256 of each of its parts (`dngo.evaluation.identity`).
     """
 
     call: Callable[[dict[str, Any]], Any]
     name: str
     folder: str | None = None
     source: dict[str, str] = field(default_factory=dict)
+    identity: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Any, always: Collection[str], names: Collection[str]) -> Function:
@@ -79,17 +84,42 @@ class Function:
             def call(point: dict[str, Any]) -> Any:
                 return function(**point)
 
-        name, folder = _place(_inner(function))
-        return cls(call, name, folder, _source(_inner(function), name.partition(":")[2]))
+        name, folder = _place(inner(function))
+        source = _source(inner(function), name.partition(":")[2])
+        return cls(call, name, folder, source, _as_it_began(identity(function)))
 
 
-def _inner(function: Any) -> Any:
-    """The object whose source is read: the inner function of a partial one, or the class of an
-    object.
+def default_name(function: Any) -> str:
+    """The name of a study of a function that was given none.
+
+    Raises UserError unless a later call can tell this function from others of its name.
     """
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function if hasattr(function, "__name__") else type(function)
+    named = getattr(inner(function), "__name__", "")
+    if named == "<lambda>":
+        raise UserError(
+            "a lambda has no name for its study: write name='...', or name=None for a study that "
+            "lasts as long as this process"
+        )
+    for part in not_compared(identity(function)):
+        raise UserError(
+            f"{named}: a later call cannot tell this function from another one of its name, since "
+            f"{part}: write name='...' for a study of this function alone"
+        )
+    return re.sub(r"\W+", "_", named).strip("_") or "study"
+
+
+# What calls in this process have made of functions (a counter, a cache), and what they were before.
+_CHANGED: dict[str, dict[str, str]] = {}
+
+
+def note_calls(function: Any, before: Function) -> None:
+    """Note that calls in this process may have changed what a function reads: it is still the same."""
+    if (now := identity(function)) != before.identity:
+        _CHANGED[digest(now)] = before.identity
+
+
+def _as_it_began(parts: dict[str, str]) -> dict[str, str]:
+    return _CHANGED.get(digest(parts), parts)
 
 
 def _check(function: Any, always: Collection[str], names: Collection[str]) -> None:
@@ -98,7 +128,7 @@ def _check(function: Any, always: Collection[str], names: Collection[str]) -> No
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # written in C: its arguments are unknown
         return
-    words = f"{getattr(_inner(function), '__name__', 'the objective')}{signature}"
+    words = f"{getattr(inner(function), '__name__', 'the objective')}{signature}"
     try:
         signature.bind_partial(**dict.fromkeys(names))
         signature.bind(**dict.fromkeys(always))

@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from dngo.archive.transfer import Earlier
 from dngo.batch import WORKED, write_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
-from dngo.evaluation.fingerprint import command_of, data_of, differences, fingerprint, without
+from dngo.evaluation.fingerprint import (
+    command_of,
+    data_of,
+    differences,
+    fingerprint,
+    other_function,
+    without,
+)
 from dngo.redaction import redacted_command
 from dngo.storage.claim import BEAT
 from dngo.study.batches import keep
@@ -87,7 +95,8 @@ def changes(records: Records, *, running: bool = False) -> list[str]:
 
     running: whether a run is going on. Files that are not code do not count if evaluations may have
     written them.
-    Raises UserError if something differs and `objective.strict` is set.
+    Raises UserError if something differs and `objective.strict` is set, or if this is a function of
+    this process and values of another function were measured.
     """
     objective, needs = records.config.objective, records.config.needs
     known, now = _known(records), fingerprint(objective, needs)
@@ -102,6 +111,10 @@ def changes(records: Records, *, running: bool = False) -> list[str]:
             f"when this study began; to go on with the same command write {meant!r}"
         )
     found = differences(known, now)
+    if now.get("function"):
+        _check_function(
+            records, known if known.get("function") else _evaluated(records) or known, now
+        )
     if found and records.config.objective.strict:
         raise UserError(
             "objective.strict: the objective has changed since the earlier evaluations: "
@@ -109,6 +122,37 @@ def changes(records: Records, *, running: bool = False) -> list[str]:
             "evaluations of both"
         )
     return found
+
+
+def _check_function(records: Records, known: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise UserError if another function gave the values that a study has."""
+    if not (found := other_function(known, now)) or not _has_values(records):
+        return
+    said = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+    folder = records.paths.folder
+    raise UserError(
+        f"{folder}: another function gave its values: {said}. Nothing was evaluated. "
+        "Give this function another `name`, or begin a study of another name with these "
+        f"evaluations, in a shell: dngo fork {shlex.quote(str(folder))} --name {records.config.study}_2"
+    )
+
+
+def _has_values(records: Records) -> bool:
+    """Whether the study's objective was measured at any point, in the archive or in flight."""
+    if records.archive.exists() and archive.read_table(records.archive).has_objective.any():
+        return True
+    flying = records.in_flight(records.merged())
+    ends = (o for batch in flying for o in records.outcomes(batch))
+    return any(o is not None and (o.objective == o.objective or o.objectives) for o in ends)
+
+
+def _evaluated(records: Records) -> dict[str, Any]:
+    """The latest objective in the archive that was a function of a process; empty without one."""
+    for t in reversed(range(records.merged())):
+        made = json.loads(archive.iteration_attributes(records.archive, t)["merged"])
+        if (known := made.get("objective") or {}).get("function"):
+            return dict(known)
+    return {}
 
 
 def _last_sign(records: Records) -> float:

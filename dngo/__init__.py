@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dngo.api import open_study as open
     from dngo.errors import UserError
     from dngo.evaluation.journal import Halted
+    from dngo.objects import use
     from dngo.reporting import checkpoint, progress, should_stop, workdir
 
 __version__ = "0.3.0"
@@ -33,6 +34,7 @@ __all__ = [
     "open",
     "progress",
     "should_stop",
+    "use",
     "workdir",
 ]
 
@@ -50,6 +52,7 @@ _HOMES = {
     "checkpoint": ("reporting", "checkpoint"),
     "progress": ("reporting", "progress"),
     "should_stop": ("reporting", "should_stop"),
+    "use": ("objects", "use"),
     "workdir": ("reporting", "workdir"),
 }
 

@@ -37,9 +37,11 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "gp": _SURROGATES + "ExactProcess",
         "bohamiann": _PAPERS + "settings:Bohamiann",
         "least_squares": _PAPERS + "settings:LeastSquares",
+        "own": _SURROGATES + "Own",
     },
     "dngo.acquisition": {
         "mcei": _ACQUISITION + "Mcei",
+        "own": _ACQUISITION + "OwnGain",
         "pi": _PAPERS + "acquisitions:Pi",
         "lcb": _PAPERS + "acquisitions:Lcb",
         "thompson": _ACQUISITION + "Thompson",
@@ -76,6 +78,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
     },
     "dngo.components": {
         "finite_basis": "dngo.surrogates.linear:FiniteBasis",
+        "own": "dngo.surrogates.own:OwnComponent",
         "gaussian_process": "dngo.surrogates.gaussian_process:GaussianProcess",
         "network": "dngo.surrogates.network:Network",
         "logistic": "dngo.surrogates.classifier:Laplace",

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dngo.acquisition.keys import Keys, NoKeys
 from dngo.kinds import Kinds
+from dngo.objects import Reference
 
 if TYPE_CHECKING:
     from dngo.acquisition.state import Stage
@@ -152,6 +153,27 @@ class Mcei(Improving):
 
     def vanished_below(self, deviation: float) -> float:
         return self.vanishing * deviation
+
+
+class OwnGain(Modelled, Reference, json_schema_extra=NAMED):
+    """A gain of your own, a function of values of drawn functions (docs/own-models.md). From Python, pass
+    it: `acquisition=my_gain`.
+    """
+
+    kind: Literal["own"] = "own"
+    # Constraints act inside each drawn function, and nothing is fantasised.
+    trust_region_share: ClassVar[float] = 0.0  # type: ignore[misc]
+    fantasies: ClassVar[int] = 1  # type: ignore[misc]
+    noisy_improvement: ClassVar[bool] = False  # type: ignore[misc]
+    min_feasibility: ClassVar[float] = 0.5  # type: ignore[misc]
+    boundary_every: ClassVar[int] = 0  # type: ignore[misc]
+
+    def stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.joint import own_gain
+        from dngo.acquisition.stages.first_feasible import FirstFeasible
+        from dngo.acquisition.stages.joint import Joint
+
+        return [FirstFeasible(), Joint(own_gain(self.reference))]
 
 
 class Thompson(Modelled, json_schema_extra=NAMED):

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from dngo.api.parameters import sections
 from dngo.api.session import Session
 from dngo.config import Config, validate
 from dngo.config.messages import nearest
 from dngo.errors import UserError
 from dngo.evaluation.function import MAIN, default_name
+from dngo.objects import ROLES, given
 from dngo.replay import configuration
 from dngo.storage.plain import plain
 from dngo.study import Study
@@ -41,9 +44,11 @@ def create(
     constraints: values that are reported with the objective, and what must hold: {"temperature":
     "<= 350", "converged": True}.
     settings: other keys of a configuration (docs/configuration.md), such as seed=1, batch_size=8,
-    surrogate="gp", stop={"target": 0.1}. For several objectives: objectives={"error": "minimize",
-    "speed": "maximize"} instead of the direction. Raises UserError for a mistake, or if the
-    existing study has another space, direction or constraints: they cannot change.
+    surrogate="gp", stop={"target": 0.1}. A surrogate may also be an object with `fit` and
+    `predict`, and an acquisition a function of drawn values (docs/own-models.md). For several
+    objectives: objectives={"error": "minimize", "speed": "maximize"} instead of the direction.
+    Raises UserError for a mistake, or if the existing study has another space, direction or
+    constraints: they cannot change.
 
     Nothing is written yet.
     """
@@ -92,8 +97,16 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(
                 f"create: {name} is no setting{nearest(name, keys) or '; known: ' + ', '.join(keys)}"
             )
-    found: dict[str, Any] = plain({n: v for n, v in settings.items() if n != "objective"})
+    told = {name: _named(name, value) for name, value in settings.items() if name != "objective"}
+    found: dict[str, Any] = plain(told)
     return found
+
+
+def _named(key: str, value: Any) -> Any:
+    """A setting, or the reference to an object that is given in its place."""
+    if key not in ROLES or value is None or isinstance(value, str | Mapping | BaseModel):
+        return value
+    return {"kind": "own", **given(value, key).model_dump()}
 
 
 def _limits(objective: Any) -> dict[str, Any]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 Points: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame"
+NOT_HERE = ", and one of your own must be given first: dngo.use(object)"
 INTERVAL = 1.959964  # deviations: 95 % of a normal lie closer to its mean
 
 
@@ -178,7 +179,7 @@ class Looking:
         if by not in ("model", "observed"):
             raise UserError(f"by: must be 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
-            raise UserError(f"{self.path}: no surrogate has learnt the objective yet")
+            raise UserError(f"{self.path}: no surrogate has learnt the objective yet{NOT_HERE}")
         rows = view.ranking(by)[: max(whole("count", count), 1)]
         if not len(rows):
             raise UserError(f"{self.path}: no evaluation is feasible yet")
@@ -264,7 +265,7 @@ class Looking:
         if not view.has_model:
             raise UserError(
                 f"{self.path}: {'no iteration' if iteration is None else f'iteration {iteration}'} "
-                "has a surrogate of the objective; a design and a baseline have none"
+                f"has a surrogate of the objective; a design and a baseline have none{NOT_HERE}"
             )
         return Fitted(view)
 

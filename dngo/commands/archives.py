@@ -20,12 +20,8 @@ OTHER_VERSION, OTHER_PROCESSOR = 3, 4
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     compare = commands.add_parser("compare", help="compare studies side by side")
-    compare.add_argument(
-        "studies",
-        nargs="+",
-        metavar="STUDY",
-        help="configurations, archives, or their folders",
-    )
+    told = "configurations, archives, or their folders"
+    compare.add_argument("studies", nargs="+", metavar="STUDY", help=told)
     compare.add_argument("--json", action="store_true", help="print JSON")
     compare.add_argument("--html", help="also write the curves to this HTML file")
     compare.set_defaults(run=_compare)
@@ -37,6 +33,8 @@ def register(commands: Any) -> None:
     replay = commands.add_parser("replay", help="derive archived batches again and compare")
     add_study(replay)
     replay.add_argument("--iteration", type=int, help="only this iteration; default: all")
+    told = "a Python file that defines a surrogate or a gain of your own; it is imported"
+    replay.add_argument("--objects", metavar="FILE", action="append", default=[], help=told)
     replay.set_defaults(run=_replay)
 
     audit = commands.add_parser(
@@ -99,9 +97,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from dngo.archive import chain_problems, reading
+    from dngo.objects import use_file
     from dngo.replay import ELSEWHERE, replay
     from dngo.workflow.job import bar
 
+    for file in arguments.objects:
+        use_file(Path(file))
     path = archive_of(arguments)
     found = set()
     with reading(path) as file:

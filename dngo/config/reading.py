@@ -16,6 +16,7 @@ from dngo.config.paths import from_folder
 from dngo.config.placeholders import KNOWN, names, shell_variables, words_of
 from dngo.config.presets import merge, missing, spread
 from dngo.errors import UserError
+from dngo.objects import Reference, trust
 from dngo.space.parameters import ARCHIVED
 from dngo.storage.files import is_hdf5
 from dngo.storage.text import number_in
@@ -70,6 +71,10 @@ def load(
     if config.acquisition.missing_package:
         place = place_of(("acquisition",), lines, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
+    # What a user's own file names may be imported; what an archive names may not.
+    for section in (config.surrogate, config.acquisition):
+        if isinstance(section, Reference):
+            trust(section)
     folder = Path(paths[0]).parent if paths else Path()
     found = from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
     found._exposed = exposures(found, lines, source)

@@ -428,8 +428,8 @@ class View:
 
     @cached_property
     def has_model(self) -> bool:
-        """Whether a surrogate has learnt the objective; baselines have none."""
-        return self.model is not None and self.model.knows_objective
+        """Whether a surrogate that can be asked here has learnt the objective; baselines have none."""
+        return self.model is not None and self.model.knows_objective and self.model.is_known
 
     @cached_property
     def importance(self) -> dict[str, np.ndarray]:

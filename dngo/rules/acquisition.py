@@ -181,6 +181,18 @@ class FidelityRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JointRules:
+    """How functions are drawn for a batch that is chosen by them together."""
+
+    for_each: int = 2  # functions for each pick
+    least: int = 256  # functions for a small batch
+    most: int = 1024  # functions drawn together; of a larger batch the rest follows with new ones
+    minima: int = 2  # candidates of each function
+    by_mean: int = 64  # candidates by the mean of all functions
+    hopeless: float = 0.02  # feasibility below which no function's minimum is looked for
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutlookRules:
     """How functions are drawn and searched. Not measured one by one."""
 
@@ -294,6 +306,7 @@ class AcquisitionRules:
     fidelity: FidelityRules = field(default_factory=FidelityRules)
     front: FrontRules = field(default_factory=FrontRules)
     improvement: ImprovementRules = field(default_factory=ImprovementRules)
+    joint: JointRules = field(default_factory=JointRules)
     outlook: OutlookRules = field(default_factory=OutlookRules)
     regions: RegionRules = field(default_factory=RegionRules)
     search: RegionSearchRules = field(default_factory=RegionSearchRules)

@@ -34,6 +34,11 @@ class Component(ABC):
         """Features z (n, .) of points x (n, d) in the unit cube, for the other methods."""
         return x
 
+    @property
+    def is_known(self) -> bool:
+        """Whether this process has the code that it needs."""
+        return True
+
     @abstractmethod
     def latent(self, z: Array) -> tuple[Array, Array]:
         """Mean and variance of the function, without noise: z (n, .) -> two (H, n)."""

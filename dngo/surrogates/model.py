@@ -51,6 +51,12 @@ class Model:
             bool(self.objectives) and all(m.objective for m in self.objectives.values())
         )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether this process has all code that predictions need."""
+        parts = [*self.objective, *(c for m in self.objectives.values() for c in m.objective)]
+        return all(part.is_known for part in parts)
+
     def of_objective(self, name: str) -> Model:
         """One of several objectives as the only one, with all constraints and the cost."""
         one = self.objectives[name]
@@ -118,7 +124,7 @@ class Model:
         Raises TypeError, ValueError, LookupError, AttributeError or ArithmeticError if they do not.
         """
         x = np.full((1, width), 0.5)
-        if self.objective:
+        if self.objective and self.is_known:
             self.log_density(x, np.zeros(1))
         for one in self.objectives.values():
             one.try_out(width)

@@ -1,0 +1,23 @@
+"""All picks by functions that are drawn together: see `dngo.acquisition.joint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dngo.acquisition.joint import Gain, chosen, improvement
+from dngo.acquisition.picks import Pick
+from dngo.acquisition.state import BatchState
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The batch that gains most in drawn functions. gain: what a function gains at a point."""
+
+    gain: Gain = improvement
+    name = "joint"
+
+    def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
+        if state.has_outcome and len(state.candidates):
+            for v, value in chosen(state, number, self.gain, state.streams["joint"]):
+                yield Pick(v, value, "joint")

@@ -1,0 +1,162 @@
+"""Surrogates and gains that are passed as objects: a whole study, its archive, its replay."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dngo
+from dngo import objects
+from dngo.archive import verify
+from dngo.cli import main
+from dngo.errors import UserError
+from dngo.replay import replay
+
+PAGE = Path(__file__).parents[1] / "docs" / "own-models.md"
+SPACE = {"a": (0, 1), "b": (0, 1)}
+MODULE = '''
+import numpy as np
+
+
+class Nearest:
+    """The nearest outcome, the less certain the farther it is."""
+
+    def __init__(self, slope=1.0):
+        self.slope = slope
+
+    def fit(self, x, y):
+        self.x, self.y = x, y
+
+    def predict(self, x):
+        distance = np.sqrt(((x[:, None] - self.x) ** 2).sum(axis=2))
+        return self.y[distance.argmin(axis=1)], self.slope * distance.min(axis=1)
+
+
+def likely(values, best):
+    return (values < best).astype(float)
+
+
+def wrong(values, best):
+    return values.mean(axis=1)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A module of a user, known to nobody."""
+    (tmp_path / "my_models.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(objects, "_KNOWN", {})
+    monkeypatch.setattr(objects, "_TRUSTED", set())
+    sys.modules.pop("my_models", None)
+    yield importlib.import_module("my_models")
+    sys.modules.pop("my_models", None)
+
+
+def bowl(a: float, b: float) -> float:
+    return (a - 0.3) ** 2 + (b - 0.6) ** 2
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another process."""
+    monkeypatch.setattr(objects, "_KNOWN", {})
+    monkeypatch.setattr(objects, "_TRUSTED", set())
+    sys.modules.pop("my_models", None)
+
+
+def test_a_whole_study_by_both_is_recorded_and_replayed(mine, monkeypatch, capsys) -> None:
+    study = dngo.minimize(
+        bowl, SPACE, 26, name="own", batch_size=6, workers=0,
+        surrogate=mine.Nearest(slope=0.5), acquisition=mine.likely,
+    )  # fmt: skip
+    assert study.best().objective < 0.02 and verify(study.path) == []
+    assert {*study.table()["stage"]} == {"design", "joint"}
+    kept = study.config.surrogate
+    assert kept.name == "my_models:Nearest" and kept.attributes == {"slope": 0.5} and kept.source
+    assert [replay(study.path, t).verdict for t in range(4)] == ["identical"] * 4
+    study.write_config("config.yaml")
+    # Another process has only the archive. It imports nothing until it is told to.
+    forget(monkeypatch)
+    assert main(["replay", str(study.path)]) == 1
+    error = capsys.readouterr().err
+    assert "my_models:" in error and "--objects" in error and "my_models" not in sys.modules
+    assert main(["best", str(study.path)]) == 0  # by the outcomes alone
+    assert main(["replay", str(study.path), "--objects", "my_models.py"]) == 0
+    assert dngo.open(study.path).best("model").mean < 0.1
+    # The user's own configuration is trusted, and the study goes on with it.
+    forget(monkeypatch)
+    study = dngo.open("config.yaml")
+    assert len(study.ask(2)) == 2
+
+
+def test_the_same_call_goes_on_and_other_code_is_refused(mine, monkeypatch, tmp_path) -> None:
+    def go(evaluations: int, model) -> dngo.Session:
+        return dngo.minimize(
+            bowl, SPACE, evaluations, name="own", batch_size=6, workers=0, surrogate=model
+        )
+
+    assert len(go(12, mine.Nearest()).table()) == 12
+    assert len(go(18, mine.Nearest()).table()) == 18
+    study = go(18, mine.Nearest())
+    study.write_config("config.yaml")
+    forget(monkeypatch)
+    (tmp_path / "my_models.py").write_text(MODULE.replace("argmin", "argmax"))
+    importlib.invalidate_caches()
+    with pytest.raises(UserError, match="my_models:Nearest has changed since the study named it"):
+        dngo.open("config.yaml").ask(2)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"surrogate": object()}, "surrogate: must be a name, a mapping, or an object with fit"),
+        ({"acquisition": 3}, "acquisition: must be a name, a mapping, or a function gain"),
+        ({"surrogate": "gq"}, "surrogate"),
+    ],
+)
+def test_a_mistake_is_one_line(mine, given: dict, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        dngo.create("own", SPACE, **given)
+
+
+def test_attributes_that_an_archive_cannot_hold_are_refused(mine) -> None:
+    model = mine.Nearest()
+    model.table = np.zeros(3)
+    with pytest.raises(UserError, match="attributes of Nearest must be numbers"):
+        dngo.create("own", SPACE, surrogate=model)
+
+
+def test_a_gain_of_the_wrong_shape_is_one_line(mine) -> None:
+    with pytest.raises(UserError, match=r"my_models:wrong: must return a finite gain for each of"):
+        dngo.minimize(bowl, SPACE, 12, name="own", batch_size=6, workers=0, acquisition=mine.wrong)
+
+
+def test_a_surrogate_of_the_wrong_shape_is_one_line(mine, monkeypatch) -> None:
+    monkeypatch.setattr(mine.Nearest, "predict", lambda self, x: x)
+    with pytest.raises(UserError, match="my_models:Nearest: predict must return two arrays"):
+        dngo.minimize(
+            bowl, SPACE, 12, name="own", batch_size=6, workers=0, surrogate=mine.Nearest()
+        )
+
+
+def test_an_archive_names_nothing_that_would_be_imported(mine) -> None:
+    """As a stranger might write it: a program in Python's own library."""
+    bad = objects.Reference(name="subprocess:Popen", attributes={"args": ["touch", "hacked"]})
+    with pytest.raises(UserError, match="an archive holds no code"):
+        objects.find(bad)
+    assert not Path("hacked").exists()
+
+
+def test_the_page_runs_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "page.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len(code.strip().splitlines()) <= 40
+    page = importlib.import_module("page")
+    assert page.study.best().objective < 0.05

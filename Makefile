@@ -1,4 +1,5 @@
-# `make run` sets everything up and runs the default study; `make test` sets up and passes the tests.
+# `make run` sets everything up and runs the default study; `make test` sets up and passes the quick tests,
+# `make test-all` all of them.
 # PYTHON=python3.12 picks another interpreter, STUDY=examples/branin/config.yaml another study.
 
 PYTHON ?= python3
@@ -30,15 +31,23 @@ export OMP_NUM_THREADS ?= 1
 export DNGO_SHELL_PATH := $(or $(DNGO_SHELL_PATH),$(PATH))
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: run test fuzz lint docs release setup lock clean
+.PHONY: run test test-rest test-all fuzz lint docs release setup lock clean
 
 run: $(READY)
 	snakemake --configfile $(STUDY)
 
-# A file's tests share what they set up, and the folder slurm/ mostly waits: three workers keep two
-# cores busy.
+# A file's tests share what they set up, and some mostly wait: three workers keep two cores busy.
+WORKERS := python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# What a change needs, in ten minutes. What this machine lacks is skipped, in a line that says how to get it.
 test: $(WHOLE) lint
-	python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(WORKERS) -m 'not full'
+
+# What `make test` leaves out, and once more what it may have skipped.
+test-rest: $(WHOLE)
+	$(WORKERS) -m 'full or needs' $(PYTEST)
+
+test-all: test test-rest
 
 # Hours of what `make test` does for seconds: make fuzz SECONDS=3600 SEED=7
 fuzz: $(WHOLE)

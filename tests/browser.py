@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from waiting import until
 
 OPTIONS = (
     "--headless",
@@ -45,13 +45,9 @@ class Browser:
         """The value of an expression in the page."""
         return self.driver.execute_script(f"return {code}")
 
-    def wait(self, code: str, seconds: float = 180) -> Any:
+    def wait(self, code: str) -> Any:
         """The value of an expression once it is true."""
-        deadline = time.monotonic() + seconds
-        while not (value := self.js(code)):
-            assert time.monotonic() < deadline, f"not within {seconds} s: {code}"
-            time.sleep(0.05)
-        return value
+        return until(lambda: self.js(code))
 
     def draw_everything(self) -> list[str]:
         """Scroll through all figures and the table; the figures' names."""

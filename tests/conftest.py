@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
+from typing import Any
 
+import hypothesis
+import needs
 import pytest
 import synthetic
 from mine import Mine
+from needs import (  # noqa: F401
+    chromium,
+    gcc,
+    gpu,
+    group,
+    history,
+    no_gpu,
+    refused_calls,
+    root,
+    rsync,
+    setpriv,
+    xfoil,
+)  # fmt: skip
 from toy import Toy
 
 from dngo.study import Study
@@ -20,7 +37,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Some containers set this. Then each process that a test starts would compile the package anew.
+# Without it pytest would also rewrite the assertions of every file anew, in each of its workers.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# However slow the machine is just now. What draws more says so itself.
+hypothesis.settings.register_profile(
+    "dngo", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], max_examples=50
+)
+hypothesis.settings.load_profile("dngo")
 
 # make passes on the PATH of its user's shell. Tests run as in a shell that knows nothing of make.
 os.environ.pop("DNGO_SHELL_PATH", None)
@@ -58,10 +83,41 @@ LONGEST = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--nothing-missing",
+        action="store_true",
+        help="a test that is skipped for want of a package is an error",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "full: not in the quick run (`make test`): whole studies through processes, and long searches",
+        "needs: may be skipped in the quick run for want of a program",
+    ):
+        config.addinivalue_line("markers", line)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files in the order in which workers (`make test`) are to take them up."""
+    """Files in the order in which workers are to take them up, and what is not in the quick run."""
+    for item in items:
+        if item.path.parent != HERE:  # of a real Slurm
+            item.add_marker(pytest.mark.full)
+        if needs.INSTALLED & set(item.fixturenames):  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.needs)
     order = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
+    report = yield
+    if report.skipped and item.config.getoption("--nothing-missing"):
+        _, _, reason = report.longrepr
+        if needs.MACHINE not in reason:
+            report.outcome, report.longrepr = "failed", f"nothing may be missing here: {reason}"
+    return report
 
 
 @pytest.fixture

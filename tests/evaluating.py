@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+import psutil
+from waiting import until
 
 from dngo.batch import Outcome, Proposal
 from dngo.config import Objective
@@ -133,11 +136,19 @@ def supervised(share: Share, **objective: Any) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-c", RUNNER, str(share.folder), json.dumps(objective)]
     share.proposals = [Proposal(0, 0, {"x": 1}, "test")]
     process = subprocess.Popen(words)
-    deadline = time.monotonic() + 60
-    while not (share.folder / "started").exists() and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.02)
+    until((share.folder / "started").exists, process)
     return process
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """What runs for an evaluation in this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            ours = process.environ().get("DNGO_WORKDIR") == str(folder / "work")
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def again(share: Share, objective: Objective, **kwargs: Any) -> Outcome:

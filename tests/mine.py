@@ -89,7 +89,6 @@ class Mine:
             capture_output=True,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            timeout=300,
             check=False,
         )
         return done.returncode, done.stderr

@@ -259,7 +259,6 @@ SPACES = {"cube": cube(3), "mixed": mixed()}
 
 
 def _baseline(space: Space, kind: str, sampler: str, v: np.ndarray, size: int, **keys) -> Picks:
-    pytest.importorskip("optuna")
     rng = np.random.default_rng(len(v))
     keys = {
         "y": np.where(np.arange(len(v)) % 5, np.nansum((space.unit(v) - 0.3) ** 2, axis=1), np.nan),
@@ -428,7 +427,6 @@ def test_the_section_of_an_old_archive_is_brought_up() -> None:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Four iterations with different kinds: random, Optuna, per cost, and a change between fit and
     proposal."""
-    pytest.importorskip("optuna")
     toy = Toy(tmp_path_factory.mktemp("kinds"), iterations=1, batch_size=4, sleep=0.0)
     objective = toy.folder / "objective.py"
     text = objective.read_text().replace(
@@ -453,6 +451,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return toy
 
 
+@pytest.mark.full
 def test_a_study_of_all_kinds_runs_and_replays(study: Toy) -> None:
     table = read_table(study.archive)
     assert sorted(study.evaluations().values()) == [1] * 24

@@ -146,9 +146,7 @@ def test_what_is_told_is_on_disk_at_once_and_merged_by_whoever_looks(
     )
     words = [sys.executable, "-c", code + end]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        words, cwd=tmp_path, env=environment, check=True, timeout=120, capture_output=True
-    )
+    done = subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert done.stderr == b""
     path = tmp_path / "results/my/archive.h5"
     assert path.exists() == (end == "sys.exit()")

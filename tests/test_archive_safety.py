@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,8 @@ REFUSED = (
     "deep",
 )
 
+MODELLED = [path for path in ARCHIVES if path.stem != "v1-random"]  # a baseline's model is empty
+
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_structure_that_no_archive_has_is_refused(tmp_path: Path, kind: str) -> None:
@@ -76,17 +79,16 @@ def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> 
     assert "/iterations/2/surrogate/model/constraints: is missing" in archive.verify(path)
 
 
-@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", MODELLED, ids=lambda path: path.stem)
 def test_a_model_whose_arrays_do_not_fit_is_not_asked(tmp_path: Path, source: Path) -> None:
-    """Each of its arrays, as text and with a row or a value too many."""
+    """Some of its arrays, as text and with a row or a value too many."""
     path, model, asked = Path(shutil.copy(source, tmp_path)), "iterations/2/surrogate/model", 0
     names: list[str] = []
     with h5py.File(path) as file:
         file[model].visititems(
             lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
         )
-    if not names:
-        pytest.skip("a baseline's model is empty")
+    names = random.Random(1).sample(names, min(8, len(names)))
     for name in names:
         for forge in (lambda a: a.astype("S5"), lambda a: np.concatenate([a, a], axis=-1)):
             shutil.copy(source, path)
@@ -143,9 +145,9 @@ def test_text_that_hdf5_cannot_hold_is_archived_all_the_same(tmp_path: Path) -> 
         assert one.metadata == {one.message: [one.message]}
 
 
-def _rewrite(path: Path, states: list[Path], end: float) -> None:
+def _rewrite(path: Path, states: list[Path]) -> None:
     """Replace an archive again and again, as merges do, and hold a lock on every copy meanwhile."""
-    while time.monotonic() < end:
+    while True:
         for state in states:
             copy = path.with_name("copy")
             shutil.copy(state, copy)
@@ -177,9 +179,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
         ["audit", str(path), "--all"],
         ["export", str(path), "--format", "csv", "--output", "OUT"],
     ]
-    writer = multiprocessing.get_context("fork").Process(
-        target=_rewrite, args=(path, states, time.monotonic() + 60)
-    )
+    writer = multiprocessing.get_context("fork").Process(target=_rewrite, args=(path, states))
     writer.start()
     try:
         for i in range(8):
@@ -207,16 +207,15 @@ def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path)
         file["proposals"].create_dataset(
             "x", (2**20, 512), "f8", chunks=(1024, 512), compression="gzip", fillvalue=0.0
         )
-    began = time.monotonic()
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
         [sys.executable, "-m", "dngo", "verify", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 1
     assert "cannot be read as an archive" in done.stderr
-    assert time.monotonic() - began < 60  # on a machine that does other things as well
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 30  # CPU seconds
 
 
 @pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
@@ -245,7 +244,7 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
 
     rng = random.Random(0)
     for name in ("objective", "surrogate", "constraints", "diagnostics", "cost", "numbers", "x.1"):
-        for group in rng.sample(groups, 3):
+        for group in rng.sample(groups, 1):
             shutil.copy(source, path)
             with h5py.File(path, "r+") as file:
                 if name in file[group]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import refusing
+from needs import mounted
 
 from dngo.errors import UserError
 from dngo.storage import claim as module
@@ -60,9 +61,7 @@ def test_a_dead_owner_on_this_host_is_succeeded_at_once(tmp_path: Path) -> None:
     assert not claim.acquire()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    started = time.monotonic()
     assert claim.acquire()
-    assert time.monotonic() - started < 1.0
 
 
 def test_a_step_of_the_clock_kills_no_owner(
@@ -90,12 +89,11 @@ def test_a_claim_of_an_earlier_release_is_kept_while_its_process_lives(tmp_path:
     assert Claim(tmp_path / "c").acquire()
 
 
-def _contend(path: str, start: float, queue) -> None:
-    time.sleep(max(0.0, start - time.time()))
+def _contend(path: str, together, queue) -> None:
     claim = Claim(Path(path))
-    won = claim.acquire()
-    queue.put(won)
-    time.sleep(1.0)  # alive until all have tried
+    together.wait()
+    queue.put(claim.acquire())
+    together.wait()  # alive until all have tried
 
 
 def test_many_heirs_one_successor(tmp_path: Path) -> None:
@@ -105,12 +103,13 @@ def test_many_heirs_one_successor(tmp_path: Path) -> None:
         dead = holder(path)
         dead.kill()
         dead.wait()
-        queue = context.Queue()
-        start = time.time() + 0.3
-        heirs = [context.Process(target=_contend, args=(str(path), start, queue)) for _ in range(8)]
+        queue, together = context.Queue(), context.Barrier(8)
+        heirs = [
+            context.Process(target=_contend, args=(str(path), together, queue)) for _ in range(8)
+        ]
         for heir in heirs:
             heir.start()
-        assert sum(queue.get(timeout=10) for _ in heirs) == 1
+        assert sum(queue.get() for _ in heirs) == 1
         for heir in heirs:
             heir.join()
 
@@ -137,11 +136,7 @@ def test_an_owner_is_not_dead_because_the_disk_is_read_only(
 ) -> None:
     """Meanwhile the owner cannot show its heartbeat. A waiting process must not take over once the
     disk is back."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "dngo-test", disk], check=False).returncode:
-        pytest.skip("cannot mount a file system")
-    try:
+    with mounted(tmp_path / "disk") as disk:
         monkeypatch.setattr(module, "SILENCE", 0.5)
         owner = {"host": "elsewhere", "boot": "b", "namespace": "n", "pid": 1, "token": "t"}
         (disk / "c").write_text(json.dumps(owner))
@@ -157,8 +152,6 @@ def test_an_owner_is_not_dead_because_the_disk_is_read_only(
         time.sleep(0.6)
         assert claim.acquire()
         claim.release()
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_claim_needs_its_folder(tmp_path: Path) -> None:
@@ -192,7 +185,7 @@ if won:
 """
 
 
-@pytest.mark.skipif(not refusing.works(), reason="no filter of system calls here")
+@pytest.mark.usefixtures("refused_calls")
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
 def test_a_file_system_without_hard_links_has_one_owner_too(tmp_path: Path, number: int) -> None:
     words = [*refusing.words(number, "link", "linkat"), sys.executable, "-c", CONTEND]
@@ -216,7 +209,7 @@ def test_a_file_system_without_hard_links_has_one_owner_too(tmp_path: Path, numb
         assert told.count("1") == 1
         assert json.loads(path.read_text())["pid"] == heirs[told.index("1")].pid
         for heir in heirs:
-            heir.communicate("\n", timeout=20)
+            heir.communicate("\n")
         assert not path.exists()
     assert [p.name for p in tmp_path.iterdir()] == [".takeover"]
 

@@ -81,6 +81,7 @@ def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(toy) -> None:
     assert not re.search(r"^toy ", screen, re.M) and len(BATCH.findall(screen)) == 1
 
 
+@pytest.mark.full
 def test_all_is_shown_where_that_is_asked_for_and_errors_always(toy) -> None:
     study = toy(iterations=0, batch_size=4)
     program = study.folder / "objective.py"
@@ -112,10 +113,11 @@ def test_text_that_nobody_reads_changes_no_exit_status(helped, status) -> None:
     )
     os.close(write)
     os.close(read)
-    process.communicate(b"\n", timeout=60)
+    process.communicate(b"\n")
     assert process.returncode == status
 
 
+@pytest.mark.full
 def test_a_pipe_that_is_closed_ends_no_run(toy) -> None:
     study = toy(iterations=0, batch_size=4)
     read, write = os.pipe()

@@ -85,7 +85,7 @@ def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
 ) -> None:
     toy = Toy(tmp_path / "toy", iterations=2, batch_size=3, sleep=0)
     toy.configure(iterations=2, batch_size=3, extra="stop: {expected_improvement: 1000}\n")
-    toy.snakemake(timeout=900)
+    toy.snakemake()
     monkeypatch.chdir(toy.folder)
     # None of the planned batches is evaluated or archived.
     first = ids(toy)

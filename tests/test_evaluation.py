@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from evaluating import POINT, Share, outcome_of, python, runner, supervised
+from evaluating import POINT, Share, outcome_of, processes_of, python, runner, supervised
 
 from dngo.batch import find_outcome
 from dngo.config import Objective
@@ -166,19 +165,10 @@ def test_the_program_is_started_as_any_other(tmp_path: Path) -> None:
 
 
 def test_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
-    mark = str(tmp_path / "alive")
-    child = f"import time; time.sleep(1.5); open({mark!r}, 'w')"
-    code = (
-        "import subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
-        "time.sleep(60)"
-    )
-    started = time.monotonic()
+    code = "import subprocess, time; subprocess.Popen(['sleep', '1000']); time.sleep(1000)"
     outcome = outcome_of(python(code, time_limit=0.5), tmp_path)
     assert outcome.status == "timeout"
-    assert time.monotonic() - started < 5
-    time.sleep(1.7)
-    assert not os.path.exists(mark), "a child outlived its evaluation"
+    assert not processes_of(tmp_path), "a child outlived its evaluation"
 
 
 def test_the_time_of_a_suspended_evaluation_does_not_count(tmp_path: Path) -> None:
@@ -187,29 +177,27 @@ def test_the_time_of_a_suspended_evaluation_does_not_count(tmp_path: Path) -> No
     code = (
         "import pathlib, time\n"
         f"pathlib.Path({str(tmp_path / 'started')!r}).touch()\n"
-        "for _ in range(20): time.sleep(0.1)\n"
+        "for _ in range(10): time.sleep(0.1)\n"
         "print(1)"
     )
-    process = supervised(share, command=[sys.executable, "-c", code], time_limit=4)
+    process = supervised(share, command=[sys.executable, "-c", code], time_limit=9)
     here = psutil.Process(process.pid)
     every = [here, *here.children(recursive=True)]
     for one in every:
         one.suspend()
-    time.sleep(6)
+    time.sleep(10)
     for one in reversed(every):
         one.resume()
-    assert process.wait(timeout=30) == 0
+    assert process.wait() == 0
     outcome = find_outcome(share.outcome_file(share.proposals[0]), share.proposals[0])
     assert outcome is not None and outcome.status == "ok", outcome
-    assert 1.5 < outcome.duration < 4
+    assert 0.9 < outcome.duration < 9
 
 
 def test_a_time_limit_that_is_ignored_is_enforced(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("dngo.evaluation.supervision.GRACE", 0.5)
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-    outcome = outcome_of(python(code, time_limit=0.5), tmp_path)
-    assert outcome.status == "timeout"
-    assert outcome.duration < 10
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
+    assert outcome_of(python(code, time_limit=0.5), tmp_path).status == "timeout"
 
 
 LATE = """
@@ -219,22 +207,22 @@ def report(*_):
     sys.exit({status})
 signal.signal(signal.SIGTERM, report)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(1000)
 """
 
 
 @pytest.mark.parametrize(
     ("report", "status", "expected", "message"),
     [
-        ("0.25", 0, "ok", "late, but valid: stopped after 1 s"),
-        ("0.25", 3, "timeout", "stopped after 1 s"),
-        ("'no number'", 0, "timeout", "stopped after 1 s"),
+        ("0.25", 0, "ok", "late, but valid: stopped after 4 s"),
+        ("0.25", 3, "timeout", "stopped after 4 s"),
+        ("'no number'", 0, "timeout", "stopped after 4 s"),
     ],
 )
 def test_a_valid_report_counts_although_it_is_late(
     report: str, status: int, expected: str, message: str, tmp_path: Path
 ) -> None:
-    slow = python(LATE.format(report=report, status=status), time_limit=1)
+    slow = python(LATE.format(report=report, status=status), time_limit=4)
     outcome = outcome_of(slow, tmp_path)
     assert (outcome.status, outcome.message) == (expected, message)
     assert outcome.objective == 0.25 or expected == "timeout"
@@ -310,11 +298,9 @@ def test_callable_environment_directory_and_workdir(tmp_path: Path) -> None:
 
 
 def test_a_program_that_ignores_its_input_or_leaves_a_child_is_fine(tmp_path: Path) -> None:
-    started = time.monotonic()
-    code = "import subprocess; subprocess.Popen(['sleep', '30']); print(0.5)"
+    code = "import subprocess; subprocess.Popen(['sleep', '1000']); print(0.5)"
     outcome = outcome_of(python(code), tmp_path)
     assert (outcome.status, outcome.objective) == ("ok", 0.5)
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("end", ["raise SystemExit('diverged')", "print('half of it')"])

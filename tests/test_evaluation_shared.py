@@ -7,12 +7,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-from evaluating import Share, SideBySide, again, outcome_of, python, runner, supervised
+from evaluating import (
+    Share,
+    SideBySide,
+    again,
+    outcome_of,
+    processes_of,
+    python,
+    runner,
+    supervised,
+)
+from waiting import until
 
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
@@ -55,15 +65,24 @@ def test_what_the_archive_holds_is_handed_back(tmp_path: Path) -> None:
 def test_a_point_with_an_owner_is_waited_for_while_the_others_run(tmp_path: Path) -> None:
     share = Share(tmp_path)
     code = (
-        "import sys, time; from pathlib import Path; from dngo.storage.claim import Claim\n"
+        "import sys; from pathlib import Path; from dngo.storage.claim import Claim\n"
         "from dngo.batch import Outcome, write_outcomes; from dngo.storage.digest import digest_parameters\n"
-        f"Claim(Path({str(tmp_path / 'claims' / '0')!r})).acquire(); print('held', flush=True); time.sleep(2)\n"
+        f"Claim(Path({str(tmp_path / 'claims' / '0')!r})).acquire(); print('held', flush=True); sys.stdin.readline()\n"
         f"write_outcomes(Path({str(tmp_path / 'outcomes' / '0.json')!r}),"
         " [Outcome(0, 0, digest_parameters({'x': 0.0}), 'ok', 7.0)])\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as owner:
-        assert owner.stdout is not None
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None and owner.stdin is not None
         owner.stdout.readline()
+        run = share.run
+
+        def release(proposal: Proposal, attempts: int) -> Outcome:
+            if proposal.slot == 2:  # all others have run
+                owner.stdin.close()
+            return run(proposal, attempts)
+
+        share.run = release  # type: ignore[method-assign]
         outcomes = share.evaluate()
     assert share.runs == ["0-1", "0-2"]
     assert outcomes[0].objective == 7.0
@@ -90,8 +109,8 @@ def test_a_point_whose_jobs_die_is_given_up_and_says_nothing(tmp_path: Path) -> 
 
 
 def test_limits_of_the_job(tmp_path: Path) -> None:
-    hungry = python("x = []\nwhile True: x.append(bytearray(b'1' * 10_000_000))", time_limit=60)
-    slow = python("import time; time.sleep(60)", time_limit=60)
+    hungry = python("x = []\nwhile True: x.append(bytearray(b'1' * 10_000_000))", time_limit=600)
+    slow = python("import time; time.sleep(1000)", time_limit=600)
     with pytest.raises(JobLimit) as stopped:
         outcome_of(hungry, tmp_path, limits=Limits(memory=2e8))
     assert stopped.value.outcome.status == "out_of_memory"
@@ -133,9 +152,17 @@ def test_what_the_jobs_limits_mean(
 # ---- side by side -------------------------------------------------------------------------------
 
 
+def together(folder: Path) -> str:
+    """Python that ends when both points of a pair, 0-0 and 0-1 or 0-2 and 0-3, have begun."""
+    return (
+        f"place, name = {str(folder / 'began')!r}, os.environ['DNGO_ID']; open(place + name, 'w')\n"
+        "while not os.path.exists(place + '0-' + str(int(name[-1]) ^ 1)): time.sleep(0.01)"
+    )
+
+
 def test_points_side_by_side_have_their_shares(tmp_path: Path) -> None:
     code = (
-        "import json, os, time; began = time.time(); time.sleep(1)\n"
+        f"import json, os, time; began = time.time(); {together(tmp_path)}\n"
         "seen = [began, time.time(), sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]\n"
         "print(json.dumps({'objective': int(os.environ['DNGO_ID'][-1]), 'metadata': {'seen': seen}}))"
     )
@@ -167,25 +194,14 @@ def test_gpus_are_shared_by_slot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_when_the_job_is_over_what_runs_is_seen_to_its_end(tmp_path: Path) -> None:
     """Nothing is started without time for it; a job that evaluated some says so."""
-    share = SideBySide(tmp_path, 4, "import time; time.sleep(.5); print(1)")
+    share = SideBySide(tmp_path, 4, f"import os, time; {together(tmp_path)}\nprint(1)")
     needed: list[float] = []
     with pytest.raises(JobOver, match=f"no time for another point; [12] {PROGRESS}"):
         share.evaluate_all(has_time=lambda longest: needed.append(longest) is not None)
-    assert all(longest >= 0.5 for longest in needed)
+    assert all(longest > 0 for longest in needed)
     done = [p for p in share.proposals if find_outcome(share.outcome_file(p), p)]
     assert [p.slot for p in done] == [0, 1]
     assert [o.status for o in share.evaluate_all()] == ["ok"] * 4
-
-
-def _processes_of(folder: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("DNGO_WORKDIR") == str(folder / "work"):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return [p for p in found if p.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -195,13 +211,12 @@ def test_the_objective_ends_with_its_supervisor_and_leaves_no_outcome(
     share = Share(tmp_path, 1)
     code = f"import time; open({str(tmp_path / 'started')!r}, 'w'); time.sleep(300)"
     process = supervised(share, command=[sys.executable, "-c", code])
-    assert _processes_of(tmp_path)
+    assert processes_of(tmp_path)
     process.send_signal(number)
-    code_of = process.wait(timeout=20)
+    code_of = process.wait()
     assert code_of == (130 if number != signal.SIGKILL else -signal.SIGKILL)
     assert not (tmp_path / "outcomes" / "0.json").exists()
-    time.sleep(0.2)
-    assert _processes_of(tmp_path) == []
+    until(lambda: not processes_of(tmp_path))
     assert (tmp_path / "claims" / "0").exists() == (number == signal.SIGKILL)
     # Whoever comes next takes the point over, and counts the attempt.
     outcome = again(share, python("print(1)"))
@@ -210,8 +225,8 @@ def test_the_objective_ends_with_its_supervisor_and_leaves_no_outcome(
 
 
 WRAPPED = """
-echo . >> {folder}/runs; touch {folder}/started; sleep 1.5
-echo '{{"objective": 0.5}}' > $DNGO_OUTCOME.tmp; mv $DNGO_OUTCOME.tmp $DNGO_OUTCOME
+echo . >> {folder}/runs; touch {folder}/started; while [ ! -e {folder}/go ]; do sleep 0.05; done
+echo '{{"objective": 0.5}}' > $DNGO_OUTCOME.tmp; mv $DNGO_OUTCOME.tmp $DNGO_OUTCOME; touch {folder}/wrote
 """
 WRAPPERS = {
     "script": ["bash", "-c", "bash {folder}/program.sh; true"],
@@ -237,12 +252,15 @@ def test_what_goes_on_under_a_wrapper_is_waited_for_and_adopted(
     process.kill()  # the kernel ends the wrapper with it, and not the program
     process.wait()
     if late:
-        time.sleep(2.5)
+        (tmp_path / "go").touch()
+        until((tmp_path / "wrote").exists)
+    else:
+        threading.Timer(0.5, (tmp_path / "go").touch).start()
     outcome = again(share, Objective(command=command))
     assert (outcome.status, outcome.objective, outcome.attempts) == ("ok", 0.5, 1)
     assert "adopted" in outcome.message
     assert (tmp_path / "runs").read_text() == ".\n"
-    assert _processes_of(tmp_path) == []
+    assert processes_of(tmp_path) == []
     assert not (tmp_path / "work").exists()
 
 
@@ -251,13 +269,12 @@ def test_what_goes_on_keeps_to_its_limits_and_what_it_leaves_unfinished_is_run_a
 ) -> None:
     share = Share(tmp_path, 1)
     started = f"touch {tmp_path}/started"
-    command = ["bash", "-c", f"bash -c '{started}; sleep 60'; true"]
+    command = ["bash", "-c", f"bash -c '{started}; sleep 1000'; true"]
     process = supervised(share, command=command)
     process.kill()
     process.wait()
-    begun = time.monotonic()
     assert again(share, Objective(command=command, time_limit=2)).status == "timeout"
-    assert time.monotonic() - begun < 10 and _processes_of(tmp_path) == []
+    assert processes_of(tmp_path) == []
     for name in ("started", "outcomes/0.json"):
         (tmp_path / name).unlink()
     half = (

@@ -176,12 +176,12 @@ def test_captions_end_at_their_limit_of_cpu_time() -> None:
         input=json.dumps({**SMALL, "hidden_size": 2000, "embedding_size": 200}),
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert result.returncode == 1
     assert result.stderr == "training took more than 1 CPU seconds\n"
 
 
+@pytest.mark.full
 def test_captions_study_is_small_and_real(tmp_path: Path) -> None:
     """The same study with models that train in half a second: some diverge, some describe."""
     space = {
@@ -225,7 +225,6 @@ def test_captions_ensemble_of_what_best_hands_over(tmp_path: Path) -> None:
         cwd=EXAMPLES / "captions",
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     first, second, together = (line.split("|") for line in done.stdout.splitlines()[2:])

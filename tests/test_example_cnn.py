@@ -84,7 +84,6 @@ def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
             input=json.dumps(good),
             capture_output=True,
             text=True,
-            timeout=120,
             env={**os.environ, "DNGO_SEED": "3", **more},
         )
         # Nor does it matter whether somebody wants to know how far it has come.

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,9 +22,7 @@ from dngo.archive import Table, read_table
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/objective.py"))
 
-needs_xfoil = pytest.mark.skipif(
-    shutil.which("xfoil") is None, reason="the program xfoil is missing: apt-get install xfoil"
-)
+needs_xfoil = pytest.mark.usefixtures("xfoil")
 
 
 def configuration(name: str) -> Path:
@@ -43,7 +40,6 @@ def run(
         input=json.dumps(parameters),
         capture_output=True,
         text=True,
-        timeout=120,
         env={**os.environ, **environment},
     )
 
@@ -79,7 +75,6 @@ def small_study(name: str, folder: Path, **more: Any) -> Table:
         cwd=EXAMPLES.parent,
         capture_output=True,
         text=True,
-        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     table = read_table(folder / name / "archive.h5")
@@ -104,6 +99,7 @@ def test_configuration_is_valid(name: str) -> None:
     assert study.study == name
 
 
+@pytest.mark.full
 @needs_xfoil
 def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
@@ -122,7 +118,6 @@ def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -
         cwd=EXAMPLES.parent,
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     table = read_table(tmp_path / "airfoil" / "archive.h5")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -35,7 +34,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="module")
 def crate(run: Toy) -> Path:
-    pytest.importorskip("rocrate")
     person = "Ada Lovelace <https://orcid.org/0000-0002-1825-0097>"
     license = "https://spdx.org/licenses/CC-BY-4.0"
     more = ("--author", person, "--license", license)
@@ -94,7 +92,6 @@ def painted(x: float) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def pictured(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A study with four pictures of evaluations and one of an outcome from elsewhere."""
-    pytest.importorskip("rocrate")
     folder = tmp_path_factory.mktemp("pictured")
     study = dngo.create("old", {"x": (0, 1)}, folder=folder, batch_size=4, surrogate="gp")
     (folder / "a.png").write_bytes(PNG)
@@ -159,12 +156,6 @@ def test_a_crate_has_no_picture_with_a_secret_and_without_names_has_none(
     assert not (tmp_path / "nameless" / "notes.json").exists()
 
 
-VALIDATOR = pytest.mark.skipif(
-    importlib.util.find_spec("rocrate_validator") is None,
-    reason="the profile's validator is not installed: pip install roc-validator",
-)
-
-
 QUIET = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
@@ -208,14 +199,12 @@ def issues(crate: Path, monkeypatch: pytest.MonkeyPatch, severity: str = "REQUIR
     return [f"{i.violatingEntity}: {i.message}" for i in services.validate(settings).get_issues()]
 
 
-@VALIDATOR
 @QUIET
 def test_the_crate_is_valid(crate: Path, pictured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (crate, pictured.path.parents[1] / "crate"):
         assert issues(folder, monkeypatch) == []
 
 
-@VALIDATOR
 @QUIET
 def test_what_is_recommended_is_there(crate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = (
@@ -229,7 +218,6 @@ def test_what_is_recommended_is_there(crate: Path, monkeypatch: pytest.MonkeyPat
     assert [line for line in found if not any(word in line for word in allowed)] == []
 
 
-@VALIDATOR
 @QUIET
 @pytest.mark.parametrize(
     ("entity", "key"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +112,9 @@ def test_a_table_of_more_cells_than_memory_holds_is_refused(
 
 
 def test_a_small_file_that_unpacks_to_more_is_refused(config: Path, capsys) -> None:
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
     path = config.with_name("t.parquet")
     parquet.write_table(pa.table({"x": np.zeros(rows.MOST_CELLS + 1, np.float32)}), path)
     assert path.stat().st_size < 10**6
@@ -135,7 +136,8 @@ def test_a_small_file_that_unpacks_to_more_is_refused(config: Path, capsys) -> N
 def test_what_stands_for_constraints_in_an_optuna_study_may_be_anything(
     config: Path, of_trial: Any, of_study: Any, said: str, capsys
 ) -> None:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     config.write_text(SPACE + "constraints: [small]\n")
     floats, flags = optuna.distributions.FloatDistribution(0, 10), (True, False)
     kinds = {
@@ -175,15 +177,14 @@ def test_the_name_of_a_column_moves_no_cursor(config: Path, capsys) -> None:
     ],
 )
 def test_a_folder_that_nothing_can_be_written_to_is_named(
-    config: Path, words: list[str], said: str
+    config: Path, words: list[str], said: str, request: pytest.FixtureRequest
 ) -> None:
     folder = config.parent
     folder.joinpath("unreadable.csv").touch(mode=0)
     folder.chmod(0o555)
     start = [sys.executable, "-m", "dngo"]
-    if os.geteuid() == 0:
-        if shutil.which("setpriv") is None:
-            pytest.skip("root may write anywhere")
+    if os.geteuid() == 0:  # who may write anywhere
+        request.getfixturevalue("setpriv")
         start = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *start]
     try:
         done = subprocess.run(

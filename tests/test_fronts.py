@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -329,7 +328,8 @@ def test_what_is_exported_is_imported_again(
     for name in ("cost", "yield"):
         np.testing.assert_array_equal(found.objectives[name], before.objectives[name])
     if form == "optuna":
-        optuna = pytest.importorskip("optuna")
+        import optuna
+
         stored = optuna.load_study(study_name="two", storage=f"sqlite:///{table}")
         assert [d.name for d in stored.directions] == ["MINIMIZE", "MAXIMIZE"]
         assert len(stored.best_trials) == len(study.front())
@@ -687,7 +687,7 @@ def test_the_example_reports_both_objectives(capsys) -> None:
     assert "  error        6.11" in printed and "  multiply_adds 3392" in printed
 
 
-@pytest.mark.skipif(shutil.which("xfoil") is None, reason="xfoil is missing: apt-get install xfoil")
+@pytest.mark.usefixtures("xfoil")
 def test_the_aerofoil_reports_lift_and_drag(capsys) -> None:
     example = Path(__file__).parents[1] / "examples/airfoil/front.yaml"
     assert main(["check", str(example), "--run"]) == 0
@@ -736,7 +736,6 @@ def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -180,7 +180,8 @@ def test_exports_and_forks_take_some_rows_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And have the same rows, whatever a slice of them holds."""
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow.parquet as parquet
+
     path = tmp_path / "archive.h5"
     for t in range(3):
         append(path, config, t)

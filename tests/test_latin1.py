@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from mine import Mine
+from needs import MACHINE, missing
 from toy import ROOT
 
 import dngo
@@ -25,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     try:
         found.mkdir()
     except OSError:
-        pytest.skip("this file system has no such names")
+        missing(f"{MACHINE}has a file system without such names")
     monkeypatch.chdir(tmp_path)
     return found
 

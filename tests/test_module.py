@@ -105,6 +105,7 @@ def edit(code: Path) -> None:
         path.write_text(path.read_text() + "\n# a comment\n")
 
 
+@pytest.mark.full
 def test_two_studies_and_a_rule_that_waits_for_their_end(tmp_path: Path) -> None:
     code = copied(tmp_path / "code")
     own = Own(tmp_path / "toy", code=code)
@@ -154,6 +155,7 @@ def test_two_studies_and_a_rule_that_waits_for_their_end(tmp_path: Path) -> None
     assert sum(own.evaluations().values()) == 22
 
 
+@pytest.mark.full
 def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     code = copied(tmp_path / "code")
     own = Own(tmp_path / "toy", code=code, sleep=0.5)
@@ -166,9 +168,7 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     (own.folder / "other.yaml").write_text(yaml.safe_dump(own.document["other"]))
     root = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "1"]
     process.send_signal(signal.SIGSTOP)  # or it might be at its end before the other has begun
-    done = subprocess.run(
-        root, cwd=own.folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = subprocess.run(root, cwd=own.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "is held by process" in done.stderr
     kill_tree(process.pid)
@@ -188,6 +188,7 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     assert len(read_table(own.archive)) == 14
 
 
+@pytest.mark.full
 def test_the_end_is_the_end_of_the_study_not_of_a_run(tmp_path: Path) -> None:
     own = Own(tmp_path / "toy")
     own.write(iterations_per_run=1)
@@ -233,6 +234,7 @@ def test_mistakes_are_one_line(tmp_path: Path, before: str, after: str, message:
     assert "Traceback" not in output
 
 
+@pytest.mark.full
 def test_the_root_has_the_end_too_and_a_study_that_goes_on_has_it_no_more(toy) -> None:
     study = toy(iterations=0, sleep=0.2)
     quick = ("--cores", "2", "--config", "acquisition=random")

@@ -19,10 +19,7 @@ from toy import ROOT
 
 from dngo.archive import read_table, verify
 
-pytest.importorskip("snakemake_storage_plugin_fs", reason="snakemake-storage-plugin-fs")
-pytest.importorskip("snakemake_executor_plugin_cluster_generic")
-if shutil.which("rsync") is None:
-    pytest.skip("the storage plugin copies by rsync", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("rsync")  # by which the storage plugin copies
 
 # A machine for jobs: another folder that has what an image would hold, and nothing of the study.
 SUBMIT = """#!/bin/bash
@@ -98,7 +95,6 @@ class Apart:
             cwd=self.head,
             capture_output=True,
             text=True,
-            timeout=240,
         )
         output = done.stdout + done.stderr
         logs = "".join(path.read_text() for path in self.machine.glob("job-*.log"))
@@ -138,8 +134,6 @@ def test_a_study_runs_without_a_shared_file_system(tmp_path: Path) -> None:
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Lines of a profile for an S3 server of this machine: moto's, which stands in for one."""
-    pytest.importorskip("snakemake_storage_plugin_s3", reason="snakemake-storage-plugin-s3")
-    pytest.importorskip("moto.server", reason="moto[s3], flask and flask-cors")
     import boto3
 
     with socket.socket() as free:

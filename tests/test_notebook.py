@@ -34,7 +34,6 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

@@ -226,6 +226,7 @@ def test_they_are_resumed(old: Path) -> None:
 
 
 # With a surrogate, and without one.
+@pytest.mark.full
 @pytest.mark.parametrize(
     "old",
     [path for path in ARCHIVES if path.stem in ("v1-random", "v2-auto")],
@@ -240,7 +241,6 @@ def test_they_are_resumed_by_snakemake(old: Path) -> None:
         cwd=path.parents[2],
         capture_output=True,
         text=True,
-        timeout=300,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr

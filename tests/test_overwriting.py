@@ -247,7 +247,7 @@ def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(
         make()
         before = everything(folder)
         words = [sys.executable, "-m", "dngo", "run", "new.yaml", "--", "--cores", "1"]
-        run = subprocess.run(words, capture_output=True, check=False, text=True, timeout=120)
+        run = subprocess.run(words, capture_output=True, check=False, text=True)
         assert run.returncode == 1
         told = run.stderr.splitlines()[-1]
         assert told.startswith(f"results/new/{name}: is there already") and "move it" in told
@@ -300,7 +300,7 @@ with handing_out(Path(sys.argv[1])) as temporary:
 """
 
 
-@pytest.mark.skipif(not refusing.works(), reason="no filter of system calls here")
+@pytest.mark.usefixtures("refused_calls")
 def test_a_file_system_without_hard_links_will_do(tmp_path: Path) -> None:
     start = [*refusing.words(errno.EPERM, "link", "linkat"), sys.executable, "-c", HAND_OUT]
 

@@ -238,7 +238,6 @@ def test_the_gallery_shows_five_studies_as_they_ended() -> None:
 def test_a_figure_of_the_gallery_is_drawn_from_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import figure
 

@@ -43,6 +43,7 @@ def test_every_iteration_replays_to_the_same_bits(study: Toy, capsys) -> None:
     assert capsys.readouterr().out.splitlines() == [f"iteration {t}: identical" for t in range(4)]
 
 
+@pytest.mark.full
 def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
     for threads in ("1", "2"):
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
@@ -98,6 +99,7 @@ def elsewhere(path: Path, t: int, *names: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("names", [("blas",), ("torch",), ("blas", "torch")], ids="-".join)
 def test_another_processor_is_no_difference_and_is_named(study: Toy, names: tuple[str]) -> None:
     environment = dict(os.environ)
@@ -194,6 +196,7 @@ def test_secrets_are_not_recorded(study: Toy) -> None:
     del os.environ["A_SECRET"]
 
 
+@pytest.mark.full
 def test_random_corruptions_are_found(study: Toy, tmp_path: Path) -> None:
     """Random single values of random tables and attributes of a real archive."""
     from dngo.archive import verify

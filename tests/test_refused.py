@@ -11,26 +11,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import limited
 import pytest
 from evaluating import RUNNER, Share
+from waiting import until
 
 from dngo.batch import read_outcomes
 
 ARCHIVE = Path(__file__).parent / "data" / "archives" / "v1-random.h5"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-@pytest.fixture
-def group() -> Iterator[limited.Group]:
-    with limited.group() as found:
-        if found is None:
-            pytest.skip("no control groups here")
-        yield found
 
 
 def words(folder: Path, before: str = "") -> list[str]:
@@ -68,7 +59,7 @@ def test_a_start_that_is_refused_is_none(group: limited.Group, tmp_path: Path, n
     told(process, WAITS[number])
     assert starts(tmp_path) == ""
     group.limit("max")
-    assert process.wait(timeout=60) == 0
+    assert process.wait() == 0
     (outcome,) = read_outcomes(tmp_path / "outcomes" / "0.json")
     assert (outcome.status, outcome.objective, outcome.attempts) == ("ok", 0.5, 1)
     assert (tmp_path / "runs").read_text() == "run\n"
@@ -79,7 +70,7 @@ def test_who_waits_for_a_process_heeds_a_signal(group: limited.Group, tmp_path: 
     process = group.start(words(tmp_path), stderr=subprocess.PIPE)
     told(process, "trying again in 2 s")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=5) == 130
+    assert process.wait() == 130
     assert starts(tmp_path) == "" and not (tmp_path / "runs").exists()
 
 
@@ -89,7 +80,7 @@ def test_a_job_gives_up_in_the_end_and_the_point_is_not_lost(
     short = "import dngo.storage.patience as p; p.PATIENCE = 1.0\n"
     group.limit(3)
     process = group.start(words(tmp_path, short), stderr=subprocess.PIPE)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate()
     assert process.returncode == 1
     assert "JobOver: 0-0 was not started: the machine refuses a process" in told
     assert starts(tmp_path) == "" and not (tmp_path / "outcomes" / "0.json").exists()
@@ -101,7 +92,7 @@ def test_a_process_without_descriptors_waits_for_some(tmp_path: Path) -> None:
     told(process, "starting 0-0: .*Too many open files; trying again")
     assert starts(tmp_path) == ""
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
-    assert process.wait(timeout=60) == 0
+    assert process.wait() == 0
     (outcome,) = read_outcomes(tmp_path / "outcomes" / "0.json")
     assert (outcome.status, outcome.attempts) == ("ok", 1)
 
@@ -116,7 +107,7 @@ def test_a_program_that_is_still_being_written_is_waited_for(tmp_path: Path) -> 
         process = subprocess.Popen(begin, stderr=subprocess.PIPE, text=True)
         told(process, "starting 0-0: .*Text file busy; trying again")
         assert starts(tmp_path) == ""
-    assert process.wait(timeout=60) == 0
+    assert process.wait() == 0
     (outcome,) = read_outcomes(tmp_path / "outcomes" / "0.json")
     assert (outcome.status, outcome.attempts) == ("ok", 1)
 
@@ -133,10 +124,11 @@ def test_an_archive_is_not_called_damaged_because_a_process_was_refused(
     )
     told(process, "opening a file: .*; trying again")
     group.limit("max")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     assert process.returncode == 0 and "every value has its recorded digest" in out
 
 
+@pytest.mark.full
 def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one(
     toy, group: limited.Group
 ) -> None:
@@ -151,14 +143,11 @@ def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one
         stderr=subprocess.STDOUT,
         env=ENVIRONMENT,
     )
-    later = threading.Timer(8.0, lambda: group.limit("max"))
-    later.start()
-    deadline = time.monotonic() + 120
-    while not study.evaluations() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    threading.Timer(8.0, lambda: group.limit("max")).start()
+    until(study.evaluations, process)
     group.limit(4)
     threading.Timer(8.0, lambda: group.limit("max")).start()
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate()
     assert process.returncode == 0, out
     assert "Traceback" not in out and "Error" not in out, out
     assert len(study.evaluations()) == 12 and set(study.evaluations().values()) == {1}
@@ -166,6 +155,7 @@ def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one
     assert statuses and "lost" not in statuses[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [5, 7])
 def test_a_run_that_waits_for_a_process_heeds_a_signal(
     toy, group: limited.Group, number: int
@@ -181,12 +171,9 @@ def test_a_run_that_waits_for_a_process_heeds_a_signal(
             stderr=subprocess.STDOUT,
             env=ENVIRONMENT,
         )
-        deadline = time.monotonic() + 120
-        while "trying again in 2 s" not in (study.folder / "told").read_text():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: "trying again in 2 s" in (study.folder / "told").read_text(), process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) == 1
+        assert process.wait() == 1
     told = (study.folder / "told").read_text()
     assert "stopped early" in told
     assert not re.search(r"Traceback|WorkflowError|^ *File ", told, re.M), told

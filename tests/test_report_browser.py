@@ -47,7 +47,7 @@ def large(tmp_path_factory) -> tuple[Study, Path, float]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
+def browser(chromium: None, tmp_path_factory) -> Iterator[Browser]:
     browser = Browser(tmp_path_factory.mktemp("chromium"))
     yield browser
     browser.driver.quit()
@@ -202,15 +202,15 @@ def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate()
     assert process.returncode == 0, output
-    lines = watch.communicate(timeout=60)[0].splitlines()
+    lines = watch.communicate()[0].splitlines()
     assert watch.returncode == 0
     assert any("of 8 evaluated" in line and "0 of them merged" in line for line in lines)
     assert re.match(r"12 evaluations, 12 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
     assert "\x1b" not in "".join(lines)
     # The page has refreshed itself: nobody typed or clicked.
-    browser.wait("document.querySelector('.headline').textContent.includes('12 evaluations')", 30)
+    browser.wait("document.querySelector('.headline').textContent.includes('12 evaluations')")
     browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
     with urllib.request.urlopen(server.address) as answer:
         assert "12 evaluations" in answer.read().decode()

@@ -163,7 +163,8 @@ def test_a_number_of_any_library_is_that_number(value: Any) -> None:
 
 
 def test_a_tensor_is_its_number() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     for value in (torch.tensor(0.25, requires_grad=True), torch.tensor([[0.25]])):
         assert returned(value).fields["objective"] == 0.25
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from toy import Toy
+from waiting import until
+
+pytestmark = pytest.mark.full
 
 JARGON = re.compile(r"WorkflowError|UserError|Traceback|^ *File |line \d+, in ", re.M)
 
@@ -28,16 +29,11 @@ def started(study: Toy, **environment: str) -> subprocess.Popen[str]:
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
     )
-    deadline = time.monotonic() + 60
-    while not list(study.results.glob("work/0/*/.started.json")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: list(study.results.glob("work/0/*/.started.json")), process)
     return process
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv"
-)
+@pytest.mark.usefixtures("root")
 def test_a_user_without_a_name(toy) -> None:
     """As in a container that is given a number only."""
     study = toy()
@@ -49,7 +45,6 @@ def test_a_user_without_a_name(toy) -> None:
         env={**{k: v for k, v in os.environ.items() if k not in names}, "HOME": str(study.folder)},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
@@ -61,7 +56,7 @@ def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:
     run = started(study)
     try:
         second = study.start("--cores", "1")
-        told, _ = second.communicate(timeout=60)
+        told, _ = second.communicate()
         assert second.returncode == 1
         assert not JARGON.search(told), told
         assert re.fullmatch(
@@ -70,7 +65,7 @@ def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:
         )
         os.killpg(run.pid, signal.SIGINT)
         os.kill(run.pid, signal.SIGTERM)
-        told, _ = run.communicate(timeout=60)
+        told, _ = run.communicate()
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
@@ -85,7 +80,7 @@ def test_a_kill_alone_says_each_thing_once(toy) -> None:
     study = toy(sleep=1.0)
     run = started(study)
     os.kill(run.pid, signal.SIGTERM)
-    told, _ = run.communicate(timeout=60)
+    told, _ = run.communicate()
     assert run.returncode == 1
     assert not JARGON.search(told), told
     assert len(set(told.splitlines())) == len(told.splitlines()), told
@@ -96,7 +91,7 @@ def test_a_home_that_cannot_be_made_is_not_needed(toy, home: str, tmp_path: Path
     study = toy(iterations=0)
     environment = {"HOME": home, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": ""}
     run = started(study, **environment)
-    told, _ = run.communicate(timeout=60)
+    told, _ = run.communicate()
     assert run.returncode == 0 and not JARGON.search(told), told
     assert len(study.evaluations()) == 8
     assert not list(tmp_path.glob("snakemake-cache-*")), "it leaves none behind"

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from dngo.report import serve
 from dngo.report.many import Many
@@ -39,7 +40,7 @@ def server(small: Study) -> Iterator[Server]:
 
 def ask(server: Server, path: str, host: str = "", method: str = "GET") -> tuple[int, str]:
     """Status and text of the answer to a request with exactly this path."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
     with contextlib.closing(connection):
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", host or f"127.0.0.1:{server.server_port}")
@@ -49,7 +50,7 @@ def ask(server: Server, path: str, host: str = "", method: str = "GET") -> tuple
 
 
 def connect(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.server_port), timeout=30)
+    return socket.create_connection(("127.0.0.1", server.server_port))
 
 
 def test_the_address_with_its_token_shows_the_study(server: Server) -> None:
@@ -108,25 +109,28 @@ def test_it_listens_for_this_machine_alone(server: Server) -> None:
     assert server.server_address[0] == "127.0.0.1"
 
 
-def ends_within(client: socket.socket, seconds: float) -> bool:
-    client.settimeout(seconds)
+def await_end(client: socket.socket) -> None:
     with contextlib.suppress(ConnectionError):
         while client.recv(1 << 16):
             pass
-    return True
+
+
+def dribble(client: socket.socket) -> None:
+    """Send a letter at a time, without an end."""
+    while True:
+        client.sendall(b"x")
+        time.sleep(0.05)
 
 
 def test_slow_and_silent_connections_are_ended(server: Server, monkeypatch) -> None:
     monkeypatch.setattr(serve, "REQUEST", 1.0)
     silent, slow = connect(server), connect(server)
     with silent, slow:
-        began = time.monotonic()
-        with contextlib.suppress(OSError):
-            for letter in b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 1000:
-                slow.sendall(bytes([letter]))
-                time.sleep(0.05)
-        assert time.monotonic() - began < 10
-        assert ends_within(silent, 5) and ends_within(slow, 5)
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+        with pytest.raises(ConnectionError):
+            dribble(slow)
+        await_end(silent)
+        await_end(slow)
     assert ask(server, f"/?token={server.token}")[0] == 200
 
 
@@ -140,22 +144,18 @@ def test_an_answer_that_nobody_takes_is_ended(server: Server, monkeypatch) -> No
         request = f"GET /?token={server.token} HTTP/1.1\r\nHost: localhost\r\n\r\n"
         client.sendall(request.encode())
         got = len(client.recv(100))
-        deadline = time.monotonic() + 20
-        while server._open:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: not server._open)
         with contextlib.suppress(ConnectionError):
             while piece := client.recv(1 << 16):
                 got += len(piece)
     assert got < size
 
 
-def test_a_crowd_of_connections_keeps_nobody_out(server: Server) -> None:
+def test_a_crowd_of_connections_keeps_nobody_out(server: Server, monkeypatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST", 3600.0)  # none of them goes by itself
     crowd = [connect(server) for _ in range(3 * serve.CONNECTIONS)]
     try:
-        began = time.monotonic()
         assert ask(server, f"/status.json?token={server.token}")[0] == 200
-        assert time.monotonic() - began < serve.REQUEST / 2
         assert len(server._open) <= serve.CONNECTIONS
         threads = [t for t in threading.enumerate() if "process_request_thread" in t.name]
         assert len(threads) <= serve.CONNECTIONS + 2
@@ -164,14 +164,18 @@ def test_a_crowd_of_connections_keeps_nobody_out(server: Server) -> None:
             client.close()
 
 
-@pytest.mark.parametrize("number", 2 * [signal.SIGINT, signal.SIGTERM])
+# A server that no connection ends by itself.
+ENDLESS = "import sys; from dngo.cli import main; from dngo.report import serve; serve.REQUEST = serve.ANSWER = 3600.0; sys.exit(main())"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once_whoever_is_connected(
     small: Study, tmp_path: Path, number: int
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(small.config.resolved())
     process = subprocess.Popen(
-        [sys.executable, "-m", "dngo", "serve", str(config), "--port", "0"],
+        [sys.executable, "-c", ENDLESS, "serve", str(config), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -187,10 +191,8 @@ def test_a_signal_ends_it_at_once_whoever_is_connected(
             query = found[1].rpartition("/")[2]
             busy.sendall(f"GET /{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             time.sleep(random.uniform(0.2, 2))  # the page is being made
-            began = time.monotonic()
             process.send_signal(number)
-            output, errors = process.communicate(timeout=30)
-    assert time.monotonic() - began < 2
+            output, errors = process.communicate()
     assert process.returncode == 0
     assert output == "Ended; the address no longer works\n" and errors == ""
 
@@ -259,5 +261,5 @@ def test_the_command_takes_a_folder_of_studies(tmp_path: Path) -> None:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate()
     assert line.startswith(f"Studies below {tmp_path}: open http://127.0.0.1:")

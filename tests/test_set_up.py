@@ -119,6 +119,7 @@ BY_SNAKEMAKE = (
 )
 
 
+@pytest.mark.full
 def test_no_mistake_costs_more_than_one_evaluation_a_slot_and_the_study_goes_on(
     mine: Mine, capsys
 ) -> None:

@@ -110,7 +110,6 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert result.returncode == 1
     assert "snakemake-executor-plugin-slurm 3.1.0 is installed" in result.stderr
@@ -332,7 +331,7 @@ def command_of(study: Study, *jobs: dict[str, Any]) -> str:
 def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
     """Run a job's command as sbatch does, from any folder."""
     words = bare.holding(command_of(study, *jobs))
-    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -360,9 +359,7 @@ def test_a_job_that_cannot_begin_says_so_before_it_ends(
         (f"/nowhere/python -P {__file__}", 127),
         (f"{sys.executable} -P /nowhere", 1),
     ):
-        done = subprocess.run(
-            ["sh", "-c", bare.holding(command)], capture_output=True, text=True, timeout=60
-        )
+        done = subprocess.run(["sh", "-c", bare.holding(command)], capture_output=True, text=True)
         assert done.returncode == status
         assert done.stdout == f"{CANNOT_BEGIN} (exit status {status})\n"
         log = tmp_path / "log"

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from evaluating import Share, SideBySide, again, python, runner, supervised
+from waiting import until
 
 from dngo.config import Objective
 from dngo.evaluation.chunk import Attempts
@@ -22,7 +23,8 @@ PROGRAM = """
 import os, time
 with open("{folder}/began-" + os.environ["DNGO_ID"] + "-" + str(os.getpid()), "w") as stream:
     stream.write(str(os.getppid()))
-time.sleep({seconds})
+while not os.path.exists("{folder}/go"):
+    time.sleep(0.02)
 with open("{folder}/ended", "a") as stream:
     stream.write(os.environ["DNGO_ID"] + chr(10))
 print(0.5)
@@ -31,20 +33,20 @@ print(0.5)
 
 def began(folder: Path, number: int) -> list[int]:
     """The process that started each, once `number` have begun."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def found() -> list[int]:
         texts = [path.read_text() for path in folder.glob("began-*")]
-        if len([t for t in texts if t]) >= number:
-            return [int(t) for t in texts]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return [int(t) for t in texts] if len([t for t in texts if t]) >= number else []
+
+    return until(found)
 
 
 def killed_once(folder: Path, number: int) -> threading.Thread:
-    """Kill who started the objectives once `number` of them run."""
+    """Kill who started the objectives once `number` of them run. They wait for that."""
 
     def kill() -> None:
         os.kill(began(folder, number)[0], signal.SIGKILL)
+        (folder / "go").touch()
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -54,7 +56,7 @@ def killed_once(folder: Path, number: int) -> threading.Thread:
 def test_what_runs_when_the_starter_is_killed_is_started_again_and_ends_once(
     tmp_path: Path,
 ) -> None:
-    share = SideBySide(tmp_path, 3, PROGRAM.format(folder=tmp_path, seconds=1.0))
+    share = SideBySide(tmp_path, 3, PROGRAM.format(folder=tmp_path))
     starter = Starter()
     for one in share.runners:
         object.__setattr__(one, "starter", starter)
@@ -78,7 +80,8 @@ def test_a_starter_that_is_killed_again_and_again_loses_its_point(tmp_path: Path
 
 def test_a_starter_that_dies_between_two_points_costs_no_attempt(tmp_path: Path) -> None:
     share = Share(tmp_path, 2)
-    one = runner(python(PROGRAM.format(folder=tmp_path, seconds=0)), tmp_path)
+    (tmp_path / "go").touch()
+    one = runner(python(PROGRAM.format(folder=tmp_path)), tmp_path)
 
     def run(proposal, attempts):  # type: ignore[no-untyped-def]
         outcome = one.run(proposal, attempts)
@@ -92,7 +95,7 @@ def test_a_starter_that_dies_between_two_points_costs_no_attempt(tmp_path: Path)
 
 
 def test_what_goes_on_under_a_wrapper_without_its_starter_is_adopted(tmp_path: Path) -> None:
-    code = PROGRAM.format(folder=tmp_path, seconds=1.5).replace(
+    code = PROGRAM.format(folder=tmp_path).replace(
         "print(0.5)", "open(os.environ['DNGO_OUTCOME'], 'w').write('0.5' + chr(10))"
     )
     (tmp_path / "program.py").write_text(code.replace("os.getppid()", "os.environ['STARTER']"))
@@ -111,14 +114,14 @@ def test_a_job_that_is_ended_starts_nothing_again_when_its_starter_goes_first(
 ) -> None:
     """A scheduler signals the processes of a job one after another, in any order."""
     share = Share(tmp_path, 1)
-    code = PROGRAM.format(folder=tmp_path, seconds=60)
+    code = PROGRAM.format(folder=tmp_path)
     begin = f"open('{tmp_path}/started', 'w'){code}"
     process = supervised(share, command=[sys.executable, "-c", begin])
     (starter,) = began(tmp_path, 1)
     os.kill(starter, signal.SIGKILL)
     time.sleep(0.2)
     process.terminate()
-    assert process.wait(timeout=20) == 130
+    assert process.wait() == 130
     assert len(began(tmp_path, 1)) == 1
     assert not (tmp_path / "outcomes" / "0.json").exists()
 
@@ -126,15 +129,14 @@ def test_a_job_that_is_ended_starts_nothing_again_when_its_starter_goes_first(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_starter_ends_with_its_supervisor(tmp_path: Path, number: signal.Signals) -> None:
     share = Share(tmp_path, 1)
-    code = PROGRAM.format(folder=tmp_path, seconds=60)
+    code = PROGRAM.format(folder=tmp_path)
     process = supervised(
         share, command=[sys.executable, "-c", f"open('{tmp_path}/started', 'w'){code}"]
     )
     (starter,) = began(tmp_path, 1)
     process.send_signal(number)
-    process.wait(timeout=20)
-    time.sleep(0.2)
-    assert not psutil.pid_exists(starter) or psutil.Process(starter).status() == "zombie"
+    process.wait()
+    until(lambda: not psutil.pid_exists(starter) or psutil.Process(starter).status() == "zombie")
 
 
 def test_signals_to_all_of_a_job_reach_the_objective_and_leave_the_starter(tmp_path: Path) -> None:

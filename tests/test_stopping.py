@@ -7,7 +7,6 @@ import json
 import math
 import textwrap
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,11 +215,11 @@ def test_a_rule_of_another_package_is_a_kind() -> None:
 REPORTS = """
 import json, os, signal, sys, time
 {before}
-for step in range(1, 51):
+for step in range(1, 50):
     with open(os.environ["DNGO_PROGRESS"], "a") as stream:
         stream.write(json.dumps({{"step": step, "objective": 100.0}}) + chr(10))
-    time.sleep(0.05)
-print(1.0)
+    time.sleep(0.02)
+time.sleep(1000)
 """
 CHECKPOINT = """
 def save(*_):
@@ -240,9 +239,7 @@ def stopped(body: str, tmp_path: Path, rule: Stopping = Median(), **options: Any
 
 
 def test_a_stopped_program_is_no_failure(tmp_path: Path) -> None:
-    began = time.monotonic()
     outcome = stopped("", tmp_path)
-    assert time.monotonic() - began < 3
     assert outcome.status == "stopped" and math.isnan(outcome.objective)
     assert outcome.curve[-1][1] == 100.0
     decision = Decision.of_plain(outcome.stop)
@@ -257,9 +254,7 @@ def test_it_has_time_to_write_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
-    began = time.monotonic()
-    outcome = stopped("pass", tmp_path, Median(grace=0.5))
-    assert outcome.status == "stopped" and time.monotonic() - began < 3
+    assert stopped("pass", tmp_path, Median(grace=0.5)).status == "stopped"
 
 
 LAST = """
@@ -294,17 +289,16 @@ def test_a_function_is_asked_and_may_end_well(tmp_path: Path) -> None:
     (tmp_path / "asked.py").write_text(
         "import dngo, time\n"
         "def f(x, mode, flag):\n"
-        "    for step in range(1, 51):\n"
+        "    for step in range(1, 50):\n"
         "        dngo.progress(step, 100.0)\n"
-        "        time.sleep(0.05)\n"
-        "        if dngo.should_stop():\n"
-        "            return 1.0\n"
-        "    return 2.0\n"
+        "        time.sleep(0.02)\n"
+        "    while not dngo.should_stop(): time.sleep(0.02)\n"
+        "    return 1.0\n"
         "def deaf(x, mode, flag):\n"
-        "    for step in range(1, 51):\n"
+        "    for step in range(1, 50):\n"
         "        dngo.progress(step, 100.0)\n"
-        "        time.sleep(0.05)\n"
-        "    time.sleep(30)\n"
+        "        time.sleep(0.02)\n"
+        "    time.sleep(1000)\n"
     )
     for name, rule in (("f", Median()), ("deaf", Median(grace=0.2))):
         objective = Objective(callable=f"asked:{name}", working_directory=str(tmp_path))
@@ -370,10 +364,9 @@ def test_evaluations_in_flight_are_seen_by_each_other(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_ended_does_not_wait_for_the_grace(tmp_path: Path) -> None:
-    began = time.monotonic()
     with StopSignal.for_a_while():
         timer = threading.Timer(1.5, setattr, (StopSignal, "requested", True))
         timer.start()
-        outcome = stopped("pass", tmp_path, Median(grace=60, patience=0))
+        outcome = stopped("pass", tmp_path, Median(grace=1000, patience=0))
         timer.join()
-    assert outcome.status == "stopped" and time.monotonic() - began < 10
+    assert outcome.status == "stopped"

@@ -247,7 +247,8 @@ def test_what_was_stopped_is_shown_wherever_one_looks() -> None:
 
 
 def test_optuna_sees_pruned_trials_with_their_values(tmp_path: Path) -> None:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     study = minimised()
     path = study._study.archive
     write(path, tmp_path / "study.db")

@@ -30,7 +30,7 @@ def fitted(kind: str, device: str):
     return model.predict(rng.random((200, 4)))
 
 
-@pytest.mark.skipif(not GPU, reason="there is no GPU")
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize(("kind", "near"), [("adaptive_basis", 0.1), ("bohamiann", 0.5)])
 def test_a_gpu_predicts_what_the_processor_does(kind: str, near: float):
     (mean, deviation), (mean2, deviation2) = fitted(kind, "cpu"), fitted(kind, "cuda")
@@ -38,7 +38,7 @@ def test_a_gpu_predicts_what_the_processor_does(kind: str, near: float):
     np.testing.assert_allclose(np.median(deviation2 / deviation), 1.0, atol=2 * near)
 
 
-@pytest.mark.skipif(GPU, reason="there is a GPU")
+@pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("kind", ["adaptive_basis", "bohamiann"])
 def test_no_gpu_is_one_line(kind: str):
     with pytest.raises(UserError, match=r"sees no GPU on .*; give the fit a GPU"):

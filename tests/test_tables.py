@@ -32,14 +32,6 @@ def test_rules_that_benchmarks_name_exist_and_are_changed() -> None:
         assert current().but(**branches).digest != current().digest, name  # raises for a name
 
 
-@pytest.fixture
-def history() -> None:
-    """A shallow clone, or an sdist, lacks the commits that tables name."""
-    shallow = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
-    if subprocess.run(shallow, capture_output=True, text=True).stdout.strip() != "false":
-        pytest.skip("needs the repository's history")
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_results_file_says_its_version_and_its_command(path: Path) -> None:
     comments, _ = tables.read(path)

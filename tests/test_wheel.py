@@ -21,7 +21,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-build-isolation", "--no-deps", "--no-cache-dir", "--quiet"]
     words = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, ROOT]
-    subprocess.run(words, check=True, timeout=300)
+    subprocess.run(words, check=True)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -36,7 +36,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needed = [p for p in site.getsitepackages() if Path(p).is_dir()]
     (packages / "needed.pth").write_text("\n".join(needed) + "\n")
     words = [sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet"]
-    subprocess.run([*words, "--no-deps", "--no-index", wheel], check=True, timeout=300)
+    subprocess.run([*words, "--no-deps", "--no-index", wheel], check=True)
     return folder / "bin/python"
 
 
@@ -71,7 +71,7 @@ def test_from_an_empty_folder_to_a_result_through_a_kill(python: Path, tmp_path:
 
     def dngo(*words: str) -> str:
         process = start(*words)
-        output, _ = process.communicate(timeout=400)
+        output, _ = process.communicate()
         assert process.returncode == 0, output
         return output
 

@@ -29,6 +29,8 @@ from dngo.evaluation.slots import slots
 from dngo.study import Study
 from dngo.workflow.dag import Dag
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, str]:
@@ -237,11 +239,10 @@ def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: P
             env={**os.environ, **given},
             capture_output=True,
             text=True,
-            timeout=120,
         )
         (line,) = [one for one in (output.stdout + output.stderr).splitlines() if " watch " in one]
         words = shlex.split(line.split("  (")[0])
         assert words[0].endswith("/dngo")
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "8 evaluations" in done.stdout

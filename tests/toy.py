@@ -104,7 +104,7 @@ class Toy:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 
-    def snakemake(self, *options: str, check: bool = True, timeout: float = 300, **kwargs) -> str:
+    def snakemake(self, *options: str, check: bool = True, timeout: float = 600, **kwargs) -> str:
         """Run Snakemake to its end; its whole output."""
         process = self.start(*options, **kwargs)
         output, _ = process.communicate(timeout=timeout)

@@ -31,7 +31,7 @@ class Cluster:
             if name.startswith(("SLURM_", "SBATCH_", "SRUN_")) and name != "SLURM_CONF":
                 del self.environment[name]
 
-    def run(self, *command: str | Path, timeout: float = 60) -> str:
+    def run(self, *command: str | Path, timeout: float = 600) -> str:
         """Standard output of a Slurm command. If it fails, the error has all its output."""
         result = subprocess.run(
             [str(word) for word in command],
@@ -48,10 +48,10 @@ class Cluster:
 
     def up(self, *options: str) -> None:
         """Start everything that does not run: at first all daemons, later the killed ones."""
-        self.run(SCRIPTS / "up", self.folder, *options, timeout=600)
+        self.run(SCRIPTS / "up", self.folder, *options)
 
     def down(self, *options: str) -> None:
-        self.run(SCRIPTS / "down", self.folder, *options, timeout=120)
+        self.run(SCRIPTS / "down", self.folder, *options)
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Cluster:
         lines = self.run("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
         return dict(line.split() for line in lines)
 
-    def stop(self, daemon: str, number: int = signal.SIGTERM, timeout: float = 30) -> None:
+    def stop(self, daemon: str, number: int = signal.SIGTERM, timeout: float = 600) -> None:
         """End a daemon, "slurmctld" or the slurmd of a node by the node's name; `up` restarts it.
 
         The controller saves its jobs every few seconds. After SIGKILL it forgets the newest ones,
@@ -124,7 +124,7 @@ class Cluster:
         return {int(job): state for job, state in (line.split() for line in lines.splitlines())}
 
     def wait(
-        self, jobs: Iterable[int], *, states: Iterable[str] = ENDED, timeout: float = 120
+        self, jobs: Iterable[int], *, states: Iterable[str] = ENDED, timeout: float = 600
     ) -> dict[int, str]:
         """The states of the jobs, once each of them is in one of the `states`."""
         wanted, states = set(jobs), set(states)
@@ -160,7 +160,7 @@ class Cluster:
         self._forget_jobs()
         self._await_idle()
 
-    def _await_idle(self, timeout: float = 60) -> None:
+    def _await_idle(self, timeout: float = 600) -> None:
         """Cancel all jobs and let all nodes work, until there are no jobs and no busy nodes."""
         deadline = time.monotonic() + timeout
         while True:

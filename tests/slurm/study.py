@@ -147,7 +147,7 @@ class SlurmStudy:
         snakemake = [sys.executable, *start, "--profile", profile]
         return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
 
-    def snakemake(self, *options: str, timeout: float = 150) -> str:
+    def snakemake(self, *options: str, timeout: float = 600) -> str:
         """Another Snakemake in the same folder, beside the one that `start` started; what it said."""
         result = subprocess.run(
             self.command(*options),
@@ -165,9 +165,9 @@ class SlurmStudy:
         """End only Snakemake, by a signal, within ten seconds. Returns its output."""
         assert self.process is not None
         os.kill(self.process.pid, number)
-        return self.end(timeout=10, check=False)
+        return self.end(check=False)
 
-    def end(self, *, timeout: float = 150, check: bool = True) -> str:
+    def end(self, *, timeout: float = 600, check: bool = True) -> str:
         """Wait for Snakemake; what it said."""
         assert self.process is not None
         try:
@@ -179,11 +179,11 @@ class SlurmStudy:
         assert not check or self.process.returncode == 0, text
         return text
 
-    def run(self, *options: str, timeout: float = 150, check: bool = True) -> str:
+    def run(self, *options: str, timeout: float = 600, check: bool = True) -> str:
         self.start(*options)
         return self.end(timeout=timeout, check=check)
 
-    def until(self, condition: Callable[[], Any], what: str, timeout: float = 90) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 600) -> Any:
         """Wait until a function returns something true, while Snakemake runs. Returns that."""
         deadline = time.monotonic() + timeout
         while True:

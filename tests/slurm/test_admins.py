@@ -19,8 +19,6 @@ from .cluster import Cluster
 from .study import SlurmStudy
 from .test_interrupted import disk, fill  # noqa: F401
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def partition(cluster: Cluster) -> Iterator[None]:
@@ -59,7 +57,7 @@ def test_a_partition_goes_down_while_jobs_wait(study, cluster: Cluster, partitio
     toy.start()
     toy.until(lambda: "PD" in toy.jobs().values(), "some wait")
     cluster.run("scontrol", "update", "partitionname=main", "state=down")
-    toy.until(lambda: "PartitionDown" in toy.log(), "it is said", timeout=60)
+    toy.until(lambda: "PartitionDown" in toy.log(), "it is said")
     cluster.run("scontrol", "update", "partitionname=main", "state=up")
     toy.end()
     toy.lawful(24)
@@ -78,7 +76,7 @@ def test_a_suspended_evaluation_keeps_its_time(study, cluster: Cluster) -> None:
     toy.start()
     job = toy.job_of("0-1")
     cluster.run("scontrol", "suspend", str(job))
-    toy.until(lambda: "SUSPENDED" in toy.log(), "it is said", timeout=30)
+    toy.until(lambda: "SUSPENDED" in toy.log(), "it is said")
     time.sleep(25)
     cluster.run("scontrol", "resume", str(job))
     time.sleep(3)
@@ -134,7 +132,7 @@ def test_an_admin_holds_a_job_that_ran(study, cluster: Cluster) -> None:
     toy.start()
     job = toy.job_of("0-1")
     cluster.run("scontrol", "requeuehold", str(job))
-    toy.until(lambda: f"scontrol release {job}" in toy.log(), "it is said", timeout=30)
+    toy.until(lambda: f"scontrol release {job}" in toy.log(), "it is said")
     cluster.run("scontrol", "release", str(job))
     toy.hurry()
     toy.let_go()
@@ -148,7 +146,7 @@ def test_a_time_limit_is_lowered_while_a_job_runs(study, cluster: Cluster) -> No
     toy.start()
     job = toy.job_of("0-1")
     cluster.run("scontrol", "update", f"jobid={job}", "timelimit=1")
-    toy.until(lambda: toy.events("start")["0-1"] == 2, "another job", timeout=150)
+    toy.until(lambda: toy.events("start")["0-1"] == 2, "another job")
     toy.let_go()
     toy.end()
     toy.lawful(4)
@@ -161,10 +159,10 @@ def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> Non
     toy.start()
     toy.job_of("0-1")
     commands.replace("squeue", "echo '1|RUN'; echo 'squeue: warning|x|y'")
-    toy.until(lambda: "`squeue` does not list job" in toy.log(), "it is said", timeout=60)
+    toy.until(lambda: "`squeue` does not list job" in toy.log(), "it is said")
     error = "Socket timed out on send/recv operation"
     commands.replace("scontrol", f'echo "scontrol: error: {error}" >&2; exit 1')
-    toy.until(lambda: "does not answer (scontrol show job)" in toy.log(), "it is said", timeout=60)
+    toy.until(lambda: "does not answer (scontrol show job)" in toy.log(), "it is said")
     assert toy.events("start")["0-1"] == 1
     (commands.folder / "scontrol").unlink()
     (commands.folder / "squeue").unlink()
@@ -183,7 +181,7 @@ def test_slurm_times_out_for_a_while(study, cluster: Cluster, commands) -> None:
     error = "Socket timed out on send/recv operation"
     for name in ("squeue", "sbatch", "scontrol", "scancel"):
         commands.replace(name, f'echo "{name}: error: {error}" >&2; exit 1')
-    toy.until(lambda: "Slurm does not answer" in toy.log(), "it is said", timeout=20)
+    toy.until(lambda: "Slurm does not answer" in toy.log(), "it is said")
     toy.let_go()
     time.sleep(10)
     for name in ("squeue", "sbatch", "scontrol", "scancel"):
@@ -226,7 +224,7 @@ def test_a_job_that_does_not_end_is_said(study, cluster: Cluster, tmp_path: Path
         toy.actions(p0_1="go")
         toy.start()
         cluster.cancel(toy.job_of("0-1"))
-        toy.until(lambda: "state COMPLETING, not running" in toy.log(), "it is said", timeout=40)
+        toy.until(lambda: "state COMPLETING, not running" in toy.log(), "it is said")
         go.touch()
         toy.let_go()
         toy.end()
@@ -250,7 +248,7 @@ def test_the_shell_has_options_for_slurms_commands(study, cluster: Cluster) -> N
         toy = study(points_per_job=1, iterations=1)
         toy.hurry_calls()
         toy.actions(p0_1="exit")
-        toy.run(timeout=150)
+        toy.run()
     finally:
         cluster.environment.clear()
         cluster.environment |= before
@@ -264,7 +262,7 @@ def test_a_job_gets_another_name(study, cluster: Cluster) -> None:
     toy.start()
     job = toy.job_of("0-1")
     cluster.run("scontrol", "update", f"jobid={job}", "name=mine")
-    toy.until(lambda: f"`squeue` does not list job {job}" in toy.log(), "it is said", timeout=60)
+    toy.until(lambda: f"`squeue` does not list job {job}" in toy.log(), "it is said")
     toy.let_go()
     toy.end()
     toy.lawful(4)

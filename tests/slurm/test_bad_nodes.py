@@ -10,8 +10,6 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = pytest.mark.timeout(240)
-
 # Python on a node where its files are not mounted: it dies at once, and the node is free again.
 BROKEN = 'case $SLURMD_NODENAME in {}) echo "export PYTHONHOME=/nowhere" ;; esac'
 
@@ -34,7 +32,7 @@ def test_one_bad_node_of_four(study, cluster: Cluster) -> None:
         resources={"evaluate": {"mem_mb": 1000, "threads": 4}},
     )
     with cluster.script("TaskProlog", BROKEN.format("node1")):
-        output = toy.run(timeout=200)
+        output = toy.run()
     toy.lawful(16)
     assert sum(toy.events("start").values()) == 16
     assert len(ends(cluster, before)) <= 3  # one of each rule
@@ -46,7 +44,7 @@ def test_a_bad_node_is_left_out_after_some_jobs(study, cluster: Cluster) -> None
     before = len(cluster.records())
     toy = study(design={"size": 16}, points_per_job=1, retries=0)
     with cluster.script("TaskProlog", BROKEN.format("node1")):
-        output = toy.run(timeout=150)
+        output = toy.run()
     toy.lawful(16)
     assert 1 <= len(ends(cluster, before)) <= 4  # as many as it takes at once
     if len(ends(cluster, before)) >= 3:
@@ -77,7 +75,7 @@ def test_the_objective_cannot_be_started_on_one_node(study, cluster: Cluster, to
     )
     missing = 'case $SLURMD_NODENAME in node1) echo "export PATH=/usr/bin:/bin" ;; esac'
     with cluster.script("TaskProlog", missing):
-        output = toy.run(timeout=150)
+        output = toy.run()
     toy.lawful(8)
     assert "A job died on node node1 before it began (objective.command: 'simulate'" in output
     assert "Error in" not in output

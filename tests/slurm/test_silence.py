@@ -12,8 +12,6 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def jobs_of(cluster: Cluster, before: int) -> Counter[str]:
     """How often Slurm has taken each job, by its comment without the number of the submission."""
@@ -34,7 +32,7 @@ def test_a_submission_that_hangs_is_looked_for_and_made_once(
     toy, before = study(points_per_job=1), newest(cluster)
     toy.hurry_calls()
     commands.hang("sbatch", after=after, unless="--test-only")
-    output = toy.run(timeout=90)
+    output = toy.run()
     toy.lawful(4)
     assert "Slurm does not answer (sbatch)" in output
     assert len(jobs_of(cluster, before)) == 4
@@ -54,7 +52,7 @@ def test_a_submission_that_was_taken_though_the_answer_says_that_it_timed_out(
         'case "$*" in *--test-only*) exec "$real" "$@" ;; esac\n'
         f'if {first}; then "$real" "$@" >/dev/null; echo "{error}" >&2; exit 1; fi\nexec "$real" "$@"',
     )
-    toy.run(timeout=90)
+    toy.run()
     toy.lawful(4)
     assert set(jobs_of(cluster, before).values()) == {1}
 
@@ -99,9 +97,9 @@ def test_slurm_is_silent_and_that_is_said(study, cluster: Cluster, commands) -> 
     toy.start()
     toy.job_of("0-1")
     commands.hang("squeue", once=False)
-    toy.until(lambda: "Slurm does not answer (squeue)" in toy.log(), "it is said", timeout=15)
+    toy.until(lambda: "Slurm does not answer (squeue)" in toy.log(), "it is said")
     (commands.folder / "squeue").unlink()
-    toy.until(lambda: "Slurm answers again" in toy.log(), "it is said", timeout=15)
+    toy.until(lambda: "Slurm answers again" in toy.log(), "it is said")
     toy.let_go()
     toy.end()
     toy.lawful(4)
@@ -112,9 +110,7 @@ def test_a_run_that_begins_without_a_controller_says_so(study, cluster: Cluster)
     toy = study()
     cluster.stop("slurmctld")
     toy.start()
-    toy.until(
-        lambda: "Slurm does not answer (scontrol ping)" in toy.log(), "it is said", timeout=60
-    )
+    toy.until(lambda: "Slurm does not answer (scontrol ping)" in toy.log(), "it is said")
     cluster.up()
     toy.end()
     toy.lawful(4)
@@ -137,7 +133,7 @@ def test_a_job_that_can_never_start_ends_the_run_with_what_to_change(
     toy.start()
     toy.until(lambda: len(toy.jobs()) == 4, "all are submitted")
     cluster.run("scontrol", "update", "partitionname=main", "maxtime=10")
-    output = toy.end(timeout=60, check=False)
+    output = toy.end(check=False)
     assert toy.process.returncode
     found = "Slurm takes jobs of evaluate but does not start them: PartitionTimeLimit. Change runtime of evaluate"
     assert output.count(found) == 1
@@ -167,7 +163,7 @@ def test_a_job_whose_outcomes_are_written_is_done_though_its_node_tidies_up(
     with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
         toy = study()
         began = time.monotonic()
-        toy.run(timeout=60)
+        toy.run()
         assert set(toy.jobs().values()) == {"CG"}
         go.touch()
     toy.lawful(4)

@@ -14,8 +14,6 @@ import pytest
 
 from .cluster import Cluster
 
-pytestmark = pytest.mark.timeout(300)
-
 # What is run of a point with the epochs as its fidelity: from where it was left to all that are asked for.
 TRAINING = """
 left = os.path.join(sys.argv[4], "epochs")
@@ -124,7 +122,7 @@ def test_a_job_that_made_progress_is_no_failed_attempt(study) -> None:
         objective={"command": "{python} objective.py", "time_limit": 90},
         resources={"evaluate": {"mem_mb": 1000, "runtime": 2}},
     )
-    output = toy.run(timeout=280)
+    output = toy.run()
     toy.lawful(4)
     assert output.count("Trying to restart job") == 3
     assert sum(toy.events("start").values()) == 4

@@ -1,0 +1,27 @@
+"""On a machine that has nothing but Python, git and make, what needs more is skipped, in a line that says how to get it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import needs
+
+HERE = Path(__file__).parent
+
+
+def test_what_needs_more_is_skipped_in_one_line_and_nothing_fails() -> None:
+    names = "|".join(needs.INSTALLED)
+    files = [path for path in HERE.rglob("test_*.py") if re.search(names, path.read_text())]
+    words = [sys.executable, "-m", "pytest", "-m", "needs", "-q", "-p", "no:cacheprovider"]
+    found = subprocess.run(
+        [HERE / "bare", *words, *files], cwd=HERE.parent, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    said = [line for line in found.stdout.splitlines() if line.startswith("SKIPPED")]
+    missing = [line for line in said if needs.MACHINE not in line]
+    for program in ("chromium", "xfoil", "rsync", "gcc"):
+        assert any(re.search(rf"no {program}.*: apt-get install ", line) for line in missing), said
+    assert all(re.search("apt-get install |--install-only", line) for line in missing), said

@@ -158,3 +158,13 @@ def test_modules_are_short() -> None:
     paths = [*(ROOT / "dngo").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
     lines = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in paths}
     assert {name: n for name, n in lines.items() if n > LONGEST_MODULE} == {}
+
+
+# A busy machine takes any time for anything: 600 s are the last resort against what hangs.
+DECIDES = re.compile(r"timeout(?:: float)? ?= ?(\d+)|assert .*(?:monotonic|perf_counter)\(\) - ")
+
+
+def test_no_test_decides_by_the_time_that_something_takes() -> None:
+    for path in ROOT.glob("tests/**/*.py"):
+        found = [m[0] for m in DECIDES.finditer(path.read_text()) if int(m[1] or 0) < 600]
+        assert found == [], f"{path}: wait for an event (tests/waiting.py)"

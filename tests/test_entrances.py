@@ -117,7 +117,8 @@ def tell_dict(folder: Path, said: Said) -> Outcome:
 
 
 def tell_frame(folder: Path, said: Said) -> Outcome:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame([{"x": 0.5, "y": 0.5, **said}])
     dngo.open(config_in(folder)).tell(frame)
     return waits(folder)
@@ -162,7 +163,9 @@ def import_csv(folder: Path, said: Said) -> Outcome:
 
 
 def import_parquet(folder: Path, said: Said) -> Outcome:
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
     study = study_in(folder)
     parquet.write_table(pa.Table.from_pylist([{"x": 0.5, "y": 0.5, **said}]), folder / "t.parquet")
     warm_start(study, folder / "t.parquet")
@@ -170,7 +173,8 @@ def import_parquet(folder: Path, said: Said) -> Outcome:
 
 
 def import_optuna(folder: Path, said: Said) -> Outcome:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = study_in(folder)
     backend = optuna.storages.journal.JournalFileBackend(str(folder / "theirs.log"))
@@ -721,12 +725,15 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, form: str, capsys) 
         file.write_text("x,y,x,objective\n0.1,0.2,0.3,1\n")
         call = lambda: command(["tell", "--config", config, str(file)], capsys)  # noqa: E731
     elif form == "parquet":
-        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
         columns = [pa.array([0.5])] * 4
         parquet.write_table(pa.Table.from_arrays(columns, ["x", "y", "x", "objective"]), file)
         call = lambda: command(["tell", "--config", config, str(file)], capsys)  # noqa: E731
     elif form == "frame":
-        pandas = pytest.importorskip("pandas")
+        import pandas
+
         frame = pandas.DataFrame([[0.1, 0.2, 0.3, 1.0]], columns=["x", "y", "x", "objective"])
         call = lambda: dngo.open(config).tell(frame)  # noqa: E731
     else:
@@ -760,7 +767,6 @@ def test_columns_that_mean_nothing_are_named_and_can_be_left_out(tmp_path: Path,
 
 def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> None:
     """Noise below zero, times beyond the calendar and messages with control characters: told before."""
-    pytest.importorskip("optuna")
     wrong = {"noise": -1.0, "duration": -5.0, "started": 1e300, "finished": 1e300}
 
     def spoil(outcome: Outcome) -> Outcome:

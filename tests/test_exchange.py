@@ -135,7 +135,8 @@ def test_csv_has_every_digit(made: Path, tmp_path: Path) -> None:
 
 
 def test_parquet_has_types(made: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow.parquet as parquet
+
     export(made, tmp_path / "t.parquet", "parquet")
     table = parquet.read_table(tmp_path / "t.parquet")
     kinds = {field.name: str(field.type) for field in table.schema}
@@ -151,7 +152,8 @@ def test_parquet_has_types(made: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 @pytest.mark.parametrize("name", ["study.db", "study.log"])
 def test_optuna_opens_it(tmp_path: Path, direction: str, name: str) -> None:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     study = study_in(tmp_path, direction)
     path = begin(study)
     output = tmp_path / name
@@ -204,7 +206,6 @@ def start(study: Study, file: Path, *more: str) -> int:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_study_comes_back_from_every_format(made: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("optuna")
     file = tmp_path / f"old.{name}"
     export(made, file, FORMS[name])
     study = study_in(tmp_path / "new")
@@ -278,7 +279,8 @@ def test_rows_outside_the_space_are_named_and_skipped_on_demand(tmp_path: Path, 
 
 
 def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     study = study_in(tmp_path)
     good = tmp_path / "good.csv"
     export(made, good, "csv")
@@ -323,7 +325,8 @@ def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
 
 def test_what_optuna_found_itself(tmp_path: Path, capsys) -> None:
     """A study that Optuna ran, with a list of unnamed constraints and trials that did not end."""
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space = {"x": {"type": "float", "low": 0, "high": 1}, "n": {"type": "int", "low": 1, "high": 5}}
     study = study_in(tmp_path, "maximize", space=space, constraints=["small"])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from needs import MACHINE, missing
+from waiting import until
 
 from .cluster import SCRIPTS, Cluster
 
@@ -107,10 +108,7 @@ def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) 
         mark = tmp_path / "running"
         job = other.submit(f"trap '' TERM; touch {mark}; sleep 345 & sleep 345; wait")
         other.wait([job], states={"R"})
-        deadline = time.monotonic() + 20
-        while not mark.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(mark.exists)
         pids = [int(path.read_text()) for path in (other.folder / "pid").iterdir()]
         other.down()
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -156,9 +156,7 @@ def test_a_refusal_that_stays_ends_the_run_with_what_to_change(study, partition)
     """Of each rule, before anything is paid for."""
     toy = study(designed=False, iterations=1)
     partition(maxtime="30")
-    began = time.monotonic()
     output = toy.run(check=False)
-    assert time.monotonic() - began < 45
     assert toy.process.returncode
     words = "Requested time limit is invalid (missing or exceeds some limit)"
     message = f"Slurm refuses jobs of {{}}: allocation failure: {words}. Change runtime of {{}} (now {{}} minutes)"

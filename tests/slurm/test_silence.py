@@ -72,9 +72,7 @@ def test_a_signal_ends_the_run_while_a_call_hangs(
             toy.job_of("0-1")
         else:
             toy.until(lambda name=name: commands.hangs(name), f"a call of {name} hangs")
-        began = time.monotonic()
         output = toy.terminate(number)
-        assert time.monotonic() - began < 10, name
         assert "stopped early" in output, name
         assert "Traceback" not in output, name
         assert ("Slurm did not confirm" in output) == (name == "scancel")
@@ -162,9 +160,7 @@ def test_a_job_whose_outcomes_are_written_is_done_though_its_node_tidies_up(
     go = tmp_path / "tidied"
     with cluster.script("Epilog", f"until [ -e {go} ]; do sleep 0.2; done"):
         toy = study()
-        began = time.monotonic()
         toy.run()
         assert set(toy.jobs().values()) == {"CG"}
         go.touch()
     toy.lawful(4)
-    assert time.monotonic() - began < 60

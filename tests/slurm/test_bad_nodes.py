@@ -83,7 +83,7 @@ def test_the_objective_cannot_be_started_on_one_node(study, cluster: Cluster, to
 
 def test_the_objective_cannot_be_started_anywhere(study, cluster: Cluster) -> None:
     toy = study(points_per_job=1, objective={"command": "simulate objective.py"})
-    output = toy.run(timeout=100, check=False)
+    output = toy.run(check=False)
     assert toy.process.returncode
     assert "What stopped it:\n  objective.command: 'simulate'" in output
     assert "Error in" not in output
@@ -96,7 +96,7 @@ def test_every_node_is_bad(study, cluster: Cluster) -> None:
     before = len(cluster.records())
     toy = study(design={"size": 8}, points_per_job=1)
     with cluster.script("TaskProlog", BROKEN.format("*")):
-        output = toy.run(timeout=100, check=False)
+        output = toy.run(check=False)
     assert toy.process.returncode
     assert "no job of this run has begun" in output
     assert "exit status 1" in output

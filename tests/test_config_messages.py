@@ -16,6 +16,7 @@ from dngo.cli import main
 from dngo.config import Config, validate
 from dngo.config.messages import WANTED, explain
 from dngo.errors import UserError
+from dngo.plugins import Registry
 
 HEAD = "study: a\nobjective: {command: 'true'}\n"
 SPACE = "space: {x: {type: boolean}}\n"
@@ -39,8 +40,9 @@ WORD = (
     "a name has letters, digits and _, does not start with a digit, and has at most 64 characters"
 )
 STUDY = "a name has letters, digits, '_', '.' and '-', at most 100 characters"
-TYPES = "type must be one of float, int, categorical, ordinal, boolean, fixed, not"
-KINDS = "kind must be one of auto, adaptive_basis, gp, bohamiann, least_squares, not"
+TYPES = f"type must be one of {', '.join(Registry('dngo.parameters').names())}, not"
+KINDS = f"kind must be one of {', '.join(Registry('dngo.surrogates').names())}, not"
+FORMATS = ", ".join(Registry("dngo.exports").names())
 SIGN = "is a sign of its own in YAML; write it in quotes if it is a word"
 MAPPING = "must be a mapping of keys to values"
 EMPTY = "is empty, but must be"
@@ -486,7 +488,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["replay", "--iteration"], "dngo replay: --iteration needs a value; see dngo replay --help"),
     (
         ["export", "--format", "cvs"],
-        "dngo export: --format must be one of csv, parquet, optuna, ro-crate, archive, not 'cvs'; did you mean 'csv'?",
+        f"dngo export: --format must be one of {FORMATS}, not 'cvs'; did you mean 'csv'?",
     ),
     (["export", "--format", "csv"], "dngo export: --output must be given; see dngo export --help"),
     (["add"], "dngo add: give one of file --set; see dngo add --help"),

@@ -14,6 +14,7 @@ from toy import ROOT
 
 import dngo
 from dngo.cli import main
+from dngo.plugins import Registry
 
 NAME = os.fsdecode(b"caf\xe9")
 TABLE = "x,y,objective,small\n0.1,0.2,1.0,1\n0.3,0.4,2.0,1\n0.5,0.6,3.0,1\n"
@@ -35,7 +36,7 @@ def look(config: str, folder: Path) -> None:
     """Every command that reads a study, writing into the folder."""
     out = folder / "out"
     out.mkdir()
-    forms = {"csv": "x.csv", "parquet": "x.pq", "optuna": "x.db", "ro-crate": "crate"}
+    forms = {form: f"x.{form}" for form in Registry("dngo.exports").names()}
     page = ["--html", str(out / "page.html")]
     for words in (
         *([command] for command in ("status", "best", "replay", "verify", "check")),

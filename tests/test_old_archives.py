@@ -30,6 +30,7 @@ from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import CONFIG_VERSION, load
 from dngo.errors import UserError
+from dngo.plugins import Registry
 from dngo.replay import RELEASES, configuration, replay
 from dngo.study import Study
 
@@ -58,8 +59,8 @@ def test_they_are_verified_audited_and_exported(old: Path, capsys) -> None:
     for proposal in ("0-0", "2-4"):
         assert main(["audit", str(old), "--proposal", proposal]) == 0
     assert "Status                  ok" in capsys.readouterr().out
-    for form, name in (("csv", "table.csv"), ("parquet", "table.parquet"), ("ro-crate", "crate")):
-        output = old.with_name(name)
+    for form in Registry("dngo.exports").names():
+        output = old.with_name(f"exported.{form}")
         assert main(["export", str(old), "--format", form, "--output", str(output)]) == 0
         assert output.exists()
 

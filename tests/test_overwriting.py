@@ -17,6 +17,7 @@ import refusing
 
 from dngo.cli import _parser, main
 from dngo.errors import UserError
+from dngo.plugins import Registry
 from dngo.storage.files import handing_out
 from dngo.study import Study
 
@@ -42,7 +43,7 @@ WRITTEN = {
     ("best", "output"): ["best", "mine.yaml", "--by", "observed"],
     **{
         ("export", "output", form): ["export", "mine.yaml", "--format", form]
-        for form in ("csv", "parquet", "optuna", "ro-crate")
+        for form in Registry("dngo.exports").names()
     },
 }
 READ = {
@@ -66,7 +67,7 @@ READ = {
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
 reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
-label width text tag"""
+label width text tag name"""
 NO_FILE = set(WORDS.split())
 
 

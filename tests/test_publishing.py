@@ -18,6 +18,7 @@ from dngo.archive.digests import genesis_digest, iteration_digest
 from dngo.cli import main
 from dngo.config import load
 from dngo.entering import Source, tell
+from dngo.plugins import Registry
 from dngo.replay import replay
 from dngo.study import Study
 
@@ -112,20 +113,14 @@ def export(path: Path, output: Path, form: str, *more: str) -> None:
     assert main(["export", str(path), "--format", form, "--output", str(output), *more]) == 0
 
 
-FORMS = {
-    "csv": "out.csv",
-    "parquet": "out.parquet",
-    "optuna": "out.log",
-    "ro-crate": "crate",
-    "archive": "out.h5",
-}
+FORMS = Registry("dngo.exports").names()
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_export_of_an_old_archive_has_a_secret(
     old: Path, tmp_path: Path, capsys, form: str
 ) -> None:
-    output = tmp_path / FORMS[form]
+    output = tmp_path / f"out.{form}"
     export(old, output, form)
     data = contents(output)
     if form == "parquet":
@@ -144,7 +139,7 @@ def test_no_export_of_an_old_archive_has_a_secret(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_anonymous_export_names_nobody(old: Path, tmp_path: Path, capsys, form: str) -> None:
-    output = tmp_path / FORMS[form]
+    output = tmp_path / f"out.{form}"
     export(old, output, form, "--anonymous")
     data = contents(output)
     if form == "parquet":

@@ -75,6 +75,7 @@ def test_they_do_not_where_no_pick_is_to_be_unlikely_or_all_may_be(changes):
     assert not len(picks_of(study(), **changes))
 
 
+@pytest.mark.full
 def test_another_feasible_part_is_found():
     history = study()
     for t in range(4, 12):

@@ -147,6 +147,7 @@ def test_steps_among_every_kind_of_parameter_are_new_points_of_the_space():
     assert len(set(space.keys(found)) - set(space.keys(v))) == len(found)
 
 
+@pytest.mark.full
 def test_where_no_model_knows_a_function_steps_go_farther_than_models(monkeypatch):
     by_steps = [study(dust, seed).y.min() for seed in range(3)]
     monkeypatch.setattr(Nearby, "is_blind", lambda *_, **__: False)

@@ -75,6 +75,7 @@ def batch_of(
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_each_eighth_of_a_batch_is_far_better_than_uniform_points(name: str) -> None:
     space, function, holds, noise = PROBLEMS[name]

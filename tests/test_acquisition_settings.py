@@ -91,6 +91,7 @@ def _numbers(models: tuple[Model, Model], kind: str, **changes) -> list[bytes]:
     return [batch.v.tobytes(), batch.value.tobytes(), batch.runner_up.tobytes()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_key_changes_what_is_proposed(models: tuple[Model, Model], kind: str) -> None:
     keys = set(KINDS[kind].model_fields) - {"kind"}

@@ -130,6 +130,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return x, (x[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
 
 
+@pytest.mark.full
 def test_a_search_finds_hyperparameters_and_keeps_its_study() -> None:
     space = {
         "C": (1e-3, 1e3, "log"),

@@ -60,6 +60,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, Toy]:
     return toys[0], toys[1]
 
 
+@pytest.mark.full
 def test_whoever_asks_is_given_the_same_points(both: tuple[Toy, Toy]) -> None:
     stages, api = (t.archive for t in both)
     space = archive.read_space(stages)
@@ -208,6 +209,7 @@ def test_the_table_has_a_column_for_each_constraint_and_name_of_the_metadata(bot
     assert table.metadata_told[0]["by"] and json.loads(table.metadata[0])["told"]
 
 
+@pytest.mark.full
 def test_the_page_is_what_happens(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.yaml").write_text(DOCUMENTED)

@@ -121,6 +121,7 @@ def again(study: Study, to: Path, kept: str | None) -> Path:
 # ---- room ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_default_study_takes_less_than_a_megabyte(default: Study, tmp_path: Path) -> None:
     assert len(archive.read_table(default.archive)) == 100
     assert default.archive.stat().st_size <= 1_000_000
@@ -168,6 +169,7 @@ ROUNDING = 1e-6
 # ---- what is asked of it ------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["default", "costly"])
 def test_audits_and_scores_are_those_of_an_archive_with_all_models(
     name: str, tmp_path: Path, request: pytest.FixtureRequest

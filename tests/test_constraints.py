@@ -289,7 +289,7 @@ def broken(space: Space, forms: list[tuple[np.ndarray, str, float]], v: np.ndarr
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(constrained(), st.integers(0, 999))
 def test_every_point_keeps_the_constraints(found, seed: int) -> None:
     space, forms = found
@@ -322,6 +322,7 @@ def chosen_by(kind: str) -> Any:
     return AcquisitionSettings(kind=kind, **few, **KINDS[kind])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=2, deadline=None)
 @given(constrained())

@@ -55,6 +55,7 @@ class Mixture(Toy):
         )
 
 
+@pytest.mark.full
 def test_a_mixture_is_studied_and_derived_again(tmp_path: Path, capsys) -> None:
     study = Mixture(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
     study.snakemake()

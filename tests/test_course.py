@@ -68,6 +68,7 @@ def test_a_run_is_a_line_a_batch_and_snakemake_keeps_its_log(toy) -> None:
     assert whole.count("rule evaluate:") == 3 and "Best point" in whole
 
 
+@pytest.mark.full
 def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(toy) -> None:
     study = toy(iterations=0, batch_size=4, sleep=0.6)
     sent = on_terminal(study, "--cores", "1")

@@ -80,6 +80,7 @@ def staged(study: Study, t: int) -> Batch:
     return batch
 
 
+@pytest.mark.full
 def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
     tmp_path: Path, capsys, monkeypatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
     assert outlook["distances"] == list(batch.outlook["distances"])
 
 
+@pytest.mark.full
 def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_finds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_fi
     assert stopping._engine.batch(point.iteration).outlook
 
 
+@pytest.mark.full
 def test_a_process_that_stood_alone_does_until_the_rows_have_grown_and_it_is_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

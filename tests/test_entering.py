@@ -99,6 +99,7 @@ def test_told_outcomes_are_known_to_the_next_model_and_never_evaluated(toy) -> N
     assert replays(study) == ["identical"] * 2
 
 
+@pytest.mark.full
 def test_told_outcomes_while_batches_overlap(toy) -> None:
     made = toy(batch_size=3, iterations=4)
     made.configure(batch_size=3, iterations=4, extra="batches_in_flight: 2\n")

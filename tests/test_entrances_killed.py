@@ -152,6 +152,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
 COMPLETE = (["tell", "told.csv"], ["skip", "1-1", "--reason", "gone"], ["note", "leak"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_killed_at_any_step_and_typed_again_enters_everything_once(
     begun: Path, tmp_path: Path, command: str

@@ -75,6 +75,7 @@ def test_cnn_begins_as_the_paper_says() -> None:
         assert float(layer.weight.detach().std()) == pytest.approx(expected, rel=0.15)
 
 
+@pytest.mark.full
 def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     good = {**defaults("cnn"), **NOTHING, "learning_rate": 1.2, "deviation": 1.4}
     done = [

@@ -361,6 +361,7 @@ def test_what_optuna_found_itself(tmp_path: Path, capsys) -> None:
     assert ((table.status == "ok") == (table.constraints["small"] == 1)).all()
 
 
+@pytest.mark.full
 def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
     """Snakemake carries on from imported points: none is evaluated, none is proposed again."""
     toy = Toy(tmp_path / "toy", iterations=1, batch_size=10, sleep=0.0)

@@ -218,6 +218,7 @@ def test_what_is_recommended_is_there(crate: Path, monkeypatch: pytest.MonkeyPat
     assert [line for line in found if not any(word in line for word in allowed)] == []
 
 
+@pytest.mark.full
 @QUIET
 @pytest.mark.parametrize(
     ("entity", "key"),

@@ -414,6 +414,7 @@ def test_a_script_that_begins_anew_when_it_is_imported_is_not_handed_over() -> N
     assert "importing" in err and "if __name__ == '__main__':" in err
 
 
+@pytest.mark.full
 def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> None:
     text = SCRIPT.format(seconds=0.0, evaluations=5, settings=f"workers=2, {FAST}")
     text += "    print(study.write_config())\n"

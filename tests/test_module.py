@@ -206,6 +206,7 @@ def test_the_end_is_the_end_of_the_study_not_of_a_run(tmp_path: Path) -> None:
     assert "Nothing to be done" in own.snakemake("-n", "results/toy/done")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

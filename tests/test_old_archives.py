@@ -218,6 +218,7 @@ def goes_on(path: Path, before: archive.Header) -> None:
     assert replay(path, 3).verdict == "identical"
 
 
+@pytest.mark.full
 def test_they_are_resumed(old: Path) -> None:
     path = resumable(old)
     before = archive.read_header(path)

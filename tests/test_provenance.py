@@ -65,6 +65,7 @@ def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
         assert done.stdout == "iteration 2: identical\n"
 
 
+@pytest.mark.full
 def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) -> None:
     altered = tmp_path / "altered.h5"
     shutil.copy(study.folder / "moved.h5", altered)
@@ -119,6 +120,7 @@ def test_another_processor_is_no_difference_and_is_named(study: Toy, names: tupl
         assert all(re.search(rf"; {name} was \S.* and is \S", line) for name in names)
 
 
+@pytest.mark.full
 def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Path) -> None:
     altered = tmp_path / "altered.h5"
     shutil.copy(study.folder / "moved.h5", altered)
@@ -131,6 +133,7 @@ def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Pa
     assert "differ by at most 1 deviations" in verdict
 
 
+@pytest.mark.full
 def test_an_archive_without_kernels_says_that_they_are_not_known(
     study: Toy, tmp_path: Path
 ) -> None:

@@ -5,8 +5,9 @@
 
 A mutant is one change of one place, drawn at random: a comparison (< and <=, == and !=, is and is not), an operator
 (+ and -, * and /, and, or), a number one larger, True for False, a negated condition, None returned, a call left out.
-Each is tried in a copy of the working tree. Tests that reach its function run, the quickest first, until one fails or
-their CPU seconds, as measured before, are --cap. `found` is a test that fails, and `survived` is none.
+Each is tried in a copy of the working tree. Tests that reach its function run until one fails: of each file the
+quickest, then the second, as long as their CPU seconds, as measured before, are at most --cap. `found` means that
+one failed.
 
 The ready tools were looked at. mutmut tries all mutants of a file and not a sample, and in a process that has imported
 everything; cosmic-ray runs the same command for each. Neither sees what a test's own processes reach.
@@ -25,7 +26,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,25 +119,34 @@ def mutated(text: str, mutant: Mutant) -> str:
 
 
 def tests_of(mutant: Mutant, reach: dict[str, dict[str, float]], cap: float) -> list[str]:
-    """The tests to run, quickest first. Outside of functions: those that reach one of the file's."""
+    """The tests to run: of each file the quickest, then of each the second, as the cap allows.
+
+    Those that reach the mutant's function, or outside of functions any of its file.
+    """
     if mutant.function:
         found = reach.get(f"{mutant.path}:{mutant.function}", {})
     else:
         keys = [key for key in reach if key.startswith(f"{mutant.path}:")]
         found = {test: cpu for key in keys for test, cpu in reach[key].items()}
-    chosen, spent = [], 0.0
+    places: Counter[str] = Counter()
+    ranked = []
     for cpu, test in sorted((cpu, test) for test, cpu in found.items()):
-        spent += cpu
-        if chosen and spent > cap:
-            break
-        chosen.append(test)
+        path = test.partition("::")[0]
+        ranked.append((places[path], cpu, test))
+        places[path] += 1
+    chosen: list[str] = []
+    spent = 0.0
+    for _, cpu, test in sorted(ranked):
+        if spent + cpu <= cap or not chosen:
+            spent += cpu
+            chosen.append(test)
     return chosen
 
 
-def tried(mutant: Mutant, folder: Path, tests: list[str], cap: float) -> tuple[str, str, float]:
-    """Verdict, the test that failed, and CPU seconds, of a mutant in this copy of the tree."""
+def tried(mutant: Mutant, folder: Path, tests: list[str], cap: float) -> tuple[str, str]:
+    """Verdict on a mutant in this copy of the tree, and the test that failed."""
     if not tests:
-        return "not reached", "", 0.0
+        return "not reached", ""
     path = folder / mutant.path
     before = path.read_text()
     path.write_text(mutated(before, mutant))
@@ -154,13 +164,13 @@ def tried(mutant: Mutant, folder: Path, tests: list[str], cap: float) -> tuple[s
             timeout=1800,
         )
     except subprocess.TimeoutExpired:
-        return "found", "hangs", float(limit)
+        return "found", "hangs"
     finally:
         path.write_text(before)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode == 0:
-        return "survived", "", 0.0
-    return "found", failed[0].split(" ")[1] if failed else f"status {done.returncode}", 0.0
+        return "survived", ""
+    return "found", failed[0].split(" ")[1] if failed else f"status {done.returncode}"
 
 
 def main() -> None:
@@ -185,7 +195,7 @@ def main() -> None:
 
     def one(mutant: Mutant) -> list[Any]:
         folder = folders.pop()
-        verdict, by, _ = tried(mutant, folder, tests_of(mutant, reach, options.cap), options.cap)
+        verdict, by = tried(mutant, folder, tests_of(mutant, reach, options.cap), options.cap)
         folders.append(folder)
         print(verdict, mutant.path, mutant.begin[0], mutant.change, by, flush=True)
         return [mutant.path, *mutant.begin, mutant.change, mutant.new[:60], verdict, by]

@@ -34,6 +34,7 @@ STATUSES = (
 STOPPED = "stopped"  # stopped early because of its progress: no failure, and no objective
 UNINFORMATIVE = ("lost", "withdrawn")  # such outcomes say nothing about their point
 TOLD = ("imported", "api")  # sources of points whose outcomes come from elsewhere
+INVALID = "invalid"  # ended without all of its objectives and constraints
 RAN = ("ok", "infeasible")  # such outcomes mean that the objective ran to its end
 WORKED = (*RAN, STOPPED)  # such outcomes show that the objective works
 BATCH_FORMAT = 1

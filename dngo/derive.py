@@ -18,7 +18,7 @@ import numpy as np
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
-from dngo.batch import RAN, STOPPED, UNINFORMATIVE, Context, Outcome, Proposal
+from dngo.batch import INVALID, RAN, STOPPED, UNINFORMATIVE, Context, Outcome, Proposal
 from dngo.config import COMPLETED, CONFIG_VERSION, Config
 from dngo.errors import UserError
 from dngo.fronts import derived_reference, hypervolume, ranks, sign_of
@@ -26,7 +26,7 @@ from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
-from dngo.units import Units
+from dngo.units import Units, finite
 
 if TYPE_CHECKING:
     from dngo.acquisition import History
@@ -83,9 +83,12 @@ def minimised(
     return dict(zip(config.directions, table.outcomes(config.directions, rows).T, strict=True))
 
 
-def ran(table: archive.Table) -> np.ndarray:
-    """Whether each row ran to its end, and so has an objective and a cost: (n,) bool."""
-    return np.isin(table.status, RAN)
+def ran(table: archive.Table, *others: str) -> np.ndarray:
+    """Whether each row ran to its end, and so has objectives and a cost: (n,) bool.
+
+    others: statuses that count too, such as `INVALID`, which may have some of the objectives.
+    """
+    return np.isin(table.status, (*RAN, *others))
 
 
 def training_data(
@@ -110,7 +113,7 @@ def training_data(
     silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
     completed = np.where(silent, np.nan, ran(table).astype(float))
     seen = units(config)
-    y = np.where(ran(table), seen.inward(table.objective), np.nan)
+    y = np.where(ran(table, INVALID), seen.inward(table.objective), np.nan)
     if ends is not None:
         y = np.where(np.isnan(ends), y, seen.inward(seen.sign * ends))
     return TrainingData(
@@ -118,7 +121,7 @@ def training_data(
         y=y,
         feasible=table.status == "ok",
         constraints={COMPLETED: completed, **table.constraints},
-        numbers=table.numbers,
+        numbers=finite(table.numbers, config.thresholds),
         thresholds=config.thresholds,
         noise=seen.inward_noise(table.objective, table.noise),
         log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
@@ -129,7 +132,7 @@ def training_data(
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
         },
-        objectives=minimised(table, config, ran(table)),
+        objectives=minimised(table, config, ran(table, INVALID)),
         noises=table.noises if config.has_several else {},
         earlier_objectives={
             name: tuple(
@@ -477,7 +480,7 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
     # The samplers of a baseline get the infeasible points themselves.
     told_all = config.acquisition.is_baseline and config.fidelity is None
     known = ran(table) if told_all else table.status == "ok"
-    seen, several = units(config), minimised(table, config, ran(table))
+    seen, several = units(config), minimised(table, config, ran(table, INVALID))
     y = np.where(known, seen.inward(table.objective), np.nan)
     if several:
         values = np.column_stack(list(several.values()))

@@ -21,6 +21,7 @@ from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation.pictures import LEFT_OUT, entered
 from dngo.exchange.files import check_columns, read, sha256
+from dngo.exchange.foreign import Meaning
 from dngo.exchange.names import PARAMETER, ColumnNames
 from dngo.exchange.outcomes import Reader
 from dngo.exchange.points import points_of
@@ -45,6 +46,7 @@ class Source:
     origin: for the archive: who, when, file and digest.
     left_out: other entries of a file, and why they are no rows.
     folder: where relative names of pictures start.
+    said: how a file of another program was read.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Source:
     origin: dict[str, Any]
     left_out: dict[str, str] = field(default_factory=dict)
     folder: Path = field(default_factory=Path.cwd)
+    said: str = ""
 
     @classmethod
     def of_file(
@@ -61,16 +64,14 @@ class Source:
         path: Path,
         kind: str,
         objective: str | None = None,
-        name: str | None = None,
-        ignore: Collection[str] = (),
+        meaning: Meaning = Meaning(),
     ) -> Source:
-        """The rows of a file (CSV, Parquet, an Optuna study); raises UserError.
+        """The rows of a file (CSV, Parquet, an Optuna study, other programs'); raises UserError.
 
         objective: the column of the outcomes, if there must be some.
-        name: the Optuna study, if there are several.
-        ignore: columns to leave out.
+        meaning: what the user says of the file's columns.
         """
-        table = read(path, study.config, name, ignore)
+        table = read(path, study.config, meaning)
         if not table.rows:
             others = f": {next(iter(table.left_out.values()))}" if table.left_out else ""
             raise UserError(f"{path}: has no point{others}")
@@ -78,7 +79,7 @@ class Source:
         check_columns(path, table.rows, study.config, objective, by_id=told)
         origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
         folder = path.absolute().parent
-        return cls(str(path), kind, table.rows, origin, table.left_out, folder)
+        return cls(str(path), kind, table.rows, origin, table.left_out, folder, table.said)
 
     @classmethod
     def of_values(cls, points: Sequence[Mapping[str, Any]], kind: str, name: str) -> Source:

@@ -8,19 +8,21 @@ unknown name is refused with one line. The caller adds the place of the mistake.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from dngo.batch import RAN, STATUSES
+from dngo.batch import INVALID, RAN, STATUSES
 from dngo.config.messages import nearest
 from dngo.redaction import each_text, redacted
-from dngo.storage.plain import plain, scalar
+from dngo.storage.plain import fitting, plain, scalar
 from dngo.storage.text import one_line, shown
-from dngo.thresholds import Constraints, is_positive, objectives_of
+from dngo.thresholds import Constraints, Threshold, is_positive, objectives_of
 
 REPORTED = ("objective", "constraints", "noise", "metadata")  # the names that an objective reports
+OF_FAILED = (*REPORTED, "status")  # and what is said of a report whose program failed
 SEVERAL = "objectives"  # instead of the first, if there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
 # Prefixes of an objective's name in the columns of a table, for its value, noise, prediction at the
@@ -44,60 +46,93 @@ def judge(
 ) -> Verdict:
     """A reported outcome as its status, message and fields; raises ValueError, with one line.
 
-    said: any values by name; None means not given. An objective of NaN or infinity counts as given;
-    its status is `invalid`.
+    said: any values by name; None means not given.
     constraints: the names that must be given with an objective, exactly these.
     names: the allowed names.
+
+    Each objective, each constraint and each entry of the metadata counts by itself. NaN is unknown.
+    An infinite objective is unknown; an infinite number of a constraint breaks its bound or keeps
+    it. What is missing makes the outcome `invalid`, and the rest is kept.
+
+    What people enter they can enter again: there, a part that cannot be meant raises ValueError. In
+    the report of an objective it is unknown, and the message names it.
 
     Several objectives (`dngo.thresholds.Reported`) are a mapping `objectives`, and their noise is a
     mapping too. One of several objectives, or a constraint, may also be given by its name alone.
     """
     several = objectives_of(constraints)
+    parts = _Parts(strict="message" in names)
     said = gathered(said, constraints)
-    _check_names(said, constraints, names)
-    values, below = _above_zero(_values(said, several), constraints)
+    said = _check_names(said, constraints, names, parts)
+    values, below = _above_zero(_values(said, several, parts), constraints)
     status = _status(said.get("status"))
     given = scalar(said.get("constraints"))
     if given is not None and not isinstance(given, Mapping):
-        raise ValueError(f"constraints must be {_wanted(constraints)}, but are {shown(given)}")
-    finite = bool(values) and all(map(math.isfinite, values.values()))
-    if status is None and not values and not given:
-        why = ", and no status such as failed that says why" if "status" in names else ""
+        wrong = f"constraints must be {_wanted(constraints)}, but are {shown(given)}"
+        given = parts.wrong(wrong, {})
+    known = {name: value for name, value in values.items() if math.isfinite(value)}
+    stated = any(not _is_unknown(value) for value in (given or {}).values())
+    if status is None and not values and not stated and not parts.faults:
+        why = ", and no status such as failed that says why" if parts.strict else ""
         raise ValueError(f"there is no objective{why}{_right(several)}")
-    if status is not None and status not in RAN and finite:
-        raise ValueError(f"its status is {status}, but it has an objective; leave one of them out")
-    # A point without an objective may lack its constraints. The status says why it has no
-    # objective.
-    asked = "status" in names
-    all_of_them = status in RAN or (status is None and (finite or (asked and bool(given))))
-    flags, numbers = _constraints(given or {}, constraints, all_of_them)
-    if not asked and not finite and (len(flags) < len(constraints) or all(flags.values())):
-        status = "invalid"
-    held, (status, message) = status, _ended(status, values, flags, numbers)
-    if status == "invalid" and (below or not (message or asked)):
-        message = below or _not_finite(values)
+    if status not in (None, *RAN, INVALID) and known:
+        raise ValueError(_contradicts(status))
+    each = status in RAN or (status is None and bool(known or (stated and parts.strict)))
+    flags, numbers = _constraints(given or {}, constraints, parts, each)
+    unknown = [n for n in constraints if n not in flags]
+    held, (status, message) = status, _ended(status, values, flags, numbers, unknown, parts)
+    if status == INVALID and below:
+        message = below
     # A message belongs to the status with which it was given.
     if said.get("message") is not None and held in (None, status):
         message = one_line(redacted(str(plain(said["message"]))), MAX_MESSAGE)
-    times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
-    if times.get("finished", math.inf) < times.get("started", -math.inf):
-        raise ValueError("finished is before started; are they swapped?")
-    if said.get("duration") is not None:
-        length = scalar(said["duration"])
-        length = length.total_seconds() if isinstance(length, timedelta) else length
-        times["duration"] = amount("duration", length, "a number of seconds")
-    counts = finite and status in RAN
+    times = _times(said)
+    noise = parts.take(lambda: _noise(said.get("noise"), several), {"noise": math.nan})
+    message = parts.added(status, message)
+    known = known if status in (*RAN, INVALID) else {}
     fields = {
         # A single objective is here even if it has a name, so that readers without names find it.
-        "objective": next(iter(values.values())) if counts and len(several) < 2 else math.nan,
-        **({"objectives": values if counts else {}} if several else {}),
+        "objective": next(iter(known.values()), math.nan) if len(several) < 2 else math.nan,
+        **({"objectives": known} if several else {}),
         "constraints": flags,
         "numbers": numbers,
-        **_noise(said.get("noise"), several),
+        **noise,
         "metadata": each_text(_metadata(said.get("metadata")), redacted),
         **times,
     }
     return Verdict(status, message, fields)
+
+
+class _Parts:
+    """The parts of an outcome that cannot be meant, as they are found.
+
+    strict: whether the first one raises ValueError. Otherwise it is unknown, and `faults` names it.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.faults: list[str] = []
+
+    def added(self, status: str, message: str) -> str:
+        """The message of an outcome, with the faults."""
+        if not self.faults:
+            return message
+        said = [message, "left out: "] if status != INVALID else ["unreadable outcome: "]
+        return one_line("; ".join(filter(None, said)) + "; ".join(self.faults), MAX_MESSAGE)
+
+    def take(self, read: Callable[[], Any], unknown: Any) -> Any:
+        """What `read` returns, or `unknown` if it raises ValueError."""
+        try:
+            return read()
+        except ValueError as error:
+            return self.wrong(str(error), unknown)
+
+    def wrong(self, fault: str, unknown: Any) -> Any:
+        """`unknown`, with its fault."""
+        if self.strict:
+            raise ValueError(fault)
+        self.faults.append(fault)
+        return unknown
 
 
 def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any]:
@@ -119,18 +154,22 @@ def gathered(said: Mapping[str, Any], constraints: Constraints) -> dict[str, Any
     return found
 
 
-def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]:
-    """The objective by name, or each of several; empty if none is given."""
+def _values(said: Mapping[str, Any], several: Sequence[str], parts: _Parts) -> dict[str, float]:
+    """The objective by name, or each of several, NaN if unknown; empty if none is given."""
     if not several:
         value = said.get("objective")
-        return {} if value is None else {"objective": number("objective", value)}
+        if value is None:
+            return {}
+        return {"objective": parts.take(lambda: number("objective", value), math.nan)}
     if said.get("objective") is not None:
-        raise ValueError(f"there are several objectives, but only one number{_right(several)}")
+        wrong = f"there are several objectives, but only one number{_right(several)}"
+        return parts.wrong(wrong, dict.fromkeys(several, math.nan))
     given = scalar(said.get(SEVERAL))
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ValueError(f"objectives are {shown(given)}{_right(several)}")
+        wrong = f"objectives are {shown(given)}{_right(several)}"
+        return parts.wrong(wrong, dict.fromkeys(several, math.nan))
     given = {str(name): value for name, value in given.items()}
     faults = [
         *(f"{name} is missing" for name in several if given.get(name) is None),
@@ -141,19 +180,24 @@ def _values(said: Mapping[str, Any], several: Sequence[str]) -> dict[str, float]
         ),
     ]
     if faults:
-        raise ValueError(f"of the objectives {', '.join(faults)[:300]}{_right(several)}")
-    return {name: number(f"objective {name}", given[name]) for name in several}
+        parts.wrong(f"of the objectives {', '.join(faults)[:300]}{_right(several)}", None)
+    values = {name: math.nan if given.get(name) is None else given[name] for name in several}
+    return {
+        name: parts.take(partial(number, f"objective {name}", value), math.nan)
+        for name, value in values.items()
+    }
 
 
 def _above_zero(values: dict[str, float], constraints: Constraints) -> tuple[dict[str, float], str]:
     """Values without those that a logarithmic scale cannot have, and a message about these; "" if
     there are none.
     """
-    for value in values.values() if is_positive(constraints) else ():
+    found, said = dict(values), ""
+    for name, value in values.items() if is_positive(constraints) else ():
         if -math.inf < value <= 0:
             said = f"the objective is {value:.6g}, but objective.scale is log: it must be above 0"
-            return dict.fromkeys(values, math.nan), said
-    return values, ""
+            found[name] = math.nan
+    return found, said
 
 
 def _right(several: Sequence[str]) -> str:
@@ -201,6 +245,22 @@ def number(name: str, value: Any) -> float:
         ) from None
     except Exception:  # classes of other packages may raise anything
         raise ValueError(f"{name} must be a number, but is {_kind(found)}") from None
+
+
+def _times(said: Mapping[str, Any]) -> dict[str, float]:
+    """The given ones of started, finished and duration; raises ValueError.
+
+    A clock may have been set back between the start and the end, as in autumn. Then it is unknown
+    when and how long the evaluation ran.
+    """
+    times = {n: time(n, said[n]) for n in ("started", "finished") if said.get(n) is not None}
+    if times.get("finished", math.inf) < times.get("started", -math.inf):
+        times = {}
+    if said.get("duration") is not None:
+        length = scalar(said["duration"])
+        length = length.total_seconds() if isinstance(length, timedelta) else length
+        times["duration"] = amount("duration", length, "a number of seconds")
+    return times
 
 
 def amount(name: str, value: Any, what: str) -> float:
@@ -275,21 +335,32 @@ def clashes(
     return lines
 
 
-def _check_names(said: Mapping[str, Any], constraints: Constraints, names: Sequence[str]) -> None:
+def _check_names(
+    said: Mapping[str, Any], constraints: Constraints, names: Sequence[str], parts: _Parts
+) -> Mapping[str, Any]:
+    """What was said. In a report, values of unknown names stand among the metadata."""
     several = objectives_of(constraints)
     names = [*names, SEVERAL] if several else names
     unknown = [str(name) for name in said if name not in names]
-    if unknown:
-        hint = ""
-        if unknown[0] == SEVERAL:
-            hint = '; the study has one: report {"objective": a number}'
-        if unknown[0] in constraints:
-            hint = "; it is a constraint, and belongs inside `constraints`"
-        elif unknown[0] in NAMES:
-            hint = f"; an objective reports only {', '.join(names)}"
-        other = f"; known: {', '.join(names)}; any other value belongs inside `metadata`"
-        hint = hint or nearest(unknown[0], [*names, *several, *constraints]) or other
-        raise ValueError(f"unknown name {shown(unknown[0])}{hint}")
+    if not unknown:
+        return said
+    hint = ""
+    if unknown[0] == SEVERAL:
+        hint = '; the study has one: report {"objective": a number}'
+    if unknown[0] in constraints:
+        hint = "; it is a constraint, and belongs inside `constraints`"
+    elif unknown[0] in NAMES:
+        hint = f"; an objective reports only {', '.join(names)}"
+    other = f"; known: {', '.join(names)}; any other value belongs inside `metadata`"
+    hint = hint or nearest(unknown[0], [*names, *several, *constraints]) or other
+    wrong = f"unknown name {shown(unknown[0])}{hint}"
+    # A report that states its own status may have a penalty as its objective.
+    if unknown[0] in (*NAMES, SEVERAL):
+        raise ValueError(wrong)
+    parts.wrong(wrong, None)
+    metadata = _metadata(said.get("metadata"))
+    others = {n: v for n, v in said.items() if n not in names and n not in metadata}
+    return {n: v for n, v in said.items() if n in names} | {"metadata": {**metadata, **others}}
 
 
 def _status(value: Any) -> str | None:
@@ -302,34 +373,47 @@ def _status(value: Any) -> str | None:
 
 
 def _constraints(
-    given: Mapping[str, Any], constraints: Constraints, all_of_them: bool
+    given: Mapping[str, Any], constraints: Constraints, parts: _Parts, each: bool
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Whether each constraint holds, and the numbers of constraints with a threshold."""
-    given = {str(n): value for n, value in given.items() if all_of_them or value is not None}
+    """Whether each known constraint holds, and the numbers of constraints with a threshold.
+
+    each: whether all must be named, as known or as unknown.
+    """
+    given = {str(n): scalar(value) for n, value in given.items()}
+    missing = [name for name in constraints if name not in given] if each else []
     unknown = [name for name in given if name not in constraints]
-    missing = [name for name in constraints if name not in given] if all_of_them else []
-    if unknown or missing:
+    if missing or unknown:
         faults = [
             *(f"{name} is missing" for name in missing),
             *(f"{shown(name)} is unknown{nearest(name, constraints)}" for name in unknown),
         ]
-        raise ValueError(f"constraints must be {_wanted(constraints)}: {', '.join(faults)[:300]}")
-    flags, values = {}, {}
-    for name, value in given.items():
-        threshold = constraints[name]
-        found = scalar(value)
-        if threshold is None:
-            if not isinstance(found, bool | int | float) or found not in (0, 1):
-                raise ValueError(f"constraint {name} must be true or false, but is {shown(found)}")
-            flags[name] = int(found)
+        wrong = f"constraints must be {_wanted(constraints)}: {', '.join(faults)[:300]}"
+        parts.wrong(wrong, None)
+    flags, numbers = {}, {}
+    for name, threshold in constraints.items():
+        found = parts.take(partial(_constraint, name, given.get(name), threshold), None)
+        if found is None or math.isnan(found):
             continue
-        what = f"constraint {name}, which must be {threshold},"
-        values[name] = math.nan if found is None else number(what, found)
-        if not math.isfinite(values[name]):
-            raise ValueError(f"constraint {name} must be a finite number, but is {shown(found)}")
-        flags[name] = int(threshold.keeps(values[name]))
-    order = [name for name in constraints if name in flags]
-    return {n: flags[n] for n in order}, {n: values[n] for n in order if n in values}
+        if threshold is not None:
+            numbers[name] = found
+        flags[name] = int(found if threshold is None else threshold.keeps(found))
+    return flags, numbers
+
+
+def _constraint(name: str, value: Any, threshold: Threshold | None) -> Any:
+    """A flag, a number that may be infinite, or None or NaN if it is unknown; raises ValueError."""
+    if _is_unknown(value):
+        return None
+    if threshold is not None:
+        return number(f"constraint {name}, which must be {threshold},", value)
+    if not isinstance(value, bool | int | float) or value not in (0, 1):
+        raise ValueError(f"constraint {name} must be true or false, but is {shown(value)}")
+    return value
+
+
+def _is_unknown(value: Any) -> bool:
+    found = scalar(value)
+    return found is None or (isinstance(found, float) and math.isnan(found))
 
 
 def _wanted(constraints: Constraints) -> str:
@@ -339,51 +423,67 @@ def _wanted(constraints: Constraints) -> str:
 
 def _ended(
     status: str | None,
-    objectives: Mapping[str, float],
-    flags: Mapping[str, int],
     values: Mapping[str, float],
+    flags: Mapping[str, int],
+    numbers: Mapping[str, float],
+    unknown: Sequence[str],
+    parts: _Parts,
 ) -> tuple[str, str]:
     """The status that follows from the values, and why it is not ok; raises ValueError if another
-    status was given.
+    status was given. unknown: constraints.
     """
-    if status not in (None, *RAN):
+    known = any(map(math.isfinite, values.values()))
+    if status not in (None, *RAN, INVALID) or (status == INVALID and not known):
         return str(status), ""
     broken = sorted(name for name, holds in flags.items() if not holds)
-    none = not all(map(math.isfinite, objectives.values()))
-    if broken:
+    complete = bool(values) and all(map(math.isfinite, values.values()))
+    # Without its objectives a report must have all constraints: it may have been cut short.
+    if broken and (complete or parts.strict or not unknown):
         found = "infeasible", f"broke {', '.join(broken)}"
-    elif none:
-        found = "invalid", _not_finite(objectives)
-    elif objectives:
-        found = "ok", ""
-    else:
+    elif not values and parts.strict:
         raise ValueError("there is no objective, but every constraint holds")
+    elif not complete or unknown:
+        found = INVALID, _lacks(values, unknown)
+    else:
+        found = "ok", ""
     if status in (None, found[0]):
         return found
+    if status == INVALID:
+        raise ValueError(_contradicts(status))
     # Judge a number by the current bound, whatever the bound was before.
-    if status == "ok" and any(name not in values for name in broken):
+    if status == "ok" and any(name not in numbers for name in broken):
         raise ValueError(f"its status is ok, but the constraint {broken[0]} is violated")
-    if status == "ok" and not broken:
+    if status == "ok" and not broken and not known:
         raise ValueError("its status is ok, but the objective is not a number")
     if status == "infeasible" and not values:
         raise ValueError("its status is infeasible, but no constraint is violated")
     return found
 
 
-def _not_finite(objectives: Mapping[str, float]) -> str:
-    """The message for objectives that are missing or are not numbers."""
-    wrong = (
+def _contradicts(status: str) -> str:
+    return f"its status is {status}, but it has an objective; leave one of them out"
+
+
+def _lacks(values: Mapping[str, float], unknown: Sequence[str]) -> str:
+    """Why an outcome is invalid: what is missing or is not a number."""
+    wrong = [
         f"the objective {'' if name == 'objective' else f'{name} '}is {value}"
-        for name, value in objectives.items()
+        for name, value in values.items()
         if not math.isfinite(value)
-    )
-    return ", ".join(wrong) or "there is no objective"
+    ]
+    wrong += [] if values else ["there is no objective"]
+    if not wrong and unknown:
+        names = ", ".join(unknown)
+        wrong.append(f"the constraint{'s' * (len(unknown) > 1)} {names} cannot be judged")
+    return ", ".join(wrong)
 
 
 def _metadata(value: Any) -> dict[str, Any]:
-    """The metadata. No outcome is refused because of them."""
+    """The metadata. No outcome is refused because of them, and small ones are kept beside large ones."""
     found = plain(value)
-    return found if isinstance(found, dict) else {} if found is None else {"metadata": found}
+    return fitting(
+        found if isinstance(found, dict) else {} if found is None else {"metadata": found}
+    )
 
 
 def _kind(value: Any) -> str:

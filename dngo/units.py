@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dngo.thresholds import Threshold
 from dngo.types import Array
 
 LARGEST = 600.0  # largest mean and variance of a logarithm; larger ones would overflow
@@ -82,3 +83,23 @@ class Units:
     def log_slope(self, y: Array) -> Array:
         """The term that turns a log density of inward values into one of the objective's values."""
         return -np.log(y) if self.log else np.zeros_like(y)
+
+
+def finite(
+    numbers: Mapping[str, Array], thresholds: Mapping[str, Threshold | None]
+) -> dict[str, Array]:
+    """The numbers of constraints, name to (n,), with values for infinite ones.
+
+    An infinite number lies beyond all others and beyond the bound. How far is unknown: it counts as
+    one more of their range, so that a model learns where such numbers are.
+    """
+    found = dict(numbers)
+    for name, number in numbers.items():
+        if np.isinf(number).any():
+            bounds = [] if (one := thresholds.get(name)) is None else [one.bound]
+            others = [*number[np.isfinite(number)], *bounds]
+            low, high = (min(others), max(others)) if others else (0.0, 0.0)
+            beyond = high - low if high > low else max(abs(high), 1.0)
+            outside = np.where(number > 0, high + beyond, low - beyond)
+            found[name] = np.where(np.isinf(number), outside, number)
+    return found

@@ -40,7 +40,7 @@ def flat_columns(path: Path) -> Iterator[Columns]:
         reported = [
             name
             for name in numbers
-            if any(np.isfinite(numbers[name][part]).any() for part in _slices(rows))
+            if any((~np.isnan(numbers[name][part])).any() for part in _slices(rows))
         ]
         ran = _Ran(file)
         for part in _slices(rows):

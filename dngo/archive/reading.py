@@ -28,7 +28,7 @@ from dngo.archive.layout import (
 )
 from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, space_of
-from dngo.batch import STATUSES, TOLD, Batch, Context, Outcome, Proposal
+from dngo.batch import INVALID, RAN, STATUSES, TOLD, Batch, Context, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.redaction import each_text, redacted
 from dngo.space import Space
@@ -124,8 +124,13 @@ class Table:
                 kept = thresholds[name].keeps(number).astype(float)
                 flags[name] = np.where(np.isnan(number), flags[name], kept)
         broken = np.any([flag == 0 for flag in flags.values()], axis=0)
-        held = np.where(self.has_objective, "ok", "invalid")
-        ran = np.isin(self.status, ("ok", "infeasible"))
+        unknown = np.any([np.isnan(flag) for flag in flags.values()], axis=0)
+        # A fork may begin with outcomes of a study that did not ask for each constraint. For these
+        # it counts as kept. Any other outcome reported what it could.
+        begun = self.told & (self.iteration == 0)
+        lacks = unknown & (self.status != "ok") & ~begun
+        held = np.where(self.has_objective & ~lacks, "ok", INVALID)
+        ran = np.isin(self.status, RAN) | ((self.status == INVALID) & self.has_objective & ~begun)
         status = np.where(ran, np.where(broken, "infeasible", held), self.status)
         return replace(self, constraints=flags, status=status)
 

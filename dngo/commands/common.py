@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
+    from dngo.exchange.foreign import Meaning
     from dngo.study import Study
 
 SHOWN = 20  # rows that are left out and named
@@ -61,8 +62,18 @@ def page_at(path: str | None, title: str) -> AbstractContextManager[Path | None]
     return handing_out_page(Path(path), title)
 
 
-def add_ignore(command: argparse.ArgumentParser) -> None:
-    """Add the option that leaves out columns of a file."""
+def add_meaning(command: argparse.ArgumentParser) -> None:
+    """Add the options that say what the columns of a file mean."""
+    command.add_argument("--study", help="which of several Optuna studies in the file")
+    command.add_argument(
+        "--columns",
+        default="",
+        metavar="PATTERN",
+        help="the parameters' columns in another program's table, for example 'params_*'",
+    )
+    command.add_argument(
+        "--status", default="", metavar="COLUMN", help="its column of states, such as FINISHED"
+    )
     command.add_argument(
         "--ignore",
         nargs="+",
@@ -70,6 +81,19 @@ def add_ignore(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="COLUMN",
         help="columns of the file to leave out",
+    )
+
+
+def meaning_of(arguments: argparse.Namespace) -> Meaning:
+    """What the options of `add_meaning` say, and --objective."""
+    from dngo.exchange.foreign import Meaning
+
+    return Meaning(
+        getattr(arguments, "objective", "objective"),
+        arguments.columns,
+        arguments.status,
+        arguments.study,
+        arguments.ignore,
     )
 
 

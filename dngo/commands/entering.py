@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dngo.commands.common import add_ignore, named_values, say_left_out, study_of
+from dngo.commands.common import add_meaning, meaning_of, named_values, say_left_out, study_of
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,10 +63,11 @@ def _command(commands: Any, name: str, run: Any, words: str) -> Any:
 
 def _given(command: Any, words: str) -> None:
     which = command.add_mutually_exclusive_group(required=True)
-    which.add_argument("file", nargs="?", help="CSV, Parquet, or an Optuna study")
+    which.add_argument(
+        "file", nargs="?", help="CSV, Parquet, an Optuna study, another program's file"
+    )
     which.add_argument("--set", nargs="+", metavar="NAME=VALUE", help=words)
-    command.add_argument("--study", help="which of several Optuna studies in the file")
-    add_ignore(command)
+    add_meaning(command)
 
 
 def _source(
@@ -75,12 +76,15 @@ def _source(
     from dngo.entering import Source
 
     if arguments.file is not None:
-        file, name, ignored = Path(arguments.file), arguments.study, arguments.ignore
-        source = Source.of_file(study, file, kind, objective, name, ignored)
+        meaning = meaning_of(arguments)
+        source = Source.of_file(study, Path(arguments.file), kind, objective, meaning)
+        if source.said:
+            print(f"{source.name}: {source.said}")
         say_left_out(source.name, source.left_out)
         return source
-    if arguments.ignore:
-        raise UserError("--ignore: works only with a file; leave it out")
+    for option in ("ignore", "columns", "status"):
+        if getattr(arguments, option):
+            raise UserError(f"--{option}: works only with a file; leave it out")
     values = named_values("--set", arguments.set)
     _check_names(study, values, objective)
     return Source.of_values([values], kind, "--set")

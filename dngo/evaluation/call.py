@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from importlib.machinery import PathFinder
 from typing import Any
 
-from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, plain, scalar
+from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, fitting, plain, scalar
 
 
 def main() -> None:
@@ -94,7 +94,8 @@ def document_of(result: Any) -> str:
         document["constraints"] = held
     text = json.dumps(plain(document, MAX_DEPTH + 1))
     if len(text) > MOST_BYTES and "metadata" in document:
-        document["metadata"] = {"left_out": f"it had {len(text)} bytes of JSON"}
+        given = plain(document["metadata"])
+        document["metadata"] = fitting(given if isinstance(given, dict) else {"metadata": given})
         text = json.dumps(plain(document, MAX_DEPTH + 1))
     return text
 

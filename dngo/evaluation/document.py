@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import mmap
 import os
 import re
 import stat
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo import outcomes
+from dngo.evaluation.shortening import shortened
 from dngo.evaluation.unreadable import why, why_file
 from dngo.outcomes import Verdict
 from dngo.storage.patience import patiently
@@ -64,7 +66,7 @@ def known_of(path: Path, constraints: Constraints, status: str) -> Verdict | Non
             name: said[name] for name in ("constraints", "metadata") if name in said
         }
         known["status"] = status
-        return outcomes.judge(known, constraints)
+        return outcomes.judge(known, constraints, outcomes.OF_FAILED)
     except (OSError, ValueError, RecursionError, OverflowError):
         return None
 
@@ -106,10 +108,10 @@ def read_report(path: Path) -> bytes | None:
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("the outcome is not a regular file")
-        report = stream.read(MOST_BYTES + 1)
-    if len(report) > MOST_BYTES:
-        raise ValueError(f"the outcome document is larger than {MOST_BYTES} bytes")
-    return report
+        if os.fstat(descriptor).st_size > MOST_BYTES:
+            with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as whole:
+                return shortened(whole)
+        return stream.read(MOST_BYTES)
 
 
 def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
@@ -122,7 +124,9 @@ def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:
     if not text.rstrip().endswith(b"}") and not text.endswith(b"\n"):
         return None
     verdict = judge(report, "", constraints)
-    return None if verdict.status == "invalid" else verdict
+    # Of several objectives, or beside a constraint, one is not paid for again.
+    known = [verdict.fields.get("objective", math.nan), *verdict.fields.get(outcomes.SEVERAL, {})]
+    return verdict if verdict.status != "invalid" or known[1:] or known[0] == known[0] else None
 
 
 class _Mapping(dict[str, Any]):
@@ -163,6 +167,8 @@ def _parse(report: bytes | None, last_line: str, before: Sequence[str]) -> dict[
     elif not last_line.strip():
         raise ValueError("nothing was reported: no outcome document, no last line")
     text = text.removeprefix("\ufeff")
+    if len(text) > MOST_BYTES:
+        text = shortened(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
     bare = number_in(text)
     if bare is not None:
         return {"objective": bare}

@@ -12,6 +12,7 @@ Nothing here imports a numerical module, so that an evaluation costs no more tha
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import socket
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from dngo.batch import STOPPED, Outcome, Proposal, find_outcome, write_outcomes
+from dngo.batch import RAN, STOPPED, Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
 from dngo.errors import UserError
 from dngo.evaluation import leftovers, pictures
@@ -262,7 +263,8 @@ class Runner:
 
 def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
     """The verdict on a report that came after its program was asked to stop."""
-    if verdict.status in ("ok", "infeasible"):
+    known = {"": verdict.fields.get("objective", math.nan), **verdict.fields.get("objectives", {})}
+    if verdict.status in RAN or any(map(math.isfinite, known.values())):
         late = f"late, but valid: {stopped.message}"
         message = "; ".join(filter(None, (verdict.message, late)))
         return replace(verdict, message=message), End(verdict.status)

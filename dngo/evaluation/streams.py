@@ -8,8 +8,8 @@ import re
 from collections import deque
 from pathlib import Path
 
+from dngo.evaluation.shortening import LONGEST
 from dngo.redaction import Mask
-from dngo.storage.plain import MOST_BYTES
 
 PIECE = 2**16  # bytes of one piece; a piece is dropped as a whole
 _END = re.compile(rb"\S[^\S\r\n]*[\r\n]")  # of a line that is not blank
@@ -32,7 +32,7 @@ class _Tail:
 
 
 class _LastLines:
-    """The end of a stream. Its last line is complete, unless it is longer than `MOST_BYTES`.
+    """The end of a stream. Its last line is complete, unless it is longer than `LONGEST`.
 
     size: bytes that are held if lines are short.
     """
@@ -51,7 +51,7 @@ class _LastLines:
         self.held += len(data)
         # The last line is complete if the end of the line before it is still in memory.
         while (rest := self.held - len(self.pieces[0])) >= self.size and (
-            rest > MOST_BYTES or sum(self.ends) - self.ends[0] >= 2
+            rest > LONGEST or sum(self.ends) - self.ends[0] >= 2
         ):
             self.held, self.is_cut = rest, True
             self.pieces.popleft()

@@ -18,13 +18,13 @@ from dngo.errors import UserError
 from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.space.parameters import text
 from dngo.storage.files import handing_out
-from dngo.storage.plain import MOST_BYTES
 
 # A spreadsheet runs such text, also if it has East Asia's wide signs. Text that already begins with
 # our mark is marked again.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# Only a table from `write_table` has all of these columns.
 SEPARATED = ["sep=", ""]  # the line `sep=,`
+MOST_OF_CELL = 2**28  # bytes
+# Only a table from `write_table` has all of these columns.
 OURS = {"id", "source", "num_pending", "runner_up", "attempts"}
 
 
@@ -78,7 +78,7 @@ def read(path: Path) -> list[Row]:
 
 def rows_of(path: Path) -> Iterator[Row]:
     """The same, one after another."""
-    csv.field_size_limit(2 * MOST_BYTES)  # the metadata of an export are read back too
+    csv.field_size_limit(MOST_OF_CELL)  # metadata may be large
     line = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -99,7 +99,9 @@ def rows_of(path: Path) -> Iterator[Row]:
                     )
                 if ours:
                     cells = [_as_it_was(cell) for cell in cells]
-                if cells:
+                if any(
+                    cell and not cell.isspace() for cell in cells
+                ):  # spreadsheets end with empty rows
                     values = {n: c for n, c in zip(names, cells, strict=True) if n or c}
                     count += 1
                     yield Row(f"line {line}", values)
@@ -108,7 +110,7 @@ def rows_of(path: Path) -> Iterator[Row]:
     except csv.Error as error:
         why = {
             "unexpected end of data": "a quote is opened and not closed",
-            f"field larger than field limit ({2 * MOST_BYTES})": "a cell is too large",
+            f"field larger than field limit ({MOST_OF_CELL})": "a cell is too large",
         }.get(str(error), f"is not CSV: {error}")
         raise UserError(f"{path}: after line {line}: {why}") from None
 

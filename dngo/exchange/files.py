@@ -12,11 +12,17 @@ from pathlib import Path
 from dngo.config import Config
 from dngo.config.messages import nearest
 from dngo.errors import UserError
+from dngo.exchange import documents
+from dngo.exchange.foreign import Meaning, shape_of, translated
 from dngo.exchange.names import ColumnNames, unknown
 from dngo.exchange.rows import FileRows, Row
 from dngo.outcomes import SEVERAL
 from dngo.storage.text import visible
 
+NO_TABLE = (
+    "is JSON; a table is CSV or Parquet, or say what its names mean, for example with "
+    "--columns 'params.*' --objective value"
+)
 ROWS = 8192  # of a CSV table, in memory at once
 # Files of other programs, by their first bytes.
 OTHERS = {
@@ -24,8 +30,6 @@ OTHERS = {
     b"\xd0\xcf\x11\xe0": "is an old workbook; save its table as CSV",
     b"\x1f\x8b": "is compressed; unpack it first",
     b"\x89HDF": "is HDF5; `dngo fork` begins a study with an archive",
-    b"[": "is JSON; a table is CSV or Parquet",
-    b"{": "is JSON; a table is CSV or Parquet",
     **dict.fromkeys(
         (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
         "is a pickle, which nobody should open; save a table as CSV or Parquet",
@@ -33,41 +37,55 @@ OTHERS = {
 }
 
 
-def read(
-    path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
-) -> FileRows:
-    """The rows of a file; its first bytes say the format. Raises UserError.
+def read(path: Path, config: Config, meaning: Meaning = Meaning()) -> FileRows:
+    """The rows of a file; its first bytes say the format. Raises UserError."""
+    form = _form(path)
+    if form == "optuna":
+        from dngo.exchange import optuna
 
-    name: the Optuna study, if there are several.  ignore: columns to leave out.
-    """
-    return _without(path, _read(path, config, name), ignore)
+        found = optuna.read(path, config, name=meaning.study)
+        return _without(path, found, meaning.ignore)
+    if form == "parquet":
+        from dngo.exchange import parquet
+
+        rows = parquet.read(path)
+    elif form == "json":
+        rows = documents.read(path)
+    else:
+        rows = list(csv_rows(path))
+    columns = {key for row in rows for key in row.values}
+    shape = shape_of(columns, meaning)
+    if shape is not None:
+        return _without(
+            path, translated(path, rows, shape, config, meaning), meaning.ignore, columns
+        )
+    if form == "json":
+        raise UserError(f"{path}: {NO_TABLE}")
+    return _without(path, FileRows(form, rows), meaning.ignore)
 
 
-def in_parts(
-    path: Path, config: Config, name: str | None = None, ignore: Collection[str] = ()
-) -> Iterator[FileRows]:
+def in_parts(path: Path, config: Config, meaning: Meaning = Meaning()) -> Iterator[FileRows]:
     """The same in parts.
 
-    A CSV table comes some rows at a time; an empty one is one part without rows.
+    A CSV table with our names comes some rows at a time; an empty one is one part without rows.
     """
-    if _form(path) != "csv":
-        yield read(path, config, name, ignore)
+    rows = csv_rows(path) if _form(path) == "csv" else iter(())
+    part = list(itertools.islice(rows, ROWS))
+    if not part or shape_of({key for row in part for key in row.values}, meaning) is not None:
+        yield read(path, config, meaning)
         return
-    rows, last = csv_rows(path), False
-    for i in itertools.count():
+    while part:
+        yield _without(path, FileRows("csv", part), meaning.ignore)
         part = list(itertools.islice(rows, ROWS))
-        last = len(part) < ROWS
-        if part or not i:
-            yield _without(path, FileRows("csv", part), ignore)
-        if last:
-            return
 
 
-def _without(path: Path, table: FileRows, ignore: Collection[str]) -> FileRows:
-    """The rows of a file, without the ignored columns."""
+def _without(
+    path: Path, table: FileRows, ignore: Collection[str], others: Collection[str] = ()
+) -> FileRows:
+    """The rows of a file, without the ignored columns. others: columns that are known too."""
     if not ignore:
         return table
-    there = {key for row in table.rows for key in row.values}
+    there = {key for row in table.rows for key in row.values} | {*others}
     for column in ignore:
         if column not in there:
             known = sorted(map(str, there))
@@ -90,23 +108,13 @@ def _form(path: Path) -> str:
         return "parquet"
     if start.startswith((b"SQLite format 3\0", b'{"op_code"')):
         return "optuna"
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith((b"[", b"{")):
+        return "json"
     for begins, why in OTHERS.items():
-        if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(begins):
+        if text.startswith(begins):
             raise UserError(f"{path}: {why}")
     return "csv"
-
-
-def _read(path: Path, config: Config, name: str | None) -> FileRows:
-    form = _form(path)
-    if form == "parquet":
-        from dngo.exchange import parquet
-
-        return FileRows("parquet", parquet.read(path))
-    if form == "optuna":
-        from dngo.exchange import optuna
-
-        return optuna.read(path, config, name=name)
-    return FileRows("csv", list(csv_rows(path)))
 
 
 def csv_rows(path: Path) -> Iterator[Row]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dngo import archive
 from dngo.archive import transfer
-from dngo.batch import UNINFORMATIVE, Outcome, Proposal
+from dngo.batch import INVALID, UNINFORMATIVE, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.evaluation import pictures
 from dngo.exchange.files import sha256
@@ -32,7 +32,7 @@ from dngo.storage.text import one_line
 from dngo.study import Study, entries
 from dngo.study.beginning import wanted
 from dngo.study.paths import Paths
-from dngo.thresholds import Constraints
+from dngo.thresholds import Constraints, objectives_of
 from dngo.waiting import Note
 
 ROWS = 4096  # rows in memory at once, at least those of one iteration
@@ -141,7 +141,11 @@ class _Forked:
                 self.study.paths.picture(0, proposal.slot),
             )
             own = replace(
-                _judged(_mended(outcome), self.study.config.reported),
+                _judged(
+                    _mended(outcome),
+                    self.study.config.reported,
+                    self.header.identity["constraints"],
+                ),
                 iteration=0,
                 slot=proposal.slot,
                 parameters_digest=digest_parameters(points[i]),
@@ -283,21 +287,26 @@ def _mended(outcome: Outcome) -> Outcome:
     return replace(outcome, **known, message=one_line(outcome.message, MAX_MESSAGE))
 
 
-def _judged(outcome: Outcome, wanted: Constraints) -> Outcome:
+def _judged(outcome: Outcome, wanted: Constraints, theirs: Collection[str]) -> Outcome:
     """An outcome, judged by the constraints of another configuration.
 
-    What was not reported is unknown.
+    What was not reported is unknown. theirs: the constraints that the earlier study asked for; an
+    outcome that lacked one of them is not known to be feasible.
     """
     flags = {n: f for n, f in outcome.constraints.items() if n in wanted}
     numbers = {n: x for n, x in outcome.numbers.items() if wanted.get(n) is not None}
     for name, number in numbers.items():
         threshold = wanted[name]
-        if threshold is not None and math.isfinite(number):
+        if threshold is not None and not math.isnan(number):
             flags[name] = int(threshold.keeps(number))
     status = outcome.status
-    if outcome.ran:
-        known = outcome.objectives or {"": outcome.objective}
-        held = "ok" if all(map(math.isfinite, known.values())) else "invalid"
+    several = objectives_of(wanted)
+    known = outcome.objectives if len(several) > 1 else {"": outcome.objective}
+    finite = [math.isfinite(value) for value in known.values()]
+    if outcome.ran or (status == INVALID and any(finite)):
+        lacks = status != "ok" and any(n in theirs and n not in flags for n in wanted)
+        whole = all(finite) and len(finite) == max(len(several), 1)
+        held = "ok" if whole and not lacks else INVALID
         status = "infeasible" if 0 in flags.values() else held
     return replace(outcome, constraints=flags, numbers=numbers, status=status)
 

@@ -10,6 +10,7 @@ objectives. In earlier studies a parameter may have the name of an outcome's col
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -145,27 +146,43 @@ def said_in(row: Row, names: ColumnNames, reported: Constraints) -> dict[str, An
     Empty cells say nothing. In a table all may have become text: what is a number or a flag is read.
     """
     said: dict[str, Any] = {}
-    given: dict[str, Any] = {}
-    several: dict[str, dict[str, Any]] = {SEVERAL: {}, "noise": {}}
+    given: dict[str, dict[str, Any]] = {"constraints": {}, SEVERAL: {}, "noise": {}}
+    unknown: dict[str, list[str]] = {"constraints": [], SEVERAL: [], "noise": []}
     meanings = names.meanings(row.values)
     for value, (kind, name) in zip(row.values.values(), meanings, strict=True):
         # NaN says that there is no objective.
         cell = known(value, nan=kind == OBJECTIVE or (kind == OUTCOME and name == "objective"))
-        if cell is None or kind in (PARAMETER, OTHER) or name == "id":
+        if kind in (PARAMETER, OTHER) or name == "id":
             continue
         if kind == OUTCOME:
-            said[name] = _read(name, cell)
-        elif kind in (OBJECTIVE, NOISE):
-            part = several[SEVERAL if kind == OBJECTIVE else "noise"]
-            part[name] = _number(name, cell) if isinstance(cell, str) else cell
-        elif kind == CONSTRAINT or (kind == NUMBER) == (reported[name] is not None):
-            threshold = reported[name]
-            read = _flag if threshold is None else _number
-            given[name] = read(name, cell) if isinstance(cell, str) else cell
-    _join(said, "constraints", given)
-    for name, found in several.items():
-        _join(said, name, found)
+            if cell is not None:
+                said[name] = _read(name, cell)
+            continue
+        part, read = {OBJECTIVE: SEVERAL, NOISE: "noise"}.get(kind, "constraints"), _number
+        if part == "constraints":
+            # An export has a flag and a number of each bound; the number counts.
+            if kind != CONSTRAINT and (kind == NUMBER) != (reported[name] is not None):
+                if cell is None:
+                    unknown[part].append(name)
+                continue
+            read = _flag if reported[name] is None else _number
+        if cell is None:
+            unknown[part].append(name)
+        else:
+            given[part][name] = read(name, cell) if isinstance(cell, str) else cell
+    for part, found in given.items():
+        _join(said, part, found)
+    _fill(said, "constraints", unknown["constraints"])
+    if said.get(SEVERAL):
+        _fill(said, SEVERAL, unknown[SEVERAL])
     return said
+
+
+def _fill(said: dict[str, Any], key: str, names: Iterable[str]) -> None:
+    """Say that the names of empty cells are unknown, unless they are known from elsewhere."""
+    inside = said.get(key, {})
+    if isinstance(inside, Mapping) and (others := [n for n in names if n not in inside]):
+        said[key] = {**inside, **dict.fromkeys(others, math.nan)}
 
 
 def _join(said: dict[str, Any], key: str, given: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import shutil
 import sqlite3
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.rows import FileRows, Row, known
-from dngo.outcomes import NAMES, is_time
+from dngo.outcomes import EARLIEST, NAMES, is_time
 from dngo.replay import configuration
 from dngo.space.distributions import as_told, distributions
 from dngo.stopping.curves import Curve
@@ -91,7 +92,8 @@ def _excess(row: dict[str, Any], name: str, threshold: Threshold | None) -> floa
     """Zero or less if a constraint holds, more if it does not, None if that is unknown."""
     number, flag = known(row.get(f"number_{name}")), row.get(f"constraint_{name}")
     if threshold is not None and number is not None:
-        return threshold.sign * float(number - threshold.bound)
+        excess = threshold.sign * float(number - threshold.bound)
+        return min(max(excess, -sys.float_info.max), sys.float_info.max)  # JSON has no infinity
     return None if flag is None else 1.0 - 2.0 * flag
 
 
@@ -108,7 +110,7 @@ def _trial(
     parameters = {n: as_told(distributions[n], v) for n, v in values.items() if v is not None}
     complete = row["status"] in ("ok", "infeasible") and all(map(math.isfinite, objectives))
     attributes = {
-        name: known(value)
+        name: known(value)  # also of an objective whose trial is not complete
         for name, value in row.items()
         if not name.startswith("parameter_") and known(value) is not None
     }
@@ -229,29 +231,36 @@ def _choose(optuna: Any, path: Path, storage: Any, name: str | None) -> Any:
 
 
 def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> Row:
-    """A trial as a row. ours: whether our export wrote it; its attributes then say what is known.
+    """A trial as a row.
 
+    ours: whether our export wrote it; its attributes then say what is known. Other programs' own
+    attributes of the same names mean something else.
     objectives: the names of several.
     """
-    values = {n: v for n, v in trial.user_attrs.items() if n in ATTRIBUTES}
-    values |= {f"parameter_{n}": v for n, v in trial.params.items()}
-    held = ("constraint_", "number_", *(("objective_", "noise_") if objectives else ()))
-    values |= {n: v for n, v in trial.user_attrs.items() if n.startswith(held)}
+    values: dict[str, Any] = {f"parameter_{n}": v for n, v in trial.params.items()}
+    if ours:
+        held = ("constraint_", "number_", *(("objective_", "noise_") if objectives else ()))
+        attributes = trial.user_attrs.items()
+        values |= {n: v for n, v in attributes if n in ATTRIBUTES or n.startswith(held)}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
+        name = names[place] if 0 <= place < len(names) else name
         is_number = isinstance(amount, int | float)
-        if not is_number or not math.isnan(amount):
-            name = names[place] if 0 <= place < len(names) else name
-            values[f"constraint_{name}"] = amount <= 0 if is_number else amount
+        unknown = is_number and math.isnan(amount)
+        values[f"constraint_{name}"] = None if unknown else amount <= 0 if is_number else amount
     if trial.state.name in ("FAIL", "PRUNED"):  # such trials get here only from our own export
         values.setdefault("status", "failed")
-        values |= {f"objective_{n}": None for n in objectives} or {"objective": None}
+        known = trial.user_attrs if ours else {}
+        names = [f"objective_{n}" for n in objectives] or ["objective"]
+        values |= {name: known.get(name) for name in names}
     elif objectives:
         values |= {f"objective_{n}": v for n, v in zip(objectives, trial.values, strict=True)}
     else:
         values["objective"] = trial.value
-    if not ours and "duration" not in values and trial.duration is not None:
-        values["duration"] = trial.duration.total_seconds()
-        values.setdefault("started", trial.datetime_start.timestamp())
-        values.setdefault("finished", trial.datetime_complete.timestamp())
+    began, ended = trial.datetime_start, trial.datetime_complete
+    # The times are local. At the end of summer time a trial may seem to end before it starts.
+    if not ours and began is not None and ended is not None and began <= ended:
+        times = {"started": began.timestamp(), "finished": ended.timestamp()}
+        if all(is_time(t) and t >= EARLIEST for t in times.values()):
+            values |= {**times, "duration": (ended - began).total_seconds()}
     return Row(f"trial {trial.number}", values)

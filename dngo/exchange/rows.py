@@ -58,11 +58,13 @@ class FileRows:
     """The rows of a file.
 
     form: its format. left_out: entries of the file that are not rows, by place, with the reason.
+    said: how a file of another program was read, in a line.
     """
 
     form: str
     rows: list[Row]
     left_out: dict[str, str] = field(default_factory=dict)
+    said: str = ""
 
 
 def known(value: Any, *, nan: bool = False) -> Any:

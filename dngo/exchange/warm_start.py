@@ -7,12 +7,11 @@ iteration names the file and its SHA-256 digest. Each outcome names its row in t
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
 from dngo.evaluation.pictures import LEFT_OUT, entered
 from dngo.exchange.files import check_columns, in_parts, sha256
+from dngo.exchange.foreign import Meaning
 from dngo.exchange.outcomes import SOURCE, Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import FileRows, Row
@@ -40,38 +40,39 @@ class Imported:
 
     unknown: for each constraint, how many evaluations ran but did not report it.
     pictures: why pictures of a table were not kept, by row.
+    said: how a file of another program was read.
     """
 
     outcomes: dict[str, int]
     skipped: dict[str, str]
     unknown: dict[str, int] = field(default_factory=dict)
     pictures: dict[str, str] = field(default_factory=dict)
+    said: str = ""
 
 
 def warm_start(
     study: Study,
     path: Path,
     *,
-    objective: str = "objective",
-    name: str | None = None,
+    meaning: Meaning = Meaning(),
     skip_invalid: bool = False,
-    ignore: Collection[str] = (),
 ) -> Imported:
     """Make the evaluations in a file iteration 0 of a new study.
 
-    objective: the objective's column in a table.
-    name: the Optuna study, if there are several.
+    meaning: what the user says of the file's columns.
     skip_invalid: leave out rows that do not lie in the space instead of refusing them all.
-    ignore: columns that are left out.
     Raises UserError, with a line for each of the first mistakes.
     """
     _check_new(study)
     study.header()  # a study with ambiguous names is refused
-    form, *_ = {part.form for part in itertools.islice(in_parts(path, study.config, name), 1)}
-    record = {"file": path.name, "format": form, "sha256": sha256(path)}
-    found = _Evaluations(study, path, objective, skip_invalid)
-    parts = found.of(in_parts(path, study.config, name, ignore), record)
-    return replace(_begin(study, parts, record, found.skipped), pictures=found.pictures)
+    first = next(in_parts(path, study.config, meaning))
+    record = {"file": path.name, "format": first.form, "sha256": sha256(path)}
+    if first.said:
+        record["read"] = first.said
+    found = _Evaluations(study, path, meaning.objective, skip_invalid)
+    parts = found.of(in_parts(path, study.config, meaning), record)
+    begun = _begin(study, parts, record, found.skipped)
+    return replace(begun, pictures=found.pictures, said=first.said)
 
 
 def begin_with(

@@ -6,6 +6,7 @@ Imports only the standard library, since it runs with every function that is eva
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import numbers
 from collections.abc import Mapping
@@ -15,11 +16,37 @@ from typing import Any
 from dngo.storage.text import storable
 
 MOST_BYTES = 2**24  # of an outcome document
+MOST_METADATA = MOST_BYTES - 2**20  # of its metadata
 MAX_DEPTH = 64  # of metadata; other programs' JSON readers give up at some depth
 TOO_DEEP = "[left out: nested too deeply]"
 MOST_VALUES = 10_000  # most values of an array that is kept as a list
 MOST_TEXT = 2000  # most characters of a value that is kept as text
 MOST_NODES = 2**20  # values in all
+
+
+_SMALL = (type(None), bool, int, float, str)
+
+
+def left_out(size: int) -> str:
+    """The remark instead of a value of so many bytes."""
+    return f"[left out: {size} bytes]"
+
+
+def fitting(values: dict[str, Any], most: int = MOST_METADATA) -> dict[str, Any]:
+    """A mapping of JSON without its largest values, so that it has at most `most` bytes as JSON."""
+    if len(json.dumps(values)) <= most:
+        return values
+    sizes = {name: len(json.dumps(value)) for name, value in values.items()}
+    total, found = len(json.dumps(values)), dict(values)
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if total <= most:
+            break
+        value, others = values[name], total - sizes[name]
+        inner = most - others
+        small = isinstance(value, dict) and inner > 0
+        found[name] = fitting(value, inner) if small else left_out(sizes[name])
+        total = others + len(json.dumps(found[name]))
+    return found
 
 
 def scalar(value: Any) -> Any:
@@ -62,8 +89,14 @@ def _plain(value: Any, depth: int, around: tuple[int, ...], budget: list[int]) -
             return TOO_DEEP
         inside = depth - 1, (*around, id(value)), budget
         if isinstance(within, dict):
-            return {k: _plain(v, *inside) for k, v in _named_apart(within).items()}
+            named = _named_apart(within)
+            # Large values do not use up what the small ones beside them need.
+            order = sorted(named, key=lambda name: not isinstance(named[name], _SMALL))
+            found = {name: _plain(named[name], *inside) for name in order}
+            return {name: found[name] for name in named}
         if isinstance(within, list):
+            if len(within) > budget[0]:
+                return f"[left out: a list of {len(within)} values]"
             return [_plain(v, *inside) for v in within]
         return within
     except Exception:  # of a user's class

@@ -1,0 +1,288 @@
+"""Files that other programs wrote: read, and said in one line; or refused with the option to type."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import dngo
+from dngo import archive
+from dngo.batch import Outcome, Proposal
+from dngo.cli import main
+from dngo.config import load
+from dngo.study import Study
+
+FILES = Path(__file__).parent / "data" / "foreign"  # made by make.py there
+SPACE = {
+    "x": {"type": "float", "low": 0, "high": 1},
+    "rate": {"type": "float", "low": 1e-4, "high": 1, "log": True},
+    "n": {"type": "int", "low": 1, "high": 8},
+    "kind": {"type": "categorical", "choices": ["a", "b", "c"]},
+}
+
+
+def config_in(folder: Path, **changes: Any) -> Path:
+    document = {
+        "study": "others",
+        "results": str(folder / "results"),
+        "objective": {"command": "true"},
+        "space": SPACE,
+        **changes,
+    }
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def taken(config: Path) -> list[tuple[Proposal, Outcome]]:
+    study = Study(load([config]))
+    batch = archive.read_batch(study.archive, 0, study.space)
+    return list(zip(batch.proposals, archive.read_outcomes(study.archive, batch), strict=True))
+
+
+def loss(x: float, rate: float, n: int, kind: str) -> float:
+    import math
+
+    return (x - 0.3) ** 2 + abs(math.log10(rate) + 2) / 10 + n / 100
+
+
+PARTS: dict[str, Any] = {
+    "sklearn": {
+        "space": {
+            "C": {"type": "float", "low": 0.01, "high": 100, "log": True},
+            "kernel": {"type": "categorical", "choices": ["linear", "rbf", "wrong"]},
+        },
+        "objective": {"command": "true", "direction": "maximize"},
+    },
+    "bayes_opt": {
+        "space": {"x": SPACE["x"], "rate": {"type": "float", "low": -4, "high": 0}},
+        "objective": {"command": "true", "direction": "maximize"},
+    },
+}
+# The file, the options, what is said.
+CASES: list[tuple[str, list[str], str]] = [
+    (
+        "optuna-3_6_2.csv",
+        [],
+        "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
+    ),
+    (
+        "optuna-4_9_0.csv",
+        [],
+        "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
+    ),
+    (
+        "optuna-5_0_0.csv",
+        [],
+        "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
+    ),
+    (
+        "mlflow-3_17_2.csv",
+        ["--objective", "loss"],
+        "read as MLflow's export: 4 parameters, metrics.loss as objective, 3 failed",
+    ),
+    ("ray-2_60_0.csv", [], "read as Ray Tune's results: 4 parameters, loss as objective"),
+    ("ray-2_60_0.result.json", [], "read as Ray Tune's results: 4 parameters, loss as objective"),
+    ("hyperopt-0_2_5.json", [], "read as Hyperopt's trials: 4 parameters, loss as objective, "),
+    ("hyperopt-0_3_0.json", [], "failed, kind: 0 as a, 1 as b, 2 as c"),
+    ("smac-2_4_1.json", [], "read as SMAC's run history: 4 parameters, cost as objective, "),
+    (
+        "skopt-0_10_2.csv",
+        [],
+        "read as scikit-optimize's results: 4 parameters, func_vals as objective",
+    ),
+    ("nevergrad-1_0_12.json", [], "read as Nevergrad's log: 4 parameters, #loss as objective"),
+    ("bayes_opt-1_5_1.json", [], "read as the log of bayes_opt: 2 parameters, target as objective"),
+    ("bayes_opt-3_4_0.json", [], "read as the log of bayes_opt: 2 parameters, target as objective"),
+    (
+        "sklearn-1_9_1.csv",
+        [],
+        "read as scikit-learn's search: 2 parameters, mean_test_score as objective, 3 failed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "said"), CASES, ids=[case[0] for case in CASES])
+def test_a_file_of_another_program_is_read(
+    tmp_path: Path, capsys, name: str, options: list[str], said: str
+) -> None:
+    program = name.partition("-")[0]
+    config = config_in(tmp_path, **PARTS.get(program, {}))
+    assert main(["import", str(FILES / name), "--config", str(config), *options]) == 0
+    assert said in capsys.readouterr().out.splitlines()[0]
+    rows = taken(config)
+    assert len(rows) == {"ray-2_60_0.csv": 7, "ray-2_60_0.result.json": 1}.get(name, 9)
+    for proposal, outcome in rows:
+        point = proposal.parameters
+        assert outcome.status == (
+            "failed" if point.get("kind") == "c" or point.get("kernel") == "wrong" else "ok"
+        )
+        if "n" in point and outcome.status == "ok":
+            assert outcome.objective == pytest.approx(
+                loss(**point) + (0.5 if program == "ray" else 0.0)
+            )
+
+
+def test_every_file_is_tried() -> None:
+    assert {p.name for p in FILES.iterdir()} - {"make.py", "__pycache__"} == {c[0] for c in CASES}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "options", "said"),
+    [
+        ("mlflow-3_17_2.csv", {}, [], "which column is the objective? Name it with --objective; there are metrics.loss, metrics.seconds"),
+        ("mlflow-3_17_2.csv", {}, ["--objective", "los"], "has no column 'los'"),
+        ("bayes_opt-1_5_1.json", {"space": PARTS["bayes_opt"]["space"]}, [], "maximises target, but the configuration says direction: minimize"),
+        ("smac-2_4_1.json", {"objective": {"command": "true", "direction": "maximize"}}, [], "minimises cost"),
+        ("optuna-5_0_0.csv", {"space": {"x": SPACE["x"]}}, [], "--ignore parameter_"),
+        ("optuna-5_0_0.csv", {}, ["--columns", "params"], "one * stands for"),
+        ("optuna-5_0_0.csv", {}, ["--columns", "p/*"], "has no column 'p/'"),
+    ],
+)  # fmt: skip
+def test_what_is_not_clear_is_refused_with_what_to_type(
+    tmp_path: Path, capsys, name: str, changes: dict[str, Any], options: list[str], said: str
+) -> None:
+    config = config_in(tmp_path, **changes)
+    assert main(["import", str(FILES / name), "--config", str(config), *options]) == 1
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1
+    assert not list(tmp_path.rglob("archive.h5"))
+
+
+def table(folder: Path, columns: list[str], *rows: list[Any]) -> Path:
+    path = folder / "table.csv"
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([columns, *rows])
+    return path
+
+
+# Tables that programs write which no test environment has: after their documentation.
+WRITTEN: list[tuple[str, list[str], list[list[Any]], str]] = [
+    (
+        "wandb",
+        ["Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "kind", "n", "rate", "x", "loss"],
+        [
+            ["calm-sweep-1", "finished", "-", "me", "", "2026-01-01T10:00:00.000Z", 12, "s", "a", 3, 0.01, 0.5, 0.25],
+            ["dry-sweep-2", "crashed", "-", "me", "", "2026-01-01T10:00:00.000Z", 2, "s", "c", 3, 0.01, 0.5, ""],
+            ["odd-sweep-3", "running", "-", "me", "", "2026-01-01T10:00:00.000Z", 2, "s", "b", 3, 0.01, 0.5, ""],
+        ],
+        "read as Weights & Biases' export: 4 parameters, loss as objective, 1 failed",
+    ),
+    (
+        "ax",
+        ["trial_index", "arm_name", "trial_status", "generation_node", "loss", "x", "rate", "n", "kind"],
+        [
+            [0, "0_0", "COMPLETED", "Sobol", 0.25, 0.5, 0.01, 3, "a"],
+            [1, "1_0", "FAILED", "Sobol", "", 0.6, 0.01, 3, "c"],
+            [2, "2_0", "ABANDONED", "MBM", "", 0.7, 0.01, 3, "a"],
+        ],
+        "read as Ax' summary: 4 parameters, loss as objective, 1 failed",
+    ),
+    (
+        "ray",
+        ["loss", "timestamp", "training_iteration", "trial_id", "time_total_s", "pid", "config/x", "config/rate", "config/n", "config/kind", "logdir"],
+        [
+            [1.5, 1, 1, "a_0", 1.0, 7, 0.5, 0.01, 3, "a", "a_0"],
+            [0.25, 2, 2, "a_0", 12.0, 7, 0.5, 0.01, 3, "a", "a_0"],
+            ["", 2, "", "a_1", 12.0, 7, 0.6, 0.01, 3, "c", "a_1"],
+        ],
+        "read as Ray Tune's results: 4 parameters, loss as objective",
+    ),
+    (
+        "syne",
+        ["trial_id", "config_x", "config_rate", "config_n", "config_kind", "loss", "st_status", "st_worker_time", "st_decision"],
+        [[0, 0.5, 0.01, 3, "a", 2.0, "InProgress", 3, ""], [0, 0.5, 0.01, 3, "a", 0.25, "Completed", 12, ""]],
+        "read as Syne Tune's results: 4 parameters, loss as objective",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "columns", "rows", "said"), WRITTEN, ids=[w[0] for w in WRITTEN])
+def test_a_table_of_a_known_shape_is_read(
+    tmp_path: Path, capsys, name: str, columns: list[str], rows: list[list[Any]], said: str
+) -> None:
+    config = config_in(tmp_path)
+    assert main(["import", str(table(tmp_path, columns, *rows)), "--config", str(config)]) == 0
+    assert said in capsys.readouterr().out.splitlines()[0]
+    outcomes = [outcome for _, outcome in taken(config)]
+    assert outcomes[0].objective == 0.25
+    assert [o.status for o in outcomes[1:]] == ["failed"] * said.count("1 failed")
+
+
+def test_a_table_of_no_known_shape_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
+    columns = ["p:x", "p:rate", "p:n", "p:kind", "value", "how", "other"]
+    rows = [[0.5, 0.01, "3", "a", 0.25, "Done", 1], [0.5, 0.02, 3, "c", 1e9, "Crashed", 2]]
+    empty = [[""] * 7, ["", "", " ", "", "", "", ""]]  # as spreadsheets end
+    config = config_in(tmp_path)
+    options = [
+        "--columns",
+        "p:*",
+        "--objective",
+        "value",
+        "--status",
+        "how",
+        "--config",
+        str(config),
+    ]
+    assert main(["import", str(table(tmp_path, columns, *rows, *empty)), *options]) == 0
+    said = capsys.readouterr().out
+    assert "read as a table: 4 parameters, value as objective, 1 failed" in said
+    assert next((o.status, o.objective) for _, o in taken(config)) == ("ok", 0.25)
+    assert [o.status for _, o in taken(config)] == ["ok", "failed"]
+
+
+def test_json_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
+    point = {"x": 0.5, "rate": 0.01, "n": 3, "kind": "a"}
+    path = tmp_path / "runs.json"
+    for text in (
+        json.dumps([{"params": point, "result": {"loss": 0.25}}]),
+        json.dumps({"params": point, "result": {"loss": 0.25}}),
+    ):
+        path.write_text(text)
+        config = config_in(tmp_path)
+        assert main(["tell", str(path), "--config", str(config)]) == 1
+        assert "--columns 'params.*' --objective value" in capsys.readouterr().err
+        options = ["--columns", "params.*", "--objective", "result.loss", "--config", str(config)]
+        assert main(["tell", str(path), *options]) == 0
+        (entry,) = dngo.open(config)._engine.entries()
+        assert entry.outcome is not None and entry.outcome.objective == 0.25
+        dngo.open(config).skip(entry.name, "again")
+        capsys.readouterr()
+
+
+def test_a_word_for_a_state_that_nobody_knows_is_named(tmp_path: Path, capsys) -> None:
+    config = config_in(tmp_path)
+    path = table(
+        tmp_path,
+        ["params_x", "params_rate", "params_n", "params_kind", "value", "state"],
+        [0.5, 0.01, 3, "a", 1, "Compleet"],
+    )
+    assert (
+        main(
+            [
+                "import",
+                str(path),
+                "--columns",
+                "params_*",
+                "--objective",
+                "value",
+                "--status",
+                "state",
+                "--config",
+                str(config),
+            ]
+        )
+        == 1
+    )
+    assert "'Compleet' is no known state; did you mean 'complete'?" in capsys.readouterr().err
+
+
+def test_points_of_another_program_can_be_added(tmp_path: Path, capsys) -> None:
+    config = config_in(tmp_path)
+    assert main(["add", str(FILES / "optuna-5_0_0.csv"), "--config", str(config)]) == 0
+    assert len(dngo.open(config)._engine.entries()) == 9

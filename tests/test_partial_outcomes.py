@@ -1,0 +1,342 @@
+"""Each objective, constraint and entry of an outcome is known, unknown or infinite by itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import dngo
+from dngo import archive, derive
+from dngo.archive import verify
+from dngo.batch import Outcome
+from dngo.cli import main
+from dngo.config import load
+from dngo.evaluation.call import document_of
+from dngo.evaluation.document import adoptable, judge, judge_file
+from dngo.exchange import export
+from dngo.exchange.fork import fork
+from dngo.exchange.warm_start import warm_start
+from dngo.storage.plain import MOST_BYTES
+from dngo.study import Study
+
+Said = dict[str, Any]
+ONE = {"constraints": {"t": "<= 350", "u": ">= 0"}}
+TWO = {"objectives": {"a": "minimize", "b": "maximize"}, "constraints": ["c"]}
+GOOD = {"one": {"objective": 0.5, "t": 300.0, "u": 1.0}, "two": {"a": 1.0, "b": 2.0, "c": True}}
+INF, NAN = math.inf, math.nan
+
+
+def study_in(folder: Path, kind: str, name: str = "parts", **more: Any) -> Study:
+    document = {
+        "study": name,
+        "results": str(folder / "results"),
+        "objective": {"command": "true"},
+        "space": {n: {"type": "float", "low": 0, "high": 1} for n in ("x", "y")},
+        "design": {"size": 4, "include_default": False},
+        "surrogate": "gp",
+        **(ONE if kind == "one" else TWO),
+        **more,
+    }
+    if kind == "two":
+        document["objective"] = {"command": "true"}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return Study(load([path]))
+
+
+def session(study: Study, folder: Path) -> dngo.Session:
+    return dngo.open(folder / f"{study.config.study}.yaml")
+
+
+def as_report(said: Said) -> Said:
+    inside = {n: v for n, v in said.items() if n in ("t", "u", "c")}
+    several = {n: v for n, v in said.items() if n in ("a", "b")}
+    rest = {n: v for n, v in said.items() if n not in inside and n not in several}
+    return {**rest, "constraints": inside, **({"objectives": several} if several else {})}
+
+
+# ---- entrances ----------------------------------------------------------------------------------
+
+
+def report(study: Study, folder: Path, said: Said) -> Outcome:
+    text = json.dumps(as_report(said)).encode()
+    verdict = judge(text, "", study.config.reported)
+    known = {**verdict.fields.get("objectives", {}), "": verdict.fields["objective"]}
+    adopted = adoptable(text, study.config.reported)
+    assert (adopted is not None) == any(map(math.isfinite, known.values()))
+    return Outcome(0, 0, "", verdict.status, message=verdict.message, **verdict.fields)
+
+
+def function(study: Study, folder: Path, said: Said) -> Outcome:
+    verdict = judge(document_of(as_report(said)).encode(), "", study.config.reported)
+    return Outcome(0, 0, "", verdict.status, message=verdict.message, **verdict.fields)
+
+
+def waits(study: Study) -> Outcome:
+    (entry,) = study.entries()
+    assert entry.outcome is not None
+    return entry.outcome
+
+
+def tell_python(study: Study, folder: Path, said: Said) -> Outcome:
+    session(study, folder).tell([{"x": 0.5, "y": 0.5, **as_report(said)}])
+    return waits(study)
+
+
+def tell_frame(study: Study, folder: Path, said: Said) -> Outcome:
+    pandas = pytest.importorskip("pandas")
+    session(study, folder).tell(pandas.DataFrame([{"x": 0.5, "y": 0.5, **said}]))
+    return waits(study)
+
+
+def tell_set(study: Study, folder: Path, said: Said) -> Outcome:
+    words = [f"{n}={json.dumps(v)}" for n, v in {"x": 0.5, "y": 0.5, **said}.items()]
+    config = folder / f"{study.config.study}.yaml"
+    assert main(["tell", "--config", str(config), "--set", *words]) == 0
+    return waits(study)
+
+
+def table(folder: Path, said: Said) -> Path:
+    with open(folder / "told.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["x", "y", *said])
+        # Infinity as programs write it, and an empty cell for what is unknown.
+        cells = [
+            "" if v != v else v if isinstance(v, str) else json.dumps(v) for v in said.values()
+        ]
+        writer.writerow([0.5, 0.5, *cells])
+    return folder / "told.csv"
+
+
+def tell_file(study: Study, folder: Path, said: Said) -> Outcome:
+    config = folder / f"{study.config.study}.yaml"
+    assert main(["tell", "--config", str(config), str(table(folder, said))]) == 0
+    return waits(study)
+
+
+def archived(study: Study) -> Outcome:
+    batch = archive.read_batch(study.archive, 0, study.space)
+    (outcome,) = archive.read_outcomes(study.archive, batch)
+    assert not verify(study.archive)
+    return outcome
+
+
+def import_csv(study: Study, folder: Path, said: Said) -> Outcome:
+    warm_start(study, table(folder, said))
+    return archived(study)
+
+
+def import_parquet(study: Study, folder: Path, said: Said) -> Outcome:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.Table.from_pylist([{"x": 0.5, "y": 0.5, **said}]), folder / "t.parquet")
+    warm_start(study, folder / "t.parquet")
+    return archived(study)
+
+
+def there_and_back(form: str, suffix: str) -> Callable[[Study, Path, Said], Outcome]:
+    def entrance(study: Study, folder: Path, said: Said) -> Outcome:
+        pytest.importorskip({"optuna": "optuna", "parquet": "pyarrow"}.get(form, "csv"))
+        import_csv(study, folder, said)
+        export(study.archive, folder / f"out.{suffix}", form)
+        again = study_in(folder, "two" if "a" in said else "one", "again")
+        warm_start(again, folder / f"out.{suffix}")
+        return archived(again)
+
+    entrance.__name__ = f"exported as {form}"
+    return entrance
+
+
+def forked(study: Study, folder: Path, said: Said) -> Outcome:
+    import_csv(study, folder, said)
+    again = study_in(folder, "two" if "a" in said else "one", "again")
+    fork(again, study.archive)
+    return archived(again)
+
+
+ENTRANCES = [
+    *(report, function, tell_python, tell_frame, tell_set, tell_file, import_csv, import_parquet),
+    *(there_and_back(*f) for f in (("csv", "csv"), ("parquet", "parquet"), ("optuna", "db"))),
+    forked,
+]
+# What changes of a good outcome, and the outcome: status, what is kept, what is unknown.
+CASES: dict[str, tuple[str, Said, str, Said]] = {
+    "beyond every bound": ("one", {"t": INF}, "infeasible", {"objective": 0.5, "t": INF, "u": 1.0}),
+    "below every bound": ("one", {"t": -INF}, "ok", {"objective": 0.5, "t": -INF, "u": 1.0}),
+    "above a lower bound": ("one", {"u": INF}, "ok", {"objective": 0.5, "t": 300.0, "u": INF}),
+    "unknown number": ("one", {"t": NAN}, "invalid", {"objective": 0.5, "u": 1.0}),
+    "unknown and broken": (
+        "one",
+        {"t": NAN, "u": -1.0},
+        "infeasible",
+        {"objective": 0.5, "u": -1.0},
+    ),
+    "no number": ("one", {"t": NAN, "u": NAN}, "invalid", {"objective": 0.5}),
+    "no objective": ("one", {"objective": NAN}, "invalid", {"t": 300.0, "u": 1.0}),
+    "infinite objective": ("one", {"objective": INF}, "invalid", {"t": 300.0, "u": 1.0}),
+    "one of two": ("two", {"b": NAN}, "invalid", {"a": 1.0, "c": 1}),
+    "the other": ("two", {"a": INF}, "invalid", {"b": 2.0, "c": 1}),
+    "one of two, broken": ("two", {"b": NAN, "c": False}, "infeasible", {"a": 1.0, "c": 0}),
+}
+
+
+def known(outcome: Outcome) -> Said:
+    """All that an outcome knows, by name."""
+    found: Said = {**outcome.constraints, **outcome.numbers, **outcome.objectives}
+    if math.isfinite(outcome.objective):
+        found["objective"] = outcome.objective
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("entrance", ENTRANCES, ids=lambda f: f.__name__)
+def test_of_one_bad_part_the_rest_is_kept(tmp_path: Path, entrance: Any, case: str) -> None:
+    kind, changes, status, kept = CASES[case]
+    if entrance.__name__ == "tell_frame" and changes.get("objective") is NAN:
+        pytest.skip("an empty cell: nobody measured it, and nothing says why")
+    if (
+        entrance.__name__ in ("tell_file", "import_csv")
+        or "export" in entrance.__name__
+        or entrance is forked
+    ) and math.isnan(changes.get("objective", 0)):
+        changes, status = {"objective": NAN, "status": "invalid"}, "invalid"
+    if entrance is report or entrance is function:
+        changes = {n: v for n, v in changes.items() if n != "status"}
+    study = study_in(tmp_path, kind)
+    outcome = entrance(study, tmp_path, {**GOOD[kind], **changes})
+    assert (outcome.status, known(outcome)) == (status, kept), outcome.message
+    assert (outcome.status == "ok") == (outcome.message == "") or "status" in changes
+
+
+def test_a_report_keeps_what_can_be_meant(tmp_path: Path) -> None:
+    study = study_in(tmp_path, "one")
+    for changes, kept in (
+        ({"t": "hot"}, {"objective": 0.5, "u": 1.0}),
+        ({"t": [1, 2]}, {"objective": 0.5, "u": 1.0}),
+        ({"objective": "much"}, {"t": 300.0, "u": 1.0}),
+    ):
+        outcome = function(study, tmp_path, {**GOOD["one"], **changes})
+        assert outcome.status == "invalid" and known(outcome) == kept
+        assert outcome.message.startswith("unreadable outcome: ")
+    two = study_in(tmp_path, "two", "two")
+    for several in (
+        {"a": 1.0},
+        {"a": 1.0, "b": "much"},
+        {"a": 1.0, "b": None},
+        {"a": 1.0, "bb": 2},
+    ):
+        outcome = function(two, tmp_path, {"c": True, "objectives": several})
+        assert outcome.status == "invalid" and known(outcome) == {"a": 1.0, "c": 1}
+
+
+def test_large_metadata_leave_the_small_ones(tmp_path: Path) -> None:
+    study = study_in(tmp_path, "one")
+    large = {
+        "epochs": 9,
+        "log": "x" * 30_000_000,
+        "inner": {"small": 1, "list": list(range(4_000_000))},
+    }
+    for entrance in (report, function, tell_python):
+        outcome = entrance(study, tmp_path, {**GOOD["one"], "metadata": large})
+        assert outcome.status == "ok" and outcome.objective == 0.5
+        found = outcome.metadata
+        assert found["epochs"] == 9 and found["inner"]["small"] == 1
+        assert found["log"].startswith("[left out: ") and len(json.dumps(found)) < MOST_BYTES
+    place = tmp_path / "outcome.json"
+    place.write_text(json.dumps({**as_report(GOOD["one"]), "metadata": large}))
+    verdict = judge_file(place, "", study.config.reported)
+    assert verdict.status == "ok" and verdict.fields["metadata"]["epochs"] == 9
+    assert verdict.fields["metadata"]["log"].startswith("[left out: ")
+
+
+# ---- what follows from such rows ----------------------------------------------------------------
+
+
+def begun(folder: Path, kind: str, rows: list[Said]) -> Study:
+    study = study_in(folder, kind)
+    names = list(dict.fromkeys(n for row in rows for n in row))
+    with open(folder / "rows.csv", "w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, ["x", "y", *names])
+        writer.writeheader()
+        for i, row in enumerate(rows):
+            point = {"x": (i + 0.5) / len(rows), "y": (i * 7 % len(rows)) / len(rows)}
+            writer.writerow({**point, **{n: "" if v != v else v for n, v in row.items()}})
+    warm_start(study, folder / "rows.csv")
+    return study
+
+
+def test_the_known_one_of_two_teaches_its_own_model(tmp_path: Path, capsys) -> None:
+    rows = [{"a": float(i), "b": 10.0 - i, "c": True} for i in range(8)]
+    rows += [{"a": -5.0, "b": NAN, "c": True}, {"a": NAN, "b": 50.0, "c": True}]
+    study = begun(tmp_path, "two", rows)
+    data = derive.training_data(archive.read_table(study.archive), study.config)
+    assert np.isfinite(data.objectives["a"]).sum() == np.isfinite(data.objectives["b"]).sum() == 9
+    assert np.nanmin(data.objectives["a"]) == -5.0 and np.nanmin(data.objectives["b"]) == -50.0
+    assert data.ok.sum() == 8 and data.constraints["completed"].tolist() == [1.0] * 8 + [0.0] * 2
+    # No front has a point that lacks an objective.
+    assert main(["best", str(study.archive), "--json"]) == 0
+    assert "50.0" not in (said := capsys.readouterr().out) and "-5.0" not in said
+    assert session(study, tmp_path).ask(4)  # the models are fitted, and a batch is chosen
+    assert main(["report", str(tmp_path / "parts.yaml")]) == 0
+    assert main(["audit", "--all", "--json", str(study.archive)]) == 0
+
+
+def test_an_unknown_constraint_hides_no_objective_and_no_point_is_feasible_by_it(
+    tmp_path: Path, capsys
+) -> None:
+    rows = [{"objective": float(i), "t": 300.0 + 10 * i, "u": 1.0} for i in range(8)]
+    rows += [
+        {"objective": -3.0, "t": NAN, "u": 1.0},
+        {"objective": -2.0, "t": INF, "u": 1.0},
+        {"objective": 9.0, "t": -INF, "u": 1.0},
+    ]
+    study = begun(tmp_path, "one", rows)
+    table = archive.read_table(study.archive, thresholds=study.config.thresholds)
+    assert table.status.tolist()[-3:] == ["invalid", "infeasible", "ok"]
+    data = derive.training_data(table, study.config)
+    assert np.isfinite(data.y).all() and np.isfinite(data.numbers["t"]).sum() == 10
+    assert data.numbers["t"][9] == 370.0 + 70.0 and data.numbers["t"][10] == 300.0 - 70.0
+    assert main(["best", str(study.archive), "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)
+    assert "-3" not in json.dumps(best) and "-2" not in json.dumps(best)
+    assert session(study, tmp_path).ask(4)
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "parts.yaml"), "--html", str(page)]) == 0
+    page = page.read_text()
+    assert "Infinity" not in page and "NaN," not in page
+    capsys.readouterr()
+    for name in ("status", "verify"):
+        assert main([name, str(tmp_path / "parts.yaml")]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["audit", "--all", "--json", str(study.archive)]) == 0
+    assert "Infinity" not in capsys.readouterr().out
+    for proposal in ("0-8", "0-9", "0-10"):
+        assert main(["audit", "--proposal", proposal, str(study.archive)]) == 0
+
+
+def test_a_changed_bound_makes_no_unknown_constraint_known(tmp_path: Path) -> None:
+    study = begun(
+        tmp_path, "one", [{"objective": float(i), "t": 300.0, "u": 1.0} for i in range(4)]
+    )
+    one = session(study, tmp_path)
+    (point,) = one.ask(1)
+    one.tell(point, {"objective": -1.0, "constraints": {"t": NAN, "u": -1.0}})
+    (point,) = one.ask(1)
+    one.tell(point, {"objective": -2.0, "constraints": {"t": 400.0, "u": NAN}})
+    one.ask(1)
+    study = study_in(tmp_path, "one", constraints={"t": "<= 350", "u": ">= -5"})
+    before = archive.read_table(study.archive)
+    assert before.status.tolist()[4:] == ["infeasible", "infeasible"]
+    now = archive.read_table(study.archive, thresholds=study.config.thresholds)
+    assert now.status.tolist()[4:] == ["invalid", "infeasible"]
+    # A fork that asks for the known one only knows the outcome as a whole.
+    again = study_in(tmp_path, "one", "again", constraints={"u": ">= -5"})
+    fork(again, study.archive)
+    assert archive.read_table(again.archive).status.tolist()[4:] == ["ok", "invalid"]

@@ -269,3 +269,43 @@ def test_a_parameter_that_is_called_progress_is_the_parameter(tmp_path: Path) ->
     call = call_of(Objective(command="run {progress}"), point, Places(tmp_path), ["progress"], 0)
     assert call.words == ["run", "0.5"]
     assert call.environment["DNGO_PROGRESS"] == str(tmp_path / "progress.jsonl")
+
+
+RUNS = {
+    "a counter that restarts": [float(1 + i % 5) for i in range(20)],
+    "a counter that counts down": [float(20 - i) for i in range(20)],
+    "the same step": [0.0] * 20,
+    "four processes": [float(i // 4) for i in range(20)],
+}
+
+
+@pytest.mark.parametrize("steps", RUNS.values(), ids=RUNS)
+def test_steps_that_do_not_rise_are_counted_and_that_is_said(
+    steps: list[float], tmp_path: Path
+) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text("".join(f'{{"step": {s}, "objective": {i}}}\n' for i, s in enumerate(steps)))
+    progress = Progress(path, {})
+    assert progress.look(ended=True)
+    assert [p[:2] for p in progress.curve.points] == [(i + 1.0, float(i)) for i in range(20)]
+    assert progress.message.endswith(
+        "of 20 reports of its progress did not go on to a later step; the reports are counted instead"
+    )
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*range(1, 20), *range(12, 30), *range(25, 40)],  # two checkpoints
+        [i // 2 for i in range(40)],  # two processes
+        [1, 2, 3, 1, 2, 3, 4],  # too few to know
+    ],
+)
+def test_steps_that_go_back_a_few_times_are_steps(steps: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text("".join(f'{{"step": {s}, "objective": 1}}\n' for s in steps))
+    progress = Progress(path, {})
+    progress.look(ended=True)
+    assert progress.message == ""
+    assert [p[0] for p in progress.curve.points] == sorted({float(s) for s in steps})
+    assert progress.reports.unclear == (len(steps) < 8)

@@ -22,7 +22,7 @@ from typing import Any
 
 from dngo import outcomes
 from dngo.batch import STOPPED
-from dngo.stopping.curves import Curve, Growing
+from dngo.stopping.curves import Curve, Reports
 from dngo.storage.text import shown
 from dngo.thresholds import Constraints, objectives_of
 
@@ -32,6 +32,9 @@ TAIL = 2**12  # bytes at the end of a file that are searched for its last line
 SIGN = b'"progress"'
 PLAIN = re.compile(rb'\{"progress": ?(\{[^{}]*\})\}')  # a printed line without constraints
 UNREADABLE = "of its progress could not be read"
+NOT_RISING = (
+    "reports of its progress did not go on to a later step; the reports are counted instead"
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ class Progress:
 
     def __init__(self, path: Path, constraints: Constraints | None, began: float | None = None):
         self.lines, self._constraints, self._began = Lines(path), constraints, began
-        self._growing = Growing()
+        self.reports = Reports()
         self.fields: dict[str, Any] = {}
         self.bad, self.fault = 0, ""
 
@@ -149,22 +152,25 @@ class Progress:
                 self.fault = self.fault or str(error)
                 continue
             came = True
-            self._growing.add(line.step, line.value, round(seconds, 3))
+            self.reports.add(line.step, line.value, round(seconds, 3))
             self.fields = line.fields or self.fields
         return came
 
     @property
     def curve(self) -> Curve:
         """The points that are kept after thinning."""
-        return self._growing.curve()
+        return self.reports.curve()
 
     @property
     def message(self) -> str:
-        """One sentence about bad lines; empty if there were none."""
-        if not self.bad:
-            return ""
-        lines = "a line" if self.bad == 1 else f"{self.bad} lines"
-        return f"{lines} {UNREADABLE}: {self.fault}"
+        """What is wrong with its lines, and with its steps; empty if nothing is."""
+        found, reports = [], self.reports
+        if self.bad:
+            lines = "a line" if self.bad == 1 else f"{self.bad} lines"
+            found.append(f"{lines} {UNREADABLE}: {self.fault}")
+        if reports.counted:
+            found.append(f"{reports.back} of {reports.count} {NOT_RISING}")
+        return "; ".join(found)
 
 
 def last_point(path: Path) -> Line | None:

@@ -200,6 +200,8 @@ class Course:
         self.printed.flush()
         if not self.progress.look() or self.judge is None or self.decision is not None:
             return self.decision
+        if self.progress.reports.unclear:
+            return None
         decision = self.judge.decide(self.name, self.progress.curve)
         if decision is not None and self.noted.write(decision):
             self.decision = decision

@@ -12,7 +12,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.evaluation.fingerprint import differences
-from dngo.evaluation.progress import UNREADABLE
+from dngo.evaluation.progress import NOT_RISING, UNREADABLE
 from dngo.report.data import View
 from dngo.report.live import count_messages, promised
 from dngo.scores import scores_of
@@ -120,7 +120,7 @@ def same_objective(view: View) -> Iterator[Check]:
 
 
 def reporting(view: View) -> Iterator[Check]:
-    """Progress cannot be read, or no evaluation reports any although early stopping needs it."""
+    """Progress cannot be read or does not rise, or early stopping needs it and there is none."""
     found = [str(text) for text in view.message if UNREADABLE in str(text)]
     if found:
         yield Check(
@@ -128,6 +128,15 @@ def reporting(view: View) -> Iterator[Check]:
             f"{len(found)} of {len(view)} evaluations reported progress that could not be "
             f"read, for example: {found[-1].partition(UNREADABLE)[2].lstrip(': ')[:200]}",
             'A line is {"step": 12, "objective": 0.31}. Other names and other lines are left out.',
+            "messages",
+        )
+    if many := sum(NOT_RISING in str(text) for text in view.message):
+        yield Check(
+            "warn",
+            f"In {many} of {len(view)} evaluations the steps of the progress go back or repeat. Their "
+            "reports are counted instead, and early stopping compares evaluations by these numbers.",
+            "Report a step that only rises and means the same in each evaluation, for example epochs "
+            "counted over all folds. Of several processes, only one should report.",
             "messages",
         )
     if view.config.get("early_stopping") and not any(

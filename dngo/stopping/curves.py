@@ -5,6 +5,9 @@ The rule: every point is kept while there are few; then every second one, every 
 from the first. The first, the last, the lowest and the highest point are always kept, and no more than
 `MOST` points are. A step that is not beyond the last one means that the run went back, for example to
 a checkpoint. It replaces the reports of that step and of later ones.
+
+If a run goes back again and again, its steps do not say how far it has come: a counter restarts, or
+counts down. Then its reports are counted instead.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from typing import Any
 
 MOST = 200  # points of a curve
 SHOWN = 8  # points in a line of text
+# Reports and steps back from which on steps may be useless, and how many reports share one step then.
+FEWEST, BACK, SHARED = 8, 3, 3
 Point = tuple[float, float, float]  # step, value, seconds since the start (NaN: unknown)
 
 
@@ -124,6 +129,11 @@ class Growing:
         self._count += 1
         self._take(point)
 
+    @property
+    def count(self) -> int:
+        """About how many points there are, also of those that were left out."""
+        return self._count
+
     def curve(self) -> Curve:
         """The points that have been kept so far."""
         ends = (self._last, self._low, self._high)
@@ -144,6 +154,38 @@ class Growing:
         self._last = self._low = self._high = None
         for point in kept:
             self._take(point)
+
+
+class Reports:
+    """The curve of what one evaluation reports.
+
+    count: its reports. back: how many of them did not go on to a later step. counted: whether
+    reports are counted instead of steps.
+    """
+
+    def __init__(self) -> None:
+        self._by_step, self._by_count = Growing(), Growing()
+        self._step = -math.inf
+        self.count = self.back = 0
+        self.counted = False
+
+    def add(self, step: float, value: float, seconds: float) -> None:
+        """Add what was reported of a step."""
+        self.count, self.back = self.count + 1, self.back + (step <= self._step)
+        self._step = step
+        self._by_step.add(step, value, seconds)
+        self._by_count.add(float(self.count), value, seconds)
+        lost = self._by_step.count * SHARED < self.count
+        self.counted |= self.count >= FEWEST and self.back >= BACK and lost
+
+    @property
+    def unclear(self) -> bool:
+        """Whether there are too few reports to know what its steps mean."""
+        return self.back > 0 and self.count < FEWEST
+
+    def curve(self) -> Curve:
+        """The points that have been kept so far."""
+        return (self._by_count if self.counted else self._by_step).curve()
 
 
 def thinned(points: Iterable[Point], most: int = MOST) -> Curve:

@@ -208,11 +208,55 @@ def bayes_opt(out: Path) -> None:
 
 
 def syne_tune(out: Path) -> None:
-    import pandas
-    from syne_tune import results_callback  # noqa: F401
-    from syne_tune.backend.simulator_backend import simulator_backend  # noqa: F401
+    from syne_tune import StoppingCriterion, Tuner
+    from syne_tune.backend import LocalBackend
+    from syne_tune.config_space import choice, loguniform, randint, uniform
+    from syne_tune.experiments import load_experiment
+    from syne_tune.optimizer.baselines import RandomSearch
 
-    raise SystemExit(pandas.__version__)
+    script = Path(tempfile.mkdtemp()) / "train.py"
+    script.write_text(
+        f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from argparse import ArgumentParser\nfrom make import loss\nfrom syne_tune import Reporter\n"
+        "parser = ArgumentParser()\n"
+        "for name, kind in (('x', float), ('rate', float), ('n', int), ('kind', str)):\n"
+        "    parser.add_argument('--' + name, type=kind)\n"
+        "given = vars(parser.parse_known_args()[0])\n"
+        "Reporter()(loss=loss(**given), epoch=1)\n"
+    )
+    space = {"x": uniform(0, 1), "rate": loguniform(1e-4, 1), "n": randint(1, 8), "kind": choice(KINDS)}
+    tuner = Tuner(
+        trial_backend=LocalBackend(entry_point=str(script)),
+        scheduler=RandomSearch(space, metrics=["loss"], random_seed=1),
+        stop_criterion=StoppingCriterion(max_num_trials_started=POINTS),
+        n_workers=2,
+        max_failures=POINTS,
+    )
+    tuner.run()
+    load_experiment(tuner.name).results.to_csv(out.with_suffix(".csv"), index=False)
+
+
+def ax(out: Path) -> None:
+    from ax.api.client import Client
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    client = Client(random_seed=1)
+    client.configure_experiment(
+        parameters=[
+            RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1)),
+            RangeParameterConfig(name="rate", parameter_type="float", bounds=(1e-4, 1), scaling="log"),
+            RangeParameterConfig(name="n", parameter_type="int", bounds=(1, 8)),
+            ChoiceParameterConfig(name="kind", parameter_type="str", values=KINDS, is_ordered=False),
+        ]
+    )
+    client.configure_optimization(objective="-loss")
+    for point in points():
+        trial = client.attach_trial(parameters=point)
+        try:
+            client.complete_trial(trial, raw_data={"loss": loss(**point)})
+        except RuntimeError:
+            client.mark_trial_failed(trial)
+    client.summarize().to_csv(out.with_suffix(".csv"), index=False)
 
 
 def sklearn(out: Path) -> None:
@@ -235,6 +279,7 @@ NAMES = {
     "bayes_opt": "bayesian-optimization",
     "skopt": "scikit-optimize",
     "syne_tune": "syne-tune",
+    "ax": "ax-platform",
     "sklearn": "scikit-learn",
 }
 

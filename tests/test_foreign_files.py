@@ -90,6 +90,8 @@ CASES: list[tuple[str, list[str], str]] = [
     ("ray-2_60_0.result.json", [], "read as Ray Tune's results: 4 parameters, loss as objective"),
     ("hyperopt-0_2_5.json", [], "read as Hyperopt's trials: 4 parameters, loss as objective, "),
     ("hyperopt-0_3_0.json", [], "failed, kind: 0 as a, 1 as b, 2 as c"),
+    ("ax-1_3_1.csv", [], "read as Ax' summary: 4 parameters, loss as objective, 3 failed"),
+    ("syne_tune-0_16_0.csv", [], "read as Syne Tune's results: 4 parameters, loss as objective"),
     ("smac-2_4_1.json", [], "read as SMAC's run history: 4 parameters, cost as objective, "),
     (
         "skopt-0_10_2.csv",
@@ -116,7 +118,11 @@ def test_a_file_of_another_program_is_read(
     assert main(["import", str(FILES / name), "--config", str(config), *options]) == 0
     assert said in capsys.readouterr().out.splitlines()[0]
     rows = taken(config)
-    assert len(rows) == {"ray-2_60_0.csv": 7, "ray-2_60_0.result.json": 1}.get(name, 9)
+    assert len(rows) == {
+        "ray-2_60_0.csv": 7,
+        "ray-2_60_0.result.json": 1,
+        "syne_tune-0_16_0.csv": 5,
+    }.get(name, 9)
     for proposal, outcome in rows:
         point = proposal.parameters
         assert outcome.status == (
@@ -192,12 +198,6 @@ WRITTEN: list[tuple[str, list[str], list[list[Any]], str]] = [
             ["", 2, "", "a_1", 12.0, 7, 0.6, 0.01, 3, "c", "a_1"],
         ],
         "read as Ray Tune's results: 4 parameters, loss as objective",
-    ),
-    (
-        "syne",
-        ["trial_id", "config_x", "config_rate", "config_n", "config_kind", "loss", "st_status", "st_worker_time", "st_decision"],
-        [[0, 0.5, 0.01, 3, "a", 2.0, "InProgress", 3, ""], [0, 0.5, 0.01, 3, "a", 0.25, "Completed", 12, ""]],
-        "read as Syne Tune's results: 4 parameters, loss as objective",
     ),
 ]  # fmt: skip
 

@@ -20,7 +20,8 @@ STATES = {
 }
 # States that say nothing of the point: such an evaluation is left out, with these words.
 UNKNOWN = {
-    "has not ended": "running waiting pending queued scheduled starting new candidate staged paused",
+    "has not ended": "running in_progress inprogress waiting pending queued scheduled starting new "
+    "candidate staged paused",
     "was stopped early, and has no objective of its own": "pruned early_stopped stopped stopping",
     "was withdrawn": "killed abandoned cancelled canceled preempted abort aborted donotadvance",
 }
@@ -131,11 +132,11 @@ SHAPES = (
     Shape(
         "Syne Tune's results",
         ("config_*", "trial_id", "st_*"),
+        # Its states are those at the time of a report.
         parameters="config_*",
-        status="st_status",
         duration="st_worker_time",
         trial="trial_id",
-        beside=("st_*", "config_*", "trial_id", "step", "elapsed_time"),
+        beside=("st_*", "config_*", "trial_id", "step", "epoch", "epochs", "elapsed_time"),
     ),
     Shape(
         "Weights & Biases' export",

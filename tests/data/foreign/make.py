@@ -224,7 +224,12 @@ def syne_tune(out: Path) -> None:
         "given = vars(parser.parse_known_args()[0])\n"
         "Reporter()(loss=loss(**given), epoch=1)\n"
     )
-    space = {"x": uniform(0, 1), "rate": loguniform(1e-4, 1), "n": randint(1, 8), "kind": choice(KINDS)}
+    space = {
+        "x": uniform(0, 1),
+        "rate": loguniform(1e-4, 1),
+        "n": randint(1, 8),
+        "kind": choice(KINDS),
+    }
     tuner = Tuner(
         trial_backend=LocalBackend(entry_point=str(script)),
         scheduler=RandomSearch(space, metrics=["loss"], random_seed=1),
@@ -244,9 +249,13 @@ def ax(out: Path) -> None:
     client.configure_experiment(
         parameters=[
             RangeParameterConfig(name="x", parameter_type="float", bounds=(0, 1)),
-            RangeParameterConfig(name="rate", parameter_type="float", bounds=(1e-4, 1), scaling="log"),
+            RangeParameterConfig(
+                name="rate", parameter_type="float", bounds=(1e-4, 1), scaling="log"
+            ),
             RangeParameterConfig(name="n", parameter_type="int", bounds=(1, 8)),
-            ChoiceParameterConfig(name="kind", parameter_type="str", values=KINDS, is_ordered=False),
+            ChoiceParameterConfig(
+                name="kind", parameter_type="str", values=KINDS, is_ordered=False
+            ),
         ]
     )
     client.configure_optimization(objective="-loss")

@@ -47,8 +47,7 @@ def judge(
     """A reported outcome as its status, message and fields; raises ValueError, with one line.
 
     said: any values by name; None means not given.
-    constraints: the names that must be given with an objective, exactly these.
-    names: the allowed names.
+    constraints: the names that must be given with an objective, exactly these. names: the allowed.
 
     Each objective, each constraint and each entry of the metadata counts by itself. NaN is unknown.
     An infinite objective is unknown; an infinite number of a constraint breaks its bound or keeps
@@ -79,7 +78,8 @@ def judge(
         raise ValueError(_contradicts(status))
     each = status in RAN or (status is None and bool(known or (stated and parts.strict)))
     flags, numbers = _constraints(given or {}, constraints, parts, each)
-    unknown = [n for n in constraints if n not in flags]
+    # A constraint that the study does not know may be one that it should know.
+    unknown = [str(n) for n in {**constraints, **(given or {})} if str(n) not in flags]
     held, (status, message) = status, _ended(status, values, flags, numbers, unknown, parts)
     if status == INVALID and below:
         message = below

@@ -67,6 +67,11 @@ PARTS: dict[str, Any] = {
 # The file, the options, what is said.
 CASES: list[tuple[str, list[str], str]] = [
     (
+        "optuna-2_10_1.csv",
+        [],
+        "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
+    ),
+    (
         "optuna-3_6_2.csv",
         [],
         "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
@@ -253,6 +258,31 @@ def test_json_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
         assert entry.outcome is not None and entry.outcome.objective == 0.25
         dngo.open(config).skip(entry.name, "again")
         capsys.readouterr()
+
+
+POINT = {"x": 0.5, "rate": 0.01, "n": 3, "kind": "a"}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda i, cost, s, e: [
+            [i, None, 0, 0.0],
+            [cost, 1.0, {"__enum__": f"StatusType.{e}"}, 1.0, 2.0, {}],
+        ],
+        lambda i, cost, s, e: [i, None, 0, None, cost, 1.0, s, 1.0, 2.0, {}],
+        lambda i, cost, s, e: [i, None, 0, None, cost, 1.0, 0.5, s, 1.0, 2.0, {}],
+    ],
+    ids=["1.4", "2.0", "with CPU time"],
+)
+def test_run_histories_of_earlier_releases(tmp_path: Path, run: Any) -> None:
+    data = [run(1, 0.25, 1, "SUCCESS"), run(2, 1e9, 2, "CRASHED"), run(3, 1e9, 0, "RUNNING")]
+    configs = {str(i + 1): {**POINT, "x": i / 4} for i in range(3)}
+    path = tmp_path / "runhistory.json"
+    path.write_text(json.dumps({"data": data, "configs": configs}))
+    config = config_in(tmp_path)
+    assert main(["import", str(path), "--config", str(config)]) == 0
+    assert [(o.status, o.duration) for _, o in taken(config)] == [("ok", 1.0), ("failed", 1.0)]
 
 
 def test_a_word_for_a_state_that_nobody_knows_is_named(tmp_path: Path, capsys) -> None:

@@ -92,15 +92,14 @@ def _flat(
 def _of_smac(document: Mapping[str, Any]) -> Iterator[Row]:
     configs = document["configs"]
     for i, run in enumerate(document["data"], start=1):
-        if isinstance(run, Mapping):  # 2.1 and later
+        if isinstance(run, Mapping):  # 2.3 and later
             run = [
                 run[k]
                 for k in ("config_id", "instance", "seed", "budget", "cost", "time", "status")
             ]
-        elif isinstance(run[0], list):  # 1.x
-            (key, (cost, seconds, status, *_)) = run
-            run = [*key, *[None] * (4 - len(key)), cost, seconds, status]
-        elif len(run) > 9:  # 2.0 and later, with its CPU time
+        elif isinstance(run[0], list):  # 1.4
+            run = [*run[0], *run[1]]
+        elif len(run) > 10:  # with its CPU time
             run = [*run[:6], run[7]]
         number, _, _, budget, cost, seconds, status = run[:7]
         word = status["__enum__"] if isinstance(status, Mapping) else _SMAC.get(status, str(status))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,6 @@ def taken(config: Path) -> list[tuple[Proposal, Outcome]]:
 
 
 def loss(x: float, rate: float, n: int, kind: str) -> float:
-    import math
 
     return (x - 0.3) ** 2 + abs(math.log10(rate) + 2) / 10 + n / 100
 
@@ -85,6 +86,11 @@ CASES: list[tuple[str, list[str], str]] = [
         "optuna-5_0_0.csv",
         [],
         "read as Optuna's table of trials: 4 parameters, value as objective, 2 failed",
+    ),
+    (
+        "mlflow-2_22_5.csv",
+        ["--objective", "loss"],
+        "read as MLflow's export: 4 parameters, metrics.loss as objective, 3 failed",
     ),
     (
         "mlflow-3_17_2.csv",
@@ -316,3 +322,52 @@ def test_points_of_another_program_can_be_added(tmp_path: Path, capsys) -> None:
     config = config_in(tmp_path)
     assert main(["add", str(FILES / "optuna-5_0_0.csv"), "--config", str(config)]) == 0
     assert len(dngo.open(config)._engine.entries()) == 9
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"noise": 0.7, "duration": 3.0},
+        {"status": "done", "duration": "3 min"},
+        {
+            "constraint_small": False,
+            "metadata": "mine",
+            "message": "m",
+            "number_t": 9,
+            "started": 1,
+        },
+    ],
+)
+def test_attributes_of_a_foreign_optuna_study_are_no_outcome(
+    tmp_path: Path, attributes: dict[str, Any]
+) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/theirs.db", study_name="s")
+    # Clocks are set back between the start and the end of the second one.
+    for start, end in (
+        ("2025-10-26T01:00:00", "2025-10-26T01:00:05"),
+        ("2025-10-26T02:59:00", "2025-10-26T02:01:00"),
+    ):
+        study.add_trial(
+            optuna.trial.FrozenTrial(
+                number=0,
+                trial_id=-1,
+                state=optuna.trial.TrialState.COMPLETE,
+                value=0.25,
+                datetime_start=datetime.fromisoformat(start),
+                datetime_complete=datetime.fromisoformat(end),
+                params={"x": len(study.trials) / 4},
+                distributions={"x": optuna.distributions.FloatDistribution(0, 1)},
+                user_attrs=attributes,
+                system_attrs={},
+                intermediate_values={},
+            )
+        )
+    config = config_in(tmp_path, space={"x": SPACE["x"]})
+    assert main(["import", f"{tmp_path}/theirs.db", "--config", str(config)]) == 0
+    (_, one), (_, other) = taken(config)
+    for outcome in (one, other):
+        assert (outcome.status, outcome.objective) == ("ok", 0.25)
+        assert math.isnan(outcome.noise) and not outcome.message and not outcome.constraints
+    assert one.duration == 5.0 and math.isnan(other.duration) and math.isnan(other.started)

@@ -86,7 +86,10 @@ def translated(
     reader = _Reader(shape, parameters, objectives, _constraints(shape, columns, config), config)
     found, left_out, failed = [], {}, 0
     for row in _last(rows, shape):
-        one, why = reader.row(row)
+        try:
+            one, why = reader.row(row)
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from None
         if why:
             left_out[row.place] = why
         else:
@@ -215,7 +218,10 @@ class _Reader:
             yield f"{name}: {', '.join(pairs)}"
 
     def row(self, row: Row) -> tuple[Row, str]:
-        """The row with our names, and why it is left out; empty if it is not."""
+        """The row with our names, and why it is left out; empty if it is not.
+
+        Raises ValueError, with the row's place, for an unknown state.
+        """
         cells = row.values
         values: dict[str, Any] = {
             f"parameter_{name}": self._parameter(name, cells.get(column))
@@ -253,7 +259,7 @@ class _Reader:
         status, why = state_of(str(cell))
         if status is None:
             words = " ".join([*STATES.values(), *UNKNOWN.values()])
-            raise UserError(
+            raise ValueError(
                 f"{row.place}: {self.shape.status}: {shown(cell)} is no known state"
                 f"{nearest(str(cell).lower(), words.split())}; `--ignore {self.shape.status}` "
                 "leaves the column out"

@@ -119,3 +119,45 @@ def test_the_best_of_many_combinations_is_found():
         iteration = np.concatenate([iteration, np.full(15, t)])
     rank = (values < values[tuple(v.astype(int).T)].min()).sum()
     assert rank <= 2
+
+
+CHOICES = Space(
+    {
+        "x": Float(type="float", low=0, high=1),
+        "c": Categorical(type="categorical", choices=[*"abcdefghijkl"]),
+    }
+)
+
+
+def settled(levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """A search that has found the best x, in some of twelve levels that make no difference."""
+    x = 0.3 + 0.4 * 0.5 ** np.arange(24) * np.where(np.arange(24) % 2, 1, -0.6)
+    parameters = [{"x": float(a), "c": "abcdefghijkl"[i % levels]} for i, a in enumerate(x)]
+    v = CHOICES.from_parameters(parameters)
+    return v, (x - 0.3) ** 2 + 0.1
+
+
+def next_levels(levels: int, size: int) -> list[str]:
+    v, y = settled(levels)
+    data = TrainingData(
+        x=CHOICES.encode(v), y=y, constraints={"completed": np.ones(24)}, groups=CHOICES.groups
+    )
+    settings = SurrogateSettings(kind="gp", hyperparameter_samples=1)
+    model = fit_model(data, settings, rng=np.random.default_rng(0))
+    history = History(v, y, iteration=np.repeat(np.arange(6), 4))
+    found = propose_batch(
+        model,
+        CHOICES,
+        history,
+        size=size,
+        settings=AcquisitionSettings(),
+        rng=np.random.default_rng(1),
+    )
+    new = [p["c"] for p in CHOICES.to_parameters(found.v)]
+    return [c for c, stage in zip(new, found.stage, strict=True) if stage == "untried"]
+
+
+def test_untried_levels_are_tried_once_nothing_else_is_promised() -> None:
+    tried = next_levels(7, 8)
+    assert len(tried) == 5 and set(tried) == set("hijkl")  # all that are left
+    assert next_levels(12, 8) == []

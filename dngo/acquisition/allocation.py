@@ -109,6 +109,21 @@ def gains(y: Array, batch: Rows) -> Mask:
     return paid
 
 
+def gained(state: BatchState) -> float:
+    """How much the last evaluations improved on earlier ones, in units of the targets."""
+    history = state.history
+    batch = int(np.sum(history.iteration == history.iteration[-1]))
+    last = max(batch, current().beyond.last_for_each * state.space.k)
+    targets = state.model.scale.to_model(history.y)
+    before, after = targets[:-last], targets[-last:]
+    # A design need not gain anything.
+    since = int(np.sum(history.iteration > history.iteration[0]))
+    if since < last or not np.isfinite(before).any():
+        return np.inf
+    lowest = np.nanmin(after) if np.isfinite(after).any() else np.inf
+    return max(float(np.nanmin(before) - lowest), 0.0)
+
+
 # ---- of a region --------------------------------------------------------------------------------
 
 

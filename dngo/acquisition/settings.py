@@ -69,8 +69,9 @@ class Modelled(Keys, Acquisition):
         from dngo.acquisition.stages.draws import ThompsonDraws
         from dngo.acquisition.stages.first_feasible import FirstFeasible
         from dngo.acquisition.stages.trust_regions import TrustRegions
+        from dngo.acquisition.stages.untried import Untried
 
-        first = (FirstFeasible(), Beyond(), TrustRegions(self.trust_region_share))
+        first = (FirstFeasible(), Beyond(), Untried(), TrustRegions(self.trust_region_share))
         return [*first, *self.own_stages(), ThompsonDraws()]
 
     def own_stages(self) -> Sequence[Stage]:

@@ -89,6 +89,8 @@ class CandidateRules:
     shared: float = 0.3
     # Share of the uniform candidates that is drawn from people's priors, if there are any.
     believed: float = 0.25
+    # Share of the picks that try untried levels of categories, once these promise most.
+    untried: float = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)

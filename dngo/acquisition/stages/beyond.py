@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dngo.acquisition.allocation import beyond
+from dngo.acquisition.allocation import beyond, gained
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.feasibility import heed
 from dngo.acquisition.measures import probability_of_improvement
@@ -79,18 +79,4 @@ class Beyond:
         inside = value[heed(everywhere, pool.feasibility, shared.min_feasibility)].max()
         highest = float(value.max())
         little = current().beyond.little * highest
-        return highest > current().beyond.worth and max(inside, self._gained(state)) < little
-
-    def _gained(self, state: BatchState) -> float:
-        """How much the last evaluations improved on earlier ones, in units of the targets."""
-        history = state.history
-        batch = int(np.sum(history.iteration == history.iteration[-1]))
-        last = max(batch, current().beyond.last_for_each * state.space.k)
-        targets = state.model.scale.to_model(history.y)
-        before, after = targets[:-last], targets[-last:]
-        # A design need not gain anything.
-        since = int(np.sum(history.iteration > history.iteration[0]))
-        if since < last or not np.isfinite(before).any():
-            return np.inf
-        lowest = np.nanmin(after) if np.isfinite(after).any() else np.inf
-        return max(float(np.nanmin(before) - lowest), 0.0)
+        return highest > current().beyond.worth and max(inside, gained(state)) < little

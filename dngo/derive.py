@@ -316,7 +316,7 @@ def propose(
     found = choose(
         _history(path, config, iterations, context),
         size=max(config.batch_size - len(given), 0),
-        settings=config.acquisition,
+        settings=config.acquisition.inward(units(config)),
         rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
         root=seed_sequence(config, 0, DESIGN),
         progress=progress,

@@ -41,6 +41,8 @@ OWN: Mapping[str, Mapping[str, str]] = {
     },
     "dngo.acquisition": {
         "mcei": _ACQUISITION + "Mcei",
+        "learn": _ACQUISITION + "Learn",
+        "level_set": _ACQUISITION + "LevelSet",
         "own": _ACQUISITION + "OwnGain",
         "pi": _PAPERS + "acquisitions:Pi",
         "lcb": _PAPERS + "acquisitions:Lcb",

@@ -97,7 +97,8 @@ class Keys(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _costs_are_heeded_everywhere(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("per") is not None:
+        has_share = "trust_region_share" in cls.model_fields
+        if isinstance(given, dict) and given.get("per") is not None and has_share:
             return {"trust_region_share": 0.0, **given}
         return given
 

@@ -10,11 +10,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from dngo.acquisition.keys import Keys, NoKeys
 from dngo.kinds import Kinds
 from dngo.objects import Reference
+from dngo.types import Repeats
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.acquisition.state import Stage
@@ -50,6 +53,10 @@ class Acquisition(BaseModel):
     def stages_of_several(self) -> Sequence[Stage]:
         """The stages of a batch with several objectives, the same for all kinds with a surrogate."""
         return self.stages()
+
+    def inward(self, units: Units) -> Acquisition:
+        """The same, with values of the objective in the units in which models see it."""
+        return self
 
     @property
     def missing_package(self) -> str:
@@ -175,6 +182,45 @@ class OwnGain(Modelled, Reference, json_schema_extra=NAMED):
         from dngo.acquisition.stages.joint import Joint
 
         return [FirstFeasible(), Joint(own_gain(self.reference))]
+
+
+class Learn(Modelled, json_schema_extra=NAMED):
+    """The whole function is to be learnt, and not its lowest point: each pick takes away most of the
+    variance.
+    """
+
+    kind: Literal["learn"] = "learn"
+    trust_region_share: ClassVar[float] = 0.0  # type: ignore[misc]
+    fantasies: ClassVar[int] = 1  # type: ignore[misc]
+    noisy_improvement: ClassVar[bool] = False  # type: ignore[misc]
+    local_candidates: ClassVar[int] = 0  # type: ignore[misc]
+    incumbents: ClassVar[int] = 1  # type: ignore[misc]
+    replicates: ClassVar[Repeats] = "never"  # type: ignore[misc]
+
+    def stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.first_feasible import FirstFeasible
+        from dngo.acquisition.stages.learning import Learning
+
+        return [FirstFeasible(), Learning(self.level)]
+
+    @property
+    def level(self) -> float | None:
+        """The level of interest; None: the whole function."""
+        return None
+
+
+class LevelSet(Learn, json_schema_extra=NAMED):
+    """Where the objective crosses a level is to be learnt, such as a limit that a design must keep."""
+
+    kind: Literal["level_set"] = "level_set"  # type: ignore[assignment]
+    at: float = Field(description="The level, in units of the objective.", allow_inf_nan=False)
+
+    @property
+    def level(self) -> float:
+        return self.at
+
+    def inward(self, units: Units) -> LevelSet:
+        return self.model_copy(update={"at": float(units.inward(np.array(self.at)))})
 
 
 class Thompson(Modelled, json_schema_extra=NAMED):

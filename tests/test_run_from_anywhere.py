@@ -88,13 +88,23 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["x", "x 1", "x a b", "x 0 1 2", "x 0 1 linear", "x a"])
-def test_a_parameter_that_is_none_is_one_line(tmp_path: Path, line: str) -> None:
+def test_a_parameter_that_is_none_is_one_line(line: str) -> None:
     with pytest.raises(UserError, match="is not NAME LOW HIGH"):
         parameter(line)
-    answer("init", "--parameter", line, folder=tmp_path, status=1)
-    assert "answers: space.x" in answer("init", "--parameter", "x 1 0", folder=tmp_path, status=1)
-    words = ["init", "--parameter", "x 0 1", "--objective", "run {q}"]
-    assert "{q} is not a parameter" in answer(*words, folder=tmp_path, status=1)
+
+
+def test_answers_that_make_no_study_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, said in (
+        (["x 1"], "is not NAME LOW HIGH"),
+        (["x 1 0"], "answers: space.x"),
+        (["x 0 1", "--objective", "run {q}"], "{q} is not a parameter"),
+    ):
+        assert main(["init", "--parameter", *words]) == 1
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

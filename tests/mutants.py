@@ -167,6 +167,8 @@ def tried(mutant: Mutant, folder: Path, tests: list[str], cap: float) -> tuple[s
         return "found", "hangs"
     finally:
         path.write_text(before)
+    if "ERROR: not found: " in done.stderr:
+        sys.exit(f"measure the reach anew: {done.stderr.strip()}")
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode == 0:
         return "survived", ""

@@ -168,3 +168,10 @@ def test_no_test_decides_by_the_time_that_something_takes() -> None:
     for path in ROOT.glob("tests/**/*.py"):
         found = [m[0] for m in DECIDES.finditer(path.read_text()) if int(m[1] or 0) < 600]
         assert found == [], f"{path}: wait for an event (tests/waiting.py)"
+
+
+def test_only_what_a_machine_lacks_is_skipped_and_in_one_place() -> None:
+    """Otherwise a test that is never run would not be missed."""
+    skips = re.compile(r"pytest\.(?:skip|importorskip|mark\.skip|mark\.skipif)\(")
+    found = {path.name for path in ROOT.glob("tests/**/*.py") if skips.search(path.read_text())}
+    assert found == {"needs.py"}

@@ -341,7 +341,8 @@ def test_points_of_another_program_can_be_added(tmp_path: Path, capsys) -> None:
 def test_attributes_of_a_foreign_optuna_study_are_no_outcome(
     tmp_path: Path, attributes: dict[str, Any]
 ) -> None:
-    optuna = pytest.importorskip("optuna")
+    import optuna
+
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(storage=f"sqlite:///{tmp_path}/theirs.db", study_name="s")
     # Clocks are set back between the start and the end of the second one.

@@ -346,7 +346,7 @@ def test_ctrl_c_ends_it_and_again_goes_on(workers: int) -> None:
         settings=f"workers={workers}, batch_size=6, acquisition='random'",
     )
     process = start(text)
-    waiting.until(lambda: recorded() >= 2, process)
+    waiting.until(lambda: recorded() >= 2 and len(lines("began")) >= 3, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == -signal.SIGINT and out == ""

@@ -78,6 +78,7 @@ def test_whoever_asks_is_given_the_same_points(both: tuple[Toy, Toy]) -> None:
     assert "@" in outcome.metadata["told"]["by"]
 
 
+@pytest.mark.full
 def test_a_study_changes_hands(both: tuple[Toy, Toy], tmp_path: Path) -> None:
     shutil.copytree(both[1].folder, tmp_path / "copy")
     config = tmp_path / "copy" / "config.yaml"

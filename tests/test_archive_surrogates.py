@@ -222,6 +222,7 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
     return {k: v for key, item in value.items() for k, v in flat(item, f"{name}/{key}").items()}
 
 
+@pytest.mark.full
 def test_it_replays_to_the_same_bits(default: Study, costly: Study, tmp_path: Path) -> None:
     alone = Path(shutil.copy(default.archive, tmp_path / "alone.h5"))
     assert [replay(alone, t).verdict for t in (0, 1, 3, 5)] == ["identical"] * 4

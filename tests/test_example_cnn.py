@@ -105,6 +105,7 @@ def test_cnn_diverges_in_words() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.full
 def test_cnn_study_is_small_and_real(tmp_path: Path) -> None:
     objective = {"command": f"{{python}} -c {shlex.quote(QUICK)}"}
     table = small_study("cnn", tmp_path, objective=objective)

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pytest
 from test_examples import EXAMPLES, defaults, module, small_study
 
 from dngo import config
@@ -51,6 +52,7 @@ def test_self_tuning_tells_good_networks_from_bad() -> None:
     assert untrained > -3
 
 
+@pytest.mark.full
 def test_self_tuning_study_is_small_and_real(tmp_path: Path) -> None:
     objective = {"command": f"{{python}} -c {shlex.quote(QUICK)}"}
     table = small_study("self_tuning", tmp_path, objective=objective, surrogate={"kind": "gp"})

@@ -51,6 +51,7 @@ def look(config: str, folder: Path) -> None:
     assert {path.name for path in out.iterdir()} == {*forms.values(), "page.html", "both.html"}
 
 
+@pytest.mark.full
 def test_a_study_is_run_and_looked_at(folder: Path) -> None:
     mine = Mine(folder)
     mine.write()

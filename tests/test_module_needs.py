@@ -69,6 +69,7 @@ class Needy(Own):
         self.place = folder / prefix / "results/toy"
 
 
+@pytest.mark.full
 def test_what_a_study_needs_is_made_before_anything_is_paid_for(tmp_path: Path) -> None:
     own = Needy(tmp_path / "toy", prefix="sub/folder")
     dry = planned(own.snakemake("-n"))

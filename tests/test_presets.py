@@ -64,6 +64,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory, name: str) -> Study:
     return BEGUN[name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_of_each_preset_runs_and_is_replayed(tmp_path_factory, name: str) -> None:
     study = begun(tmp_path_factory, name)

@@ -409,6 +409,7 @@ def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys)
     assert "\n" not in capsys.readouterr().err.strip()
 
 
+@pytest.mark.full
 def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Path) -> None:
     study: Toy = toy(iterations=1, batch_size=4)
     study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")

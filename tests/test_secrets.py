@@ -250,6 +250,7 @@ def everything(folder: Path) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.full
 def test_a_run_stores_the_value_nowhere_whatever_the_objective_says(
     mine: Mine, monkeypatch
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_run_stores_the_value_nowhere_whatever_the_objective_says(
 # ---- studies that have begun with one -----------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_study_that_has_begun_goes_on_with_the_value_and_stores_it_no_more(
     mine: Mine, capsys
 ) -> None:

@@ -150,6 +150,7 @@ print(hashlib.sha256(b"".join(p.tobytes() for p in parts)).hexdigest())
 """
 
 
+@pytest.mark.full
 def test_the_number_of_threads_changes_no_bit():
     digests = set()
     for threads in ("1", "2", "4"):

@@ -77,6 +77,7 @@ def wave(x: np.ndarray) -> np.ndarray:
     return np.sin(5 * x[:, 0]) + x[:, 1] ** 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "key", "value"), CASES)
 def test_a_fit_at_the_end_of_a_range_is_of_use(kind: str, key: str, value: float) -> None:
     rng = np.random.default_rng

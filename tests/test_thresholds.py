@@ -350,6 +350,7 @@ class Heated(Toy):
         path.write_text(text.replace(networks, "surrogate: {kind: gp, hyperparameter_samples: 2}"))
 
 
+@pytest.mark.full
 def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> None:
     study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
     study.snakemake()

@@ -170,6 +170,7 @@ def test_what_was_maximised_is_turned_round(tmp_path: Path) -> None:
     assert (a.task, b.task) == ("up", "down")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", sorted(QUICK))
 def test_the_archive_alone_replays_with_the_sources_gone(tmp_path: Path, kind: str) -> None:
     paths = [earlier(tmp_path, name, seed=i) for i, name in enumerate("ab")]

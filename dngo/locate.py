@@ -26,8 +26,15 @@ def find_study(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None 
     """The study of these configuration files, in whichever folder this process runs.
 
     overrides: values from the command line; there, `results` is relative to the current folder.
-    Raises UserError with one line for each mistake, or if two studies may be meant.
+    Raises UserError with one line for each mistake, if two studies may be meant, or if the archive
+    was altered.
     """
+    study = _found(paths, overrides)
+    archive.check(study.archive)
+    return study
+
+
+def _found(paths: Sequence[str | Path], overrides: Mapping[str, Any] | None) -> Study:
     files = [Path(os.path.relpath(path)) for path in paths]
     config = load(files, overrides)
     study = Study(config, files[0].parent if files else Path())

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dngo import archive
 from dngo.api.parameters import sections
 from dngo.api.session import Session
 from dngo.config import Config, validate
@@ -71,6 +72,7 @@ def create(
     }
     config = validate(given, source="create")
     study = Study(config)
+    archive.check(study.archive)
     header = study.header()  # checks that the study is the same, and that no names clash
     flying = study.in_flight(header.iterations if header else 0)
     if header or flying:

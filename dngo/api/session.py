@@ -52,6 +52,7 @@ def _study_of(file: Path, results: str | Path | None) -> Study | None:
     """The study of a configuration or an archive; None for an archive outside its study's folder."""
     if not is_archive(file):
         return find_study([file], {"results": str(results)} if results else {})
+    archive.check(file)
     header = archive.read_header(file)
     if header is None:
         raise UserError(f"{file}: there is no such archive")

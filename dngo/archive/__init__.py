@@ -1,13 +1,15 @@
 """The archive: one HDF5 file per study, append-only, the system of record."""
 
 from dngo.archive.curves import read_curves
-from dngo.archive.digests import chain_problems, contents, model_digest
+from dngo.archive.digests import contents, model_digest
 from dngo.archive.flat import flat_columns
 from dngo.archive.layout import FORMAT_VERSION, words
 from dngo.archive.predictions import Foreseen, foreseen
 from dngo.archive.reading import (
+    AlteredArchive,
     Header,
     Table,
+    check,
     copy_surrogate,
     fit_summary,
     iteration_attributes,
@@ -29,12 +31,13 @@ from dngo.archive.writing import Outcomes, append
 
 __all__ = [
     "FORMAT_VERSION",
+    "AlteredArchive",
     "Foreseen",
     "Header",
     "Outcomes",
     "Table",
     "append",
-    "chain_problems",
+    "check",
     "contents",
     "copy_surrogate",
     "fit_summary",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from dngo.archive.digests import chain_problems, genesis_digest
+from dngo.archive.digests import genesis_digest
 from dngo.archive.identity import check_identity
 from dngo.archive.layout import (
     FORMAT_VERSION,
@@ -27,7 +28,7 @@ from dngo.archive.layout import (
     words,
 )
 from dngo.archive.progress import fields as reported
-from dngo.archive.structure import check_archive, check_header, space_of
+from dngo.archive.structure import check_archive, check_header, check_structure, space_of
 from dngo.batch import INVALID, RAN, STATUSES, TOLD, Batch, Context, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.redaction import each_text, redacted
@@ -176,52 +177,59 @@ _open: ContextVar[Mapping[Path, h5py.File]] = ContextVar("archives that a block 
 _tables: ContextVar[dict[Any, Table]] = ContextVar("what it has read of them")
 
 
+class AlteredArchive(UserError):
+    """The values of the archive at `path` are not those that were written."""
+
+    def __init__(self, path: Path, problem: str):
+        super().__init__(
+            f"{path}: was altered after dngo wrote it ({problem}); put a good copy in its place; "
+            f"dngo verify {shlex.quote(str(path))} says all that differs"
+        )
+        self.path = path
+
+
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[h5py.File]:
-    """Check the structure of an archive, and open it for reading.
+def reading(path: Path, *, as_it_is: bool = False) -> Iterator[h5py.File]:
+    """Check an archive, and open it for reading.
 
     Within such a block, all functions that read the same path read the same file, even if another
-    one replaces it. They read a table only once. Raises UserError if the archive is missing,
-    damaged or too new. It also raises UserError if the block fails and a value of the archive was
-    altered.
+    one replaces it. They read a table only once. as_it_is: also if its values were altered.
+    Raises UserError if the archive is missing, damaged, altered or too new.
     """
     held = _open.get({})
     if path in held:
         yield held[path]
         return
-    with _opened(path, check_archive) as file:
+    with _opened(path, check_structure if as_it_is else check_archive) as file:
         token, tables = _open.set({**held, path: file}), _tables.set({})
         try:
             yield file
-        except UserError:
-            raise
-        except Exception as error:
-            # The structure is sound, so the cause lies in its values, or in this package.
-            problem = _altered(file)
-            if not problem:
-                raise
-            raise UserError(f"{path}: {problem}; put a good copy in its place") from error
         finally:
             _open.reset(token)
             _tables.reset(tables)
 
 
-def _altered(file: h5py.File) -> str:
-    """The first place where the values differ from what was written; empty if they are all the same."""
-    try:
-        return next(iter(chain_problems(file)), "")
-    except Exception as error:  # unreadable values have no digest either
-        return f"its values cannot be read ({error})"
+def check(path: Path) -> None:
+    """Raise UserError if there is an archive that is damaged, altered or too new.
+
+    A process looks at each file once, until it changes.
+    """
+    if path.exists():
+        with reading(path):
+            pass
 
 
 @contextlib.contextmanager
 def _opened(path: Path, check: hdf5.Check) -> Iterator[h5py.File]:
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(hdf5.opened(path, check))
+            opened = hdf5.opened(path, check, marks=check is check_archive)
+            file = stack.enter_context(opened)
             _check_format(path, file)
         except FileNotFoundError:
             raise UserError(f"{path}: there is no such archive") from None
+        except hdf5.Altered as error:
+            raise AlteredArchive(path, str(error)) from None
         except (OSError, hdf5.Unsound) as error:
             raise UserError(
                 f"{path}: cannot be read as an archive: it is truncated, damaged or another "

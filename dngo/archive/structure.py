@@ -1,7 +1,7 @@
 """Whether a file has the structure of an archive: types, shapes, counts, required members, JSON.
 
-It checks only that values can be used. `dngo.archive.verification` checks that they are the written
-ones. The checks run in a process of their own (`dngo.storage.hdf5`).
+It also checks their digests: whether the values are the written ones. `dngo.archive.verification`
+says all that differs. The checks run in a process of their own (`dngo.storage.hdf5`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from dngo.archive import progress
+from dngo.archive.digests import chain_problems, iteration_digest
 from dngo.archive.layout import (
     ALL_STATUS,
     EARLIER_STATUS,
@@ -38,7 +39,7 @@ from dngo.batch import STATUSES
 from dngo.fronts import MOST
 from dngo.space import Space
 from dngo.space.types import parameters_of_archive
-from dngo.storage.hdf5 import SLICE, Unsound, check_tree
+from dngo.storage.hdf5 import SLICE, Altered, Unsound, check_tree
 
 _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
 
@@ -46,7 +47,8 @@ _KINDS = {"f8": "f", "i8": "iu", "i1": "iu"}
 def check_header(file: h5py.File, size: int) -> None:
     """Raise Unsound unless the attributes of the root can be used, and their counts are right.
 
-    A file of another kind or of a newer format passes here. Reading it reports that.
+    Raises Altered if the root and the last iteration do not have their digests. A file of another
+    kind or of a newer format passes here. Reading it reports that.
     """
     if not _is_ours(file):
         return
@@ -55,9 +57,25 @@ def check_header(file: h5py.File, size: int) -> None:
     if len(_member(file, "iterations")) != attributes["iterations"]:
         raise Unsound(f"it counts {attributes['iterations']} iterations, but has others")
     _array(_member(file, "proposals"), "slot", (attributes["rows"],))
+    last = attributes["iterations"] - 1
+    known = (
+        _attributes(_member(file["iterations"], str(last)), {"digest": str}) if last >= 0 else {}
+    )
+    if known and known["digest"] != attributes["digest"]:
+        raise Altered("the archive's digest is not its last iteration's")
+    if known and iteration_digest(file, file[f"iterations/{last}"]) != known["digest"]:
+        raise Altered(f"iteration {last}: its values do not have the digest that was recorded")
 
 
 def check_archive(file: h5py.File, size: int) -> None:
+    """Raise Unsound unless every part of the file can be used, and Altered unless all digests hold."""
+    check_structure(file, size)
+    if _is_ours(file):
+        for problem in chain_problems(file)[:1]:
+            raise Altered(problem)
+
+
+def check_structure(file: h5py.File, size: int) -> None:
     """Raise Unsound unless every part of the file can be used.
 
     A file of another kind or of a newer format passes here. Reading it reports that.

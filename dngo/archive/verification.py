@@ -39,7 +39,7 @@ def verify(path: Path) -> list[str]:
     Parts of a surrogate, and of the evaluations of earlier studies, are checked by their digests
     only. Raises UserError if the file cannot be used as an archive at all.
     """
-    with reading(path) as file:
+    with reading(path, as_it_is=True) as file:
         return [*_around(path), *additions(file), *chain_problems(file)]
 
 

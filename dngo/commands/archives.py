@@ -84,9 +84,12 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from dngo.archive import verify
+    from dngo.archive import AlteredArchive, verify
 
-    path = archive_of(arguments)
+    try:
+        path = archive_of(arguments)
+    except AlteredArchive as error:
+        path = error.path
     problems = verify(path)
     for problem in problems:
         print(f"{path}: {problem}")
@@ -96,7 +99,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from dngo.archive import chain_problems, reading
+    from dngo.archive import reading
     from dngo.objects import use_file
     from dngo.replay import ELSEWHERE, replay
     from dngo.workflow.job import bar
@@ -106,8 +109,6 @@ def _replay(arguments: argparse.Namespace) -> int:
     path = archive_of(arguments)
     found = set()
     with reading(path) as file:
-        for problem in chain_problems(file)[:1]:
-            raise UserError(f"{path}: {problem}; replay a copy that nobody changed")
         every = range(int(file.attrs["iterations"]))
         for t in every if arguments.iteration is None else [arguments.iteration]:
             with bar(f"iteration {t}") as progress:

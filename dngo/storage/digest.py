@@ -25,8 +25,7 @@ def digest_parameters(parameters: Mapping[str, Any]) -> str:
 
 def _feed(state: Any, value: Any) -> None:
     if isinstance(value, str):
-        data = value.encode()
-        state.update(b"s%d:" % len(data) + data)
+        state.update(_text(value))
     elif isinstance(value, bytes):
         state.update(b"b%d:" % len(value) + value)
     elif isinstance(value, Mapping):
@@ -44,9 +43,9 @@ def _feed(state: Any, value: Any) -> None:
         array = np.asarray(value)
         shape = json.dumps(array.shape).encode()
         if array.dtype.kind in "OSU":
-            state.update(b"t" + shape)
-            for item in array.ravel().tolist():
-                _feed(state, item.decode() if isinstance(item, bytes) else str(item))
+            items = array.ravel().tolist()
+            known = {item: _text(item) for item in set(items)}  # texts repeat
+            state.update(b"t" + shape + b"".join([known[item] for item in items]))
         elif array.dtype.kind in "biu":
             state.update(b"i" + shape + array.astype("<i8").tobytes())
         else:
@@ -55,3 +54,8 @@ def _feed(state: Any, value: Any) -> None:
                 # every NaN counts as the same, whatever its bits
                 floats = np.where(np.isnan(floats), np.nan, floats)
             state.update(b"f" + shape + floats.tobytes())
+
+
+def _text(item: Any) -> bytes:
+    data = item if isinstance(item, bytes) else str(item).encode()
+    return b"s%d:" % len(data) + data

@@ -35,8 +35,9 @@ MOST_BYTES = 2**19  # of an attribute
 TEXT_BYTES = 16  # bytes of an attribute's text of variable length: they say where the text is
 SLICE = 1024  # rows of text that are read at once
 MEGABYTE = 2**20
+ALTERED = "altered: "  # a child's message that begins with this is an `Altered`
 MISTAKE = "mistake: "  # a child's message that begins with this blames the reader, and not the file
-LEAST_MARKED = 4 * MEGABYTE  # bytes; checking a smaller file takes no time
+LEAST_MARKED = MEGABYTE  # bytes; checking a smaller file takes no time
 
 # What is known to be sound, by name: of a dataset the number of its first rows, or a whole group.
 Known = Callable[[str], float]
@@ -48,13 +49,18 @@ class Unsound(ValueError):
     """A file cannot be used; the text says where and why."""
 
 
+class Altered(Unsound):
+    """A file can be used, but its values are not those that were written; the text says where."""
+
+
 @contextlib.contextmanager
-def opened(path: Path, check: Check) -> Iterator[h5py.File]:
+def opened(path: Path, check: Check, *, marks: bool = False) -> Iterator[h5py.File]:
     """A file opened to be read, after `check` has accepted it in a process of its own.
 
     A file is checked only once, until it changes. The same file is read to the end, even if `path`
-    is replaced meanwhile. No lock is taken. Raises OSError if it cannot be opened, and Unsound if
-    it is not accepted.
+    is replaced meanwhile. No lock is taken. marks: `check` is the whole check of its kind of file, so
+    a large file gets a mark (`vouch`). Raises OSError if it cannot be opened, and Unsound if it is
+    not accepted.
     """
     # If it is a pipe instead of a file, opening must not block.
     descriptor = _whatever_happens(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK))
@@ -66,6 +72,8 @@ def opened(path: Path, check: Check) -> Iterator[h5py.File]:
         if signature not in _sound:
             if not _is_marked(path, known):
                 _look_through(path, descriptor, check, known.st_size)
+                if marks:
+                    vouch(path, known, check)
             _sound.add(signature)
         with _file(descriptor) as file:
             yield file
@@ -178,6 +186,8 @@ def _look_through(path: Path, descriptor: int, check: Check, size: int) -> None:
         os.waitpid(pid, 0)
     if verdict.startswith(MISTAKE):
         raise UserError(f"{path}: {verdict.removeprefix(MISTAKE)}")
+    if verdict.startswith(ALTERED):
+        raise Altered(verdict.removeprefix(ALTERED))
     if verdict != "sound":
         raise Unsound(verdict or "the HDF5 library crashes on it, or never ends")
 
@@ -223,6 +233,8 @@ def _child(descriptor: int, check: Check, size: int, writer: int) -> None:
         verdict = "sound"
     except MemoryError:
         verdict = "it unpacks to far more than its size"
+    except Altered as error:
+        verdict = f"{ALTERED}{error}"
     except UserError as error:
         verdict = MISTAKE + " ".join(str(error).split())[:300]
     except BaseException as error:
@@ -234,7 +246,7 @@ def _child(descriptor: int, check: Check, size: int, writer: int) -> None:
 
 def _limit(size: int) -> None:
     """Limit this process: to some seconds of CPU time and some further memory, by a file's size."""
-    seconds = 3 + size // (4 * MEGABYTE)
+    seconds = 4 + size // (2 * MEGABYTE)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError, ValueError):  # a system without /proc sets no limit

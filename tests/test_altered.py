@@ -1,0 +1,178 @@
+"""An archive that another program changed: the next command says so, whatever it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import dngo
+from dngo import archive
+from dngo.cli import main
+from dngo.errors import UserError
+from dngo.storage import hdf5
+
+SPACE = {"x": (0.0, 1.0), "k": ["a", "b"]}
+CHEAP: dict[str, Any] = {"acquisition": "random", "progress": False, "workers": 0}
+
+
+def f(x: float, k: str) -> float:
+    return x + (k == "b")
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of three iterations, and its configuration."""
+    folder = tmp_path_factory.mktemp("study")
+    here = Path.cwd()
+    os.chdir(folder)
+    study = dngo.create("s", SPACE, batch_size=4, folder="results", surrogate="gp")
+    study.optimize(f, 12, workers=0, progress=False)
+    study.write_config("s.yaml", objective="objective:f")
+    Path("objective.py").write_text("def f(x, k): return x\n")
+    os.chdir(here)
+    return folder
+
+
+@pytest.fixture
+def path(before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(before, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return Path("results/s/archive.h5")
+
+
+def alter(path: Path, place: str = "outcomes/objective", row: int = 1, value: Any = -9.0) -> None:
+    """Change one value, and neither the size of the file nor its time of change."""
+    known = path.stat()
+    with h5py.File(path, "r+") as file:
+        if "@" in place:
+            name, attribute = place.split("@")
+            file[name].attrs[attribute] = value
+        else:
+            file[place][row] = value
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns + 1))
+
+
+COMMANDS = {
+    "status": ["status", "s.yaml"],
+    "status of the archive": ["status", "results/s/archive.h5"],
+    "best": ["best", "s.yaml"],
+    "export": ["export", "s.yaml", "--format", "csv", "--output", "out.csv"],
+    "report": ["report", "s.yaml"],
+    "figure": ["figure", "course", "s.yaml", "--output", "course.svg"],
+    "compare": ["compare", "results/s", "results/s"],
+    "audit": ["audit", "s.yaml", "--proposal", "1-0"],
+    "audit of all": ["audit", "s.yaml", "--all"],
+    "replay": ["replay", "s.yaml"],
+    "add": ["add", "--config", "s.yaml", "--set", "x=0.5", "k=a"],
+    "tell": ["tell", "--config", "s.yaml", "--set", "x=0.5", "k=a", "objective=1"],
+    "note": ["note", "--config", "s.yaml", "--point", "0-0", "good"],
+    "retry": ["retry", "--failed", "s.yaml"],
+    "check": ["check", "s.yaml"],
+    "fork": ["fork", "results/s", "--name", "t"],
+}
+CALLS: dict[str, Callable[[], Any]] = {
+    "open": lambda: dngo.open("results/s").best(),
+    "table": lambda: dngo.open("results/s/archive.h5").table(),
+    "ask": lambda: dngo.create("s", SPACE, folder="results").ask(2),
+    "tell": lambda: dngo.create("s", SPACE, folder="results").tell(
+        {"x": 0.5, "k": "a", "objective": 1.0}
+    ),
+    "minimize": lambda: dngo.minimize(f, SPACE, 12, name="s", folder="results", **CHEAP),
+    "more": lambda: dngo.minimize(f, SPACE, 14, name="s", folder="results", **CHEAP),
+    "look": lambda: repr(dngo.open("results/s")),
+    "note": lambda: dngo.open("results/s").note("good"),
+}
+
+
+@pytest.mark.parametrize("row", [1, 11], ids=["first iteration", "last iteration"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_that_an_archive_was_altered(
+    path: Path, command: str, row: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "s.yaml"]) == 0
+    alter(path, row=row)
+    content = path.read_bytes()
+    capfd.readouterr()
+    assert main(COMMANDS[command]) == 1
+    said = capfd.readouterr().err.strip()
+    assert "was altered after dngo wrote it (iteration" in said and "dngo verify results/s" in said
+    assert said.count("\n") == 0
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("row", [1, 11], ids=["first iteration", "last iteration"])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_says_that_an_archive_was_altered(path: Path, call: str, row: int) -> None:
+    alter(path, row=row)
+    content = path.read_bytes()
+    with pytest.raises(UserError, match="was altered after dngo wrote it"):
+        CALLS[call]()
+    assert path.read_bytes() == content
+
+
+def test_verify_names_all_that_differs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for row in (1, 7, 11):
+        alter(path, row=row)
+    assert main(["verify", "s.yaml"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_every_value_counts(path: Path) -> None:
+    """Each column, each attribute of an iteration, the identity, and each array of the model."""
+    good = path.read_bytes()
+    places: list[tuple[str, Any]] = []
+
+    def gather(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset) and item.shape:
+            old = item[0]
+            text = item.dtype.kind == "O"
+            places.append((name, b"other" if text else np.nan_to_num(old) + 1))
+        for key, value in item.attrs.items():
+            new = value + "0" if isinstance(value, str) and not value.startswith("{") else None
+            if new is not None and "@".join((name, key)).count("kept") == 0:
+                places.append((f"{name}@{key}", new))
+
+    with h5py.File(path) as file:
+        file.visititems(gather)
+    assert len(places) > 40
+    for place, value in places:
+        path.write_bytes(good)
+        if place.startswith("iterations/1/"):
+            continue
+        try:
+            alter(path, place, 0, value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        with pytest.raises(UserError, match="h5: ") as error, archive.reading(path):
+            pytest.fail(place)
+        assert "altered" in str(error.value) or "cannot be read" in str(error.value), place
+        hdf5._sound.clear()
+    path.write_bytes(good)
+    with archive.reading(path):
+        pass
+
+
+def test_what_was_checked_is_not_checked_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hdf5, "LEAST_MARKED", 0)
+    looked: list[object] = []
+    look = hdf5._look_through
+
+    def count(path: Path, descriptor: int, check: hdf5.Check, size: int) -> None:
+        looked.append(check)
+        look(path, descriptor, check, size)
+
+    monkeypatch.setattr(hdf5, "_look_through", count)
+    for number in (1, 1, 1):
+        hdf5._sound.clear()  # another process
+        with archive.reading(path):
+            assert len(looked) == number
+    alter(path)
+    with pytest.raises(UserError, match="was altered"), archive.reading(path):
+        pass

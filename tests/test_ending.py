@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -228,6 +229,61 @@ def test_a_target_that_is_reached_leaves_only_what_people_enter(tmp_path: Path) 
     study.add({"x": 0.25})
     assert study._engine.plan().iterations == (1,)
     assert [p.parameters for p in study.ask()] == [{"x": 0.25}]
+
+
+def run(study: dngo.Session, change: dict[str, object] | None = None) -> list[list[str]]:
+    """What Snakemake does: the iterations that are planned. Returns the sources of their points."""
+    engine = Study(study._engine.config.model_copy(update=change or {}))
+    found = []
+    for t in engine.plan().iterations:
+        folder = engine.iteration(t)
+        if t:
+            engine.fit(t, folder / "surrogate.h5")
+        batch = engine.propose(t, folder / "surrogate.h5" if t else None, folder / "proposals.json")
+        for p in batch.evaluated:
+            study.tell(p, float(p.parameters["x"]))
+        assert engine.num_chunks(t) >= 0
+        engine.merge(t, folder / "receipt.json")
+        found.append(sorted({p.source.partition(":")[0] for p in batch.proposals}))
+    return found
+
+
+def test_batches_that_no_model_chose_are_no_iterations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {
+        "design": {"size": 3},
+        "iterations": 1,
+        "batch_size": 2,
+        "surrogate": "gp",
+    }
+    study = dngo.create("entered", {"x": (0, 1)}, folder=tmp_path, **settings)
+    assert run(study) == [["default", "design"], ["candidate"]]
+    study.add({"x": 0.25})
+    assert run(study) == [["user"]] and run(study) == []
+    with monkeypatch.context() as context:
+        context.setattr("dngo.derive.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
+        study.tell({"x": 0.77, "objective": 0.0})
+        assert run(study) == [["api"]] and run(study) == []
+    assert study.best().parameters == {"x": 0.77}
+    assert verify(study.path) == []
+    assert replay(study.path, 3).verdict == "imported"
+    assert replay(study.path, 2).verdict == "identical"
+    assert "iteration 3 of 3" in repr(study)
+    (chosen,) = run(study, {"iterations": 2})
+    assert "candidate" in chosen and not {"user", "api"} & set(chosen)
+    assert run(study, {"iterations": 2}) == []
+
+
+def test_an_outcome_after_the_target_is_taken_in_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"stop": {"target": 0.5}, "design": {"size": 4}, "batch_size": 3}
+    study = dngo.create("target", {"x": (0, 1)}, folder=tmp_path, **settings)
+    run(study)
+    monkeypatch.setattr("dngo.derive.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
+    study.tell({"x": 0.123, "objective": 7.0})
+    assert run(study) == [["api"]] and run(study) == []
 
 
 def test_a_fidelity_promotes_all_points_of_a_small_space(tmp_path: Path) -> None:

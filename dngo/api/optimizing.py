@@ -100,7 +100,10 @@ def _set_up(
         "objective": objective,
         "batch_size": size,
         "design": config.design.model_copy(update={"size": min(first, evaluations)}),
-        "iterations": max(1, study.merged()) - 1 + max(0, math.ceil(left / size)),
+        "iterations": max(1, study.merged())
+        - 1
+        - study.records.unchosen()
+        + max(0, math.ceil(left / size)),
         "points_per_job": size,
         "points_at_once": workers,
         # One batch runs at a time, so that the next one learns from all its outcomes.

@@ -25,7 +25,7 @@ from dngo.archive.reading import (
     reading,
     receipt,
 )
-from dngo.archive.texts import read_entered, read_metadata, read_repeated
+from dngo.archive.texts import read_entered, read_metadata, read_repeated, read_unchosen
 from dngo.archive.verification import verify
 from dngo.archive.writing import Outcomes, append
 
@@ -58,6 +58,7 @@ __all__ = [
     "read_surrogate",
     "read_table",
     "read_told",
+    "read_unchosen",
     "reading",
     "receipt",
     "verify",

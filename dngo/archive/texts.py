@@ -11,6 +11,7 @@ import numpy as np
 
 from dngo.archive.layout import SLICE, words
 from dngo.archive.reading import reading, rows_of
+from dngo.batch import TOLD
 
 
 def read_metadata(
@@ -43,6 +44,20 @@ def read_repeated(path: Path, *, iterations: int | None = None) -> set[str]:
     """Ids of the rows that a later row of the first iterations repeats (`dngo retry`)."""
     with reading(path) as file:
         return {o["repeats"] for o in _origins(file, iterations) if o.get("repeats")}
+
+
+def read_unchosen(path: Path) -> int:
+    """How many iterations after the first have only points that people entered: no model chose one."""
+    with reading(path) as file:
+        n, p = rows_of(file, None), file["proposals"]
+        entered = np.isin(words(p["source"], n), TOLD)
+        if "origin" in p:
+            entered |= words(p["origin"], n).astype(bool)
+        if not entered.any():
+            return 0
+        iteration = p["iteration"][:n]
+        every = set(iteration[iteration > 0].tolist())
+        return len(every - set(iteration[~entered].tolist()))
 
 
 def _origins(file: h5py.File, iterations: int | None) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ def status(study: Study) -> dict[str, Any]:
         "iterations_merged": merged,
         # If a run was started with `--config iterations=...`, its batches hold that number.
         "iterations_configured": max(
-            study.config.iterations + 1, merged, *(b["planned"] for b in in_flight), 0
+            study.records.last_iteration() + 1, merged, *(b["planned"] for b in in_flight), 0
         ),
         "evaluations": counts.total(),
         "archived": header.rows if header else 0,

@@ -34,7 +34,7 @@ GO_ON = (
 def headline(study: Study) -> str:
     """Iterations, evaluations, best so far: one line."""
     header = study.header()
-    total = study.config.iterations
+    total = study.records.last_iteration()
     if header is None:
         return f"nothing in the archive yet, {total} iterations to come after the design"
     table = study.table()

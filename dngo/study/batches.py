@@ -20,6 +20,7 @@ from dngo.evaluation.fingerprint import data_of, fingerprint, without
 from dngo.evaluation.pictures import unpacked
 from dngo.storage.claim import Claim, describe
 from dngo.storage.files import reading_regular, replacing
+from dngo.storage.hdf5 import our_own
 from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.records import Records, refuse_secrets
 
@@ -85,6 +86,12 @@ def keep(records: Records, batch: Batch, surrogate: Path | None = None) -> None:
         copy(surrogate, kept)
     if not records.is_kept(batch.iteration):  # written last, since the batch exists from then on
         batch.write(records.paths.kept_batch(batch.iteration))
+
+
+def has_model(surrogate: Path) -> bool:
+    """Whether a surrogate's file has a model; it is empty for an iteration that needs none."""
+    with our_own(surrogate) as file:
+        return "model" in file
 
 
 def receive(records: Records, files: Iterable[Path]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from dngo import archive, derive
 from dngo.batch import Batch
 from dngo.study.batches import record
-from dngo.study.entries import entries
+from dngo.study.entries import awaited, entries
 from dngo.study.note import Ending
 from dngo.study.records import Records, best_row
 
@@ -57,6 +57,15 @@ def at_an_end(records: Records, t: int) -> str:
     if not reason and (reason := reached(records, header)):
         noted(records).note(t, reason, {})
     return reason
+
+
+def only_told(records: Records, t: int) -> bool:
+    """Whether iteration t only takes outcomes of people in: it needs no model, and evaluates nothing."""
+    if t == 0 or records.batch_in_flight(t) is not None:
+        return False
+    if awaited(records) or not entries(records):
+        return False
+    return not records.asks_for(t) or bool(at_an_end(records, t))
 
 
 def nothing_left(records: Records, batch: Batch) -> str:

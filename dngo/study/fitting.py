@@ -15,7 +15,7 @@ from dngo.batch import Context
 from dngo.storage import hdf5
 from dngo.storage.digest import digest
 from dngo.study.batches import alone, copy
-from dngo.study.ending import ends
+from dngo.study.ending import ends, only_told
 from dngo.study.entries import told
 from dngo.study.records import Records
 from dngo.types import Progress
@@ -27,7 +27,7 @@ def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
         return archive.copy_surrogate(records.archive, t, output)
     with alone(records, t, "fit"):
         kept = records.paths.kept_surrogate(t)
-        if ends(records, t):
+        if ends(records, t) or only_told(records, t):
             return _empty(output)
         context = Context(told=told(records, t, records.training_iterations(t)))
         if not _stands(records, t, kept, context):
@@ -98,5 +98,5 @@ def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool
 
 
 def _empty(output: Path) -> None:
-    """Write the surrogate of an iteration after the end of the study: an empty file."""
+    """Write the surrogate of an iteration that needs none, after the end of the study: an empty file."""
     hdf5.write(output, lambda file: file.attrs.update(ended=True))

@@ -12,7 +12,7 @@ from dngo.errors import UserError
 from dngo.storage import picture
 from dngo.storage.files import read_json, write_json
 from dngo.storage.patience import patiently
-from dngo.study.batches import environment
+from dngo.study.batches import environment, has_model
 from dngo.study.beginning import copy_transfer
 from dngo.study.ending import ends
 from dngo.study.entries import new_notes
@@ -46,7 +46,7 @@ def merge(records: Records, t: int, output: Path) -> None:
     failures = records.config.stop.failures
     if t == 0:
         paths.journal.heed_design(outcomes, failures)
-    if t < records.config.iterations:
+    if records.asks_for(t + 1):
         paths.journal.heed(failures)
     paths.logs.bundle(t + 1)  # if the run stops, its message names a log
 
@@ -82,14 +82,15 @@ def _append(records: Records, batch: Batch, outcomes: list[Outcome]) -> dict[str
     """Append a batch with its outcomes, and its surrogate if it has one. Returns the receipt."""
     t = batch.iteration
     folders = records.paths.pending(t), records.paths.iteration(t)
-    surrogates = [d / "surrogate.h5" for d in folders if (d / "surrogate.h5").exists()]
+    files = [d / "surrogate.h5" for d in folders if (d / "surrogate.h5").exists()]
+    surrogates = [file for file in files[:1] if t > 0 and has_model(file)]
     return patiently(
         lambda: archive.append(
             records.archive,
             identity=records.config.identity(),
             batch=batch,
             outcomes=outcomes,
-            surrogate=surrogates[0] if t > 0 and surrogates else None,
+            surrogate=surrogates[0] if surrogates else None,
             transfer=copy_transfer(records) if t == 0 else None,
             environment=_environment(records, t),
         ),

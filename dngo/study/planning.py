@@ -36,14 +36,14 @@ def plan(records: Records) -> Plan:
     if not records.in_flight(merged) and header is None:
         refuse_secrets(records)
     reason, decided = reached(records, header), noted(records).reason(merged, merged)
-    if merged > config.iterations:
+    last = last_chosen = records.last_iteration()
+    if merged > last_chosen:
         reason = f"all {merged} iterations are in the archive"
     elif not reason and decided and not entries(records):  # an entry may change what was decided
         reason = decided
     if reason:
         further = _further(records, merged)
         return Plan(further, "" if further else reason)
-    last = config.iterations
     if config.iterations_per_run:
         last = min(last, merged + config.iterations_per_run - 1)
     iterations = tuple(range(merged, last + 1))
@@ -56,7 +56,7 @@ def plan(records: Records) -> Plan:
             rows += config.batch_size_of(t)
             kept.append(t)
         iterations = tuple(kept)
-    is_last = last == config.iterations or rows >= (config.stop.evaluations or math.inf)
+    is_last = last == last_chosen or rows >= (config.stop.evaluations or math.inf)
     return Plan(iterations, is_last=is_last)
 
 
@@ -69,16 +69,17 @@ def num_chunks(records: Records, t: int) -> int:
 
 
 def _further(records: Records, merged: int) -> tuple[int, ...]:
-    """Iterations after the last one. They only evaluate points that people entered."""
+    """Iterations after the last one. They only take in points that people entered."""
     flying = [b for b in records.in_flight(merged) if all(p.given for p in b.proposals)]
     first = max([merged, *(b.iteration + 1 for b in flying)])
-    return tuple(range(merged, first - (-awaited(records) // records.config.batch_size)))
+    number = -(-awaited(records) // records.config.batch_size) or bool(entries(records))
+    return tuple(range(merged, first + number))
 
 
 def _size_of(records: Records, t: int) -> int:
     """The number of points that iteration t would propose now."""
     size = records.config.batch_size_of(t)
-    if t <= records.config.iterations:
+    if records.asks_for(t):
         return size
     before = [s for s in range(records.merged(), t) if records.batch_in_flight(s) is None]
     return min(size, max(1, awaited(records) - size * len(before)))

@@ -11,7 +11,7 @@ from dngo.batch import Batch, Context
 from dngo.evaluation.stopping import write_snapshot
 from dngo.storage import hdf5
 from dngo.storage.patience import has_no_disk, patiently
-from dngo.study.batches import alone, keep, record
+from dngo.study.batches import alone, has_model, keep, record
 from dngo.study.ending import at_an_end, ends, nothing_left, write_end
 from dngo.study.entries import given, told
 from dngo.study.records import Records
@@ -36,8 +36,10 @@ def propose(
         kept = records.paths.kept_surrogate(t)
         if surrogate is not None and kept.exists():
             surrogate = kept
+        if surrogate is not None and not has_model(surrogate):
+            surrogate = None
         batch = records.batch_in_flight(t) or (
-            _design(records) if surrogate is None else _propose(records, t, surrogate, progress)
+            _propose(records, t, surrogate, progress) if surrogate else _without_model(records, t)
         )
         if not batch.told and (reason := nothing_left(records, batch)):
             return write_end(records, t, reason, output, batch.outlook)
@@ -61,9 +63,11 @@ def _keep_curves(records: Records, t: int) -> None:
     patiently(lambda: write_snapshot(path, known), what=f"writing {path}", refusal=has_no_disk)
 
 
-def _design(records: Records) -> Batch:
-    """Iteration 0, which needs no surrogate."""
-    context = Context(given=given(records, 0), told=told(records, 0, 0))
+def _without_model(records: Records, t: int) -> Batch:
+    """Iteration 0, or one after the end, which only has points that people entered."""
+    context = Context(given=given(records, t), told=told(records, t, t))
+    if t > 0:
+        return record(records, t, derive.PROPOSE, context.given, told=context.told)
     proposals = derive.design(records.config, context)
     return record(records, 0, derive.DESIGN, proposals, told=context.told)
 
@@ -94,7 +98,7 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
     pending = list(range(iterations, t))
     context = Context(given=given(records, t), told=learnt)
     config = records.config
-    if t > config.iterations or at_an_end(records, t):  # no point from the model
+    if not records.asks_for(t) or at_an_end(records, t):  # no point from the model
         config = config.model_copy(update={"batch_size": max(1, len(context.given))})
     others = [p for s in pending for p in records.batch(s).proposals]
     context = replace(context, pending=context.without_told(others))

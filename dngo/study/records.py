@@ -76,6 +76,23 @@ class Records:
         """
         return max(1, t - self.config.batches_in_flight + 1) if t > 0 else 0
 
+    def unchosen(self) -> int:
+        """How many iterations after the first no model chose, in the archive and in flight.
+
+        `iterations` does not count batches of people's points alone.
+        """
+        found = archive.read_unchosen(self.archive) if self.archive.exists() else 0
+        flying = [batch for batch in self.in_flight(self.merged()) if batch.iteration]
+        return found + sum(all(p.given or p.told for p in batch.proposals) for batch in flying)
+
+    def last_iteration(self) -> int:
+        """The last iteration that the configuration asks for."""
+        return self.config.iterations + self.unchosen()
+
+    def asks_for(self, t: int) -> bool:
+        """Whether the configuration asks for an iteration t with points that a model chooses."""
+        return t <= self.config.iterations or t <= self.last_iteration()
+
     # ---- in flight ------------------------------------------------------------------------------
 
     def batch_in_flight(self, t: int) -> Batch | None:

@@ -32,7 +32,7 @@ from dngo.space.types import parameters_of_archive
 from dngo.stopping.curves import Curve
 from dngo.storage import picture
 from dngo.storage.logs import PointLogs
-from dngo.storage.text import visible
+from dngo.storage.text import value_text, visible
 from dngo.study import entries
 from dngo.study.paths import Paths
 from dngo.types import Array, Rows
@@ -483,9 +483,7 @@ def _constraints(
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.6g}"
-    return str(value)
+    return "-" if value != value else value_text(value)
 
 
 def _some(ids: list[str]) -> str:

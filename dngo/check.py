@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,32 @@ def check_needs(config: Config) -> None:
                 f"needs.{i}: {name}: there is no such file; make it first, or use the study "
                 "as a module of the workflow that makes it"
             )
+
+
+def gpu_missing(config: Config) -> str:
+    """A warning if networks are to be trained on a GPU and this machine has none; "" otherwise."""
+    found = _device(config.surrogate.model_dump(), "surrogate") or _device(
+        config.classifier.model_dump(), "classifier"
+    )
+    if not found:
+        return ""
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    return (
+        f"{found}: cuda, and PyTorch {torch.__version__} sees no GPU on {socket.gethostname()}: the "
+        "first fit fails there, after the design is paid for; set device: cpu, unless the fit runs "
+        "on another machine (resources.fit)"
+    )
+
+
+def _device(section: Any, name: str = "") -> str:
+    """The key below a section that asks for CUDA; "" if none does."""
+    if isinstance(section, dict):
+        found = (_device(value, f"{name}.{key}" if name else key) for key, value in section.items())
+        return next(filter(None, found), "")
+    return name if section == "cuda" and name.endswith("device") else ""
 
 
 def check_names(needs: Sequence[str]) -> None:

@@ -8,12 +8,15 @@ the same way: `OWN` has the form of entry points, and works without an installat
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, entry_points, requires
 from typing import Any
 
 _SURROGATES, _PAPERS = "dngo.surrogates.settings:", "dngo.papers."
@@ -134,3 +137,14 @@ def _changed(place: str) -> int:
 @lru_cache(maxsize=256)
 def _read(group: str, places: tuple[tuple[str, int], ...]) -> EntryPoints:
     return entry_points(group=group)
+
+
+def to_install(name: str) -> str:
+    """The command that installs an optional package, by the name under which it is imported."""
+    wanted = {"sklearn": "scikit-learn"}.get(name, name)
+    with contextlib.suppress(PackageNotFoundError):
+        for line in requires("dngo") or ():
+            needed = line.partition(";")[0].strip()
+            if re.match(rf"{re.escape(wanted)}(?![\w.-])", needed):
+                return f"pip install {shlex.quote(needed)}"
+    return f"pip install {wanted}"

@@ -10,7 +10,7 @@ from dngo.api.beginning import create
 from dngo.api.parameters import Named
 from dngo.exchange import package
 
-package("sklearn", extra="examples")
+package("sklearn")
 from joblib import effective_n_jobs  # noqa: E402
 from sklearn.model_selection._search import BaseSearchCV  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402

@@ -257,5 +257,6 @@ def test_a_configuration_that_is_none_of_its_version_is_one_line(
     assert configuration(path, 1) == configuration(small.archive, 1)
     with h5py.File(path, "r+") as file:
         file["iterations/1"].attrs["versions"] = "{}"
-    with pytest.raises(UserError, match="iteration 1: its configuration does not have version 1"):
+    said = "iteration 1: its configuration does not have version 1"
+    with archive.reading(path, as_it_is=True), pytest.raises(UserError, match=said):
         configuration(path, 1)

@@ -386,4 +386,4 @@ class Looking:
 
 
 def _pandas() -> Any:
-    return package("pandas", extra="notebook")
+    return package("pandas")

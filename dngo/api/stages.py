@@ -11,6 +11,7 @@ from typing import Any
 
 from dngo import provenance
 from dngo.batch import Batch, Proposal, find_outcome
+from dngo.check import gpu_missing
 from dngo.entering import skip
 from dngo.errors import UserError
 from dngo.storage.text import shown
@@ -91,6 +92,10 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
         changes["design"] = study.config.design.model_copy(update={"size": n})
     asked = {**provenance.who(), "through": "api"}
     study = Study(study.config.model_copy(update=changes), study.beside, asked)
+    if t == 0:  # before anything is paid for
+        study.transfer()
+        if word := gpu_missing(study.config):
+            raise UserError(word)
     folder = study.iteration(t)
     surrogate = folder / "surrogate.h5" if t else None
     if surrogate is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dngo.commands.common import add_study
 from dngo.errors import UserError
 from dngo.storage.files import handing_out
+from dngo.storage.text import value_text, visible
 from dngo.units import Units
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def _best(arguments: argparse.Namespace) -> int:
         for rank, one in enumerate(best, start=1):
             print(f"  {rank}. {_line(one)}")
             print(
-                "     " + ", ".join(f"{k}={v}" for k, v in one.parameters.items() if v is not None)
+                "     "
+                + ", ".join(
+                    f"{k}={visible(str(v))}" for k, v in one.parameters.items() if v is not None
+                )
             )
         for line in left_out(session._view) if by == "model" else ():
             print(f"  {line}")
@@ -130,7 +134,7 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "" if value is None else value_text(value)
 
 
 def _line(one: Any) -> str:

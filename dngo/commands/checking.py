@@ -68,11 +68,12 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _looked_at(study: Study) -> list[str]:
     """Lines about a study: its size, its state and its command; raises UserError."""
-    from dngo.check import check_needs, resolve, standing
+    from dngo.check import check_needs, gpu_missing, resolve, standing
     from dngo.config.placeholders import words_of
     from dngo.config.presets import departures
-    from dngo.evaluation.obstacles import for_a_shell
+    from dngo.evaluation.obstacles import for_a_shell, read_by_a_shell
     from dngo.presets import PRESETS
+    from dngo.space.parameters import choices, is_listed, text
 
     config = study.config
     space = config.search_space
@@ -101,6 +102,11 @@ def _looked_at(study: Study) -> list[str]:
     command = config.objective.command
     if command and (word := for_a_shell(words_of(command))):
         lines.append(f"Warning: objective.command: {word}")
+    texts = {n: [text(c) for c in choices(p)] for n, p in config.space.items() if is_listed(p)}
+    if command and (word := read_by_a_shell(words_of(command), texts)):
+        lines.append(f"Warning: objective.command: {word}")
+    if word := gpu_missing(config):
+        lines.append(f"Warning: {word}")
     return lines
 
 

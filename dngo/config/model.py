@@ -261,9 +261,10 @@ class Config(Section):
                 raise Located(
                     ("space", name), f"{name!r} is a placeholder of the command; rename it"
                 )
-            for parent, wanted in parameter.active_if.items():
+            for parent, wanted in parameter.active_if.items() if not archived(info) else ():
                 self._check_condition(name, parent, wanted)
-            self._check_prior(name, parameter)
+            if not archived(info):
+                self._check_prior(name, parameter)
             if isinstance(parameter, Fixed) and parameter.active_if:
                 raise Located(
                     ("space", name, "active_if"), "a fixed parameter cannot be conditional"

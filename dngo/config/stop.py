@@ -11,7 +11,9 @@ class Stop(Section):
     """When a study or a run ends before all iterations are done."""
 
     target: float | None = Field(
-        None, description="Ends the study when an objective is at least this good."
+        None,
+        allow_inf_nan=False,
+        description="Ends the study when an objective is at least this good.",
     )
     evaluations: int | None = Field(
         None, ge=1, description="No iteration starts after this many evaluations."

@@ -10,13 +10,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from dngo.config.placeholders import names
+from dngo.storage.text import shown
 
 _OPERATOR = re.compile(r"&&|\|\|?|;|&|[0-9&]?>>?(&[0-9]|[^=].*)?|<|<<<?")
 _BUILTINS = {".", "alias", "cd", "export", "module", "set", "source", "ulimit"}
 _INTERPRETER = re.compile(r"python[0-9.]*|bash|sh|dash|zsh|Rscript|julia|perl|ruby|node")
 SCRIPTS = {".py", ".sh", ".bash", ".R", ".r", ".jl", ".pl", ".rb", ".js"}
 _VALUE = re.compile(r"(^|=)(~(/\S*)?|\$([A-Za-z_]\w*|\{\w+\})(/\S*)?)$")
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")  # to a shell, one word that means itself
 _WHERE = "; paths start from objective.working_directory, or else from the configuration's folder"
 
 
@@ -115,6 +120,24 @@ def for_a_shell(words: list[str]) -> str:
     return (
         f"the program gets {found!r} as it is{_unexpanded(found)}" if found and not is_shell else ""
     )
+
+
+def read_by_a_shell(words: list[str], texts: Mapping[str, Sequence[str]]) -> str:
+    """A warning if a shell reads the text of a parameter as a part of its program; "" if none does.
+
+    texts: the texts that each parameter can have, by its name.
+    """
+    if not re.fullmatch("bash|sh|dash|zsh", Path(words[0]).name):
+        return ""
+    place = next((i + 1 for i, w in enumerate(words) if re.fullmatch("-[a-z]*c", w)), len(words))
+    for name in sorted(names(words[place])) if place < len(words) else ():
+        for text in texts.get(name, ()):
+            if not _PLAIN.fullmatch(text):
+                return (
+                    f"a shell will read {name} as a part of its program, for example {shown(text)}: "
+                    f"hand it over as an argument, as in [{words[0]}, -c, 'run \"$1\"', run, '{{{name}}}']"
+                )
+    return ""
 
 
 def _unexpanded(word: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from dngo.archive.publishing import changes, publish
 from dngo.errors import UserError
-from dngo.plugins import Registry
+from dngo.plugins import Registry, to_install
 from dngo.storage.files import in_the_way
 
 # Each function reads the archive at one path and writes a file to another path. It may
@@ -59,12 +59,10 @@ def export(
     return told
 
 
-def package(name: str, extra: str = "exchange") -> Any:
+def package(name: str) -> Any:
     """An optional dependency; raises UserError that says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:
         top = name.split(".")[0]
-        raise UserError(
-            f"this needs the Python package {top}: pip install 'dngo[{extra}]'"
-        ) from None
+        raise UserError(f"this needs the Python package {top}: {to_install(top)}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,10 +19,13 @@ from dngo.errors import UserError
 from dngo.exchange.rows import Row, check_cells, check_names, known
 from dngo.space.parameters import text
 from dngo.storage.files import handing_out
+from dngo.storage.text import visible
 
 # A spreadsheet runs such text, also if it has East Asia's wide signs. Text that already begins with
 # our mark is marked again.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+# Such characters move the cursor of a terminal, change its colours, or turn the direction of a text.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 SEPARATED = ["sep=", ""]  # the line `sep=,`
 MOST_OF_CELL = 2**28  # bytes
 # Only a table from `write_table` has all of these columns.
@@ -40,13 +44,27 @@ def write(archive: Path, output: Path) -> None:
 def write_table(archive: Path, stream: TextIO) -> None:
     """Write a header, and a line for each proposal of an archive.
 
-    Few rows are in memory at once.
+    Few rows are in memory at once. On a terminal nothing in a text moves the cursor: control
+    characters are written as programmers write them.
     """
-    writer = csv.writer(stream)
+    writer = csv.writer(stream if stream is not sys.stdout else _Terminal(stream))
     for i, columns in enumerate(flat_columns(archive)):
         if i == 0:
             writer.writerow(columns)
         writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+class _Terminal:
+    """A stream that makes control characters visible, except for tabs and the ends of lines."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a line of the table."""
+        end = "\r\n" if text.endswith("\r\n") else ""
+        body = text.removesuffix(end)
+        return self._stream.write(CONTROL.sub(lambda c: visible(c[0]), body) + end)
 
 
 def _cells(values: list[Any]) -> list[str]:

@@ -16,7 +16,7 @@ from dngo import archive
 from dngo.audit import audit
 from dngo.errors import UserError
 from dngo.report.left import TAGS, tags_of
-from dngo.storage.text import visible
+from dngo.storage.text import value_text, visible
 from dngo.units import LOG
 
 # Fields that say what proposed a point.
@@ -130,4 +130,4 @@ def text(proposals: Sequence[str], lines: Sequence[NamedValues]) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
-    return visible(f"{value:.6g}" if isinstance(value, float) else str(value))
+    return value_text(value)

@@ -16,6 +16,7 @@ from dngo.report.data import View
 from dngo.report.figures import all_compared
 from dngo.report.front import common_reference, volume_of
 from dngo.report.page import Page
+from dngo.storage.text import value_text
 
 TITLE = "Studies compared"
 
@@ -138,7 +139,7 @@ def _best_lines(found: Sequence[dict[str, Any]], common: int) -> dict[str, list[
 def _shown(value: Any) -> str:
     if value is None or value != value:  # not a number
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return value_text(value)
 
 
 def text(found: Sequence[dict[str, Any]]) -> str:

@@ -65,7 +65,7 @@ def write(
     if not 20 <= width <= 1000:
         raise UserError(f"--width: {width:g} mm is not between 20 and 1000")
     with handing_out(output) as temporary:
-        matplotlib = package("matplotlib", extra="figures")
+        matplotlib = package("matplotlib")
         from matplotlib.figure import Figure
 
         with matplotlib.rc_context(STYLE):

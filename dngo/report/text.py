@@ -22,6 +22,7 @@ from dngo.report.levels import expected, levels, said_at, said_of_levels
 from dngo.report.live import MergedBatch, failures, regret, status
 from dngo.report.models import said as said_of_models
 from dngo.scores import RECENT, expected_constraints
+from dngo.storage.text import value_text
 from dngo.study import Study, best_row, entries
 from dngo.types import Array
 
@@ -247,11 +248,7 @@ def _gain(view: View, best: int, other: int) -> str:
 
 def _point(study: Study, table: archive.Table, row: int) -> list[str]:
     (parameters,) = study.space.to_parameters(table.v[row : row + 1])
-    return [f"  {name:<24}{_value(value):>10}" for name, value in parameters.items()]
-
-
-def _value(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return [f"  {name:<24}{value_text(value):>10}" for name, value in parameters.items()]
 
 
 MOST_SHOWN = 12  # most points of a front in a page of text
@@ -316,7 +313,7 @@ def format_status(data: dict[str, Any]) -> str:
     if data["best"]:
         best = data["best"]
         lines.append(f"Best           {best['objective']:.6g}, proposal {best['id']}")
-        lines += [f"               {k} = {_value(v)}" for k, v in best["parameters"].items()]
+        lines += [f"               {k} = {value_text(v)}" for k, v in best["parameters"].items()]
     elif "front" in data:
         lines += ["Front", *(f"  {line}" for line in front_lines(data["front"], MOST_SHOWN))]
     else:

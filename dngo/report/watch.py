@@ -14,13 +14,13 @@ from rich.text import Text
 from dngo.report.live import expected_evaluations, merged_batches, status
 from dngo.report.text import (
     BATCH_COLUMNS,
-    _value,
     batch_cells,
     front_lines,
     lasting,
     one_line,
     reporting,
 )
+from dngo.storage.text import value_text
 from dngo.study import Study
 
 MOST_BATCHES = 12
@@ -86,7 +86,7 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
         parts.append(
             Text(f"Best      {best['objective']:.6g}, proposal {best['id']}", style="bold")
         )
-        parts += [Text(f"          {k} = {_value(v)}") for k, v in best["parameters"].items()]
+        parts += [Text(f"          {k} = {value_text(v)}") for k, v in best["parameters"].items()]
     elif data.get("front", {}).get("points"):
         parts.append(Text("Front", style="bold"))
         parts += [Text(line) for line in front_lines(data["front"], MOST_POINTS)]

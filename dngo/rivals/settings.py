@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dngo.acquisition.settings import NAMED, Acquisition
 from dngo.errors import UserError
+from dngo.plugins import to_install
 
 if TYPE_CHECKING:
     from dngo.acquisition.state import Stage
@@ -75,7 +76,5 @@ class Optuna(Acquisition, json_schema_extra=NAMED):
     def missing_package(self) -> str:
         for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
             if find_spec(name) is None:
-                return (
-                    f"{self.sampler} needs the Python package {name}: pip install 'dngo[exchange]'"
-                )
+                return f"{self.sampler} needs the Python package {name}: {to_install(name)}"
         return ""

@@ -321,12 +321,27 @@ def admits(parameter: Parameter, value: Any) -> bool:
     if parameter.values is not None:
         return value in parameter.values
     assert parameter.low is not None and parameter.high is not None
-    return parameter.low <= value <= parameter.high
+    return parameter.low <= value <= parameter.high and not _off_grid(parameter, value)
+
+
+def _off_grid(parameter: Real | Whole, value: float) -> bool:
+    """Whether a value within the range lies between the values that a parameter can have."""
+    assert parameter.low is not None and parameter.high is not None
+    step = parameter.step or (1 if parameter.whole else None)
+    if step is None:
+        return False
+    near = Grid.of(parameter.low, parameter.high, step).nearest(value)
+    return abs(near - value) > ROUNDING * step
 
 
 def text(value: Any) -> str:
     """A value as a text that `json.loads` reads back; what is text already stays as it is."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def is_listed(parameter: Parameter) -> bool:
+    """Whether a parameter has listed values without a range: `choices` has them."""
+    return isinstance(parameter, Boolean | Fixed | Listed)
 
 
 def choices(parameter: Parameter) -> tuple[Any, ...]:

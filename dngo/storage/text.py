@@ -75,6 +75,12 @@ def visible(text: str) -> str:
     return "".join(escaped)
 
 
+def value_text(value: Any) -> str:
+    """A value of a parameter or an outcome for people: six digits of a number, nothing that moves the
+    cursor."""
+    return f"{value:.6g}" if isinstance(value, float) else visible(str(value))
+
+
 def shown(value: Any, limit: int = 60) -> str:
     """A value to quote in a message: one line of bounded length, with control characters made
     visible."""

@@ -309,8 +309,7 @@ class Config(Section):
                 )
 
     def _check_prior(self, name: str, parameter: Parameter) -> None:
-        prior = parameter.prior
-        if prior is None:
+        if (prior := parameter.prior) is None:
             return
         where = ("space", name, "prior")
         if isinstance(parameter, Fixed):

@@ -187,7 +187,7 @@ def test_what_was_altered_does_not_get_digests_that_fit(old: Path, tmp_path: Pat
         file["outcomes/duration"][1] += 1.0
     words = ["export", str(broken), "--format", "archive", "--output", str(tmp_path / "out.h5")]
     assert main(words) == 1
-    assert "publish a copy that nobody changed" in capsys.readouterr().err
+    assert "was altered after dngo wrote it" in capsys.readouterr().err
     assert not (tmp_path / "out.h5").exists()
 
 

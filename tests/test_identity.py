@@ -305,6 +305,28 @@ def test_with_another_python_values_and_text_are_compared(monkeypatch: pytest.Mo
         dngo.minimize(fold(1), SPACE, 4, **CHEAP)
 
 
+def test_a_study_goes_on_with_a_package_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def of(k: int) -> Callable[[float], float]:
+        def loss(x: float) -> float:
+            return float(np.sqrt(x)) + k
+
+        return loss
+
+    dngo.minimize(of(1), SPACE, 3, **CHEAP)
+    monkeypatch.setattr("dngo.evaluation.modules._version", lambda top: "99.1")
+    with pytest.raises(UserError, match="another function gave its values: the value of k") as error:
+        dngo.minimize(of(2), SPACE, 4, **CHEAP)
+    assert "99.1" not in str(error.value)
+    capsys.readouterr()
+    for n in (4, 5):
+        assert len(dngo.minimize(of(1), SPACE, n, **CHEAP).table()) == n
+    lines = [s for s in capsys.readouterr().err.splitlines() if "99.1" in s]
+    assert len(lines) == 1
+    assert f"the version of numpy was {np.__version__} and is 99.1; the earlier" in lines[0]
+
+
 def test_a_fork_takes_the_evaluations_along(capsys: pytest.CaptureFixture[str]) -> None:
     dngo.minimize(fold(0), SPACE, 4, **CHEAP)
     assert main(["fork", "dngo-studies/loss", "--name", "second"]) == 0

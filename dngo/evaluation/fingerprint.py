@@ -17,7 +17,7 @@ from typing import Any
 
 from dngo.config import CONFIG_VERSION, Objective, upgrade
 from dngo.config.placeholders import filled, names, words_of
-from dngo.evaluation.identity import OF_PYTHON, PYTHON
+from dngo.evaluation.identity import OF_PYTHON, PYTHON, VERSION
 from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
 from dngo.storage.files import at_home
@@ -60,7 +60,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         return []
     old, new = before.get("files", {}), now.get("files", {})
     if before.get("function") and now.get("function"):
-        found = other_function(before, now)
+        found = _other_parts(before, now)
         # Its parts stand for its name, its text and the file of its module.
         apart = [n for n in new if n.startswith(TEXT)] + _modules(str(now["callable"]))
         old = {n: sha for n, sha in old.items() if n not in apart}
@@ -85,6 +85,15 @@ def _modules(name: str) -> list[str]:
 def other_function(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """How a function of this process differs from the one of an earlier fingerprint, as texts.
 
+    A package of another version does not make another function: packages are updated in the course
+    of a study. `differences` names it.
+    """
+    return [text for text in _other_parts(before, now) if not text.startswith(VERSION)]
+
+
+def _other_parts(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The parts of a function that differ from an earlier fingerprint's, as texts.
+
     Where only the text of the earlier one is known, or another Python ran it, the texts are compared.
     """
     if not now.get("function"):
@@ -102,12 +111,17 @@ def other_function(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         )
     else:
         found = []
-    said = (
-        (n, "is new" if n not in old else "is gone" if n not in new else "has changed")
+    return found + [
+        f"{n} {_change(n, old.get(n), new.get(n))}"
         for n in sorted({*old, *new})
         if old.get(n) != new.get(n)
-    )
-    return found + [f"{name} {what}" for name, what in said]
+    ]
+
+
+def _change(name: str, old: str | None, new: str | None) -> str:
+    if old is None or new is None:
+        return "is new" if old is None else "is gone"
+    return f"was {old} and is {new}" if name.startswith(VERSION) else "has changed"
 
 
 def without(known: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

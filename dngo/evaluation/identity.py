@@ -24,6 +24,7 @@ from dngo.evaluation.modules import Imported, is_own, version_of
 from dngo.evaluation.values import Incomparable, Value, is_of
 
 THIS = "the function"
+VERSION = "the version of "  # an installed package's, among the parts; its text is the version
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # Parts that a digest of another Python does not name in the same way.
 OF_PYTHON = ("the code of ", "the module ")
@@ -123,7 +124,7 @@ class _Walk:
         """Note the version of the package that a module belongs to."""
         top = module.partition(".")[0]
         if version := version_of(top):
-            self.parts[f"the version of {top}"] = version
+            self.parts[f"{VERSION}{top}"] = version
 
     def module(self, module: types.ModuleType) -> None:
         """Note everything in a module of the user, which a function uses as a whole."""

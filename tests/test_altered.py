@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,24 @@ def test_verify_names_all_that_differs(path: Path, capsys: pytest.CaptureFixture
         alter(path, row=row)
     assert main(["verify", "s.yaml"]) == 1
     assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_the_values_of_an_altered_archive_can_go_into_a_new_study(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alter(path, row=11)
+    assert main(["status", "s.yaml"]) == 1
+    words = shlex.split(capsys.readouterr().err.partition("study: ")[2].partition(", then")[0])
+    assert words[:2] == ["dngo", "export"]
+    for form in ("archive", "ro-crate"):
+        assert main([form if w == "csv" else w for w in words[1:]]) == 1
+        assert "--altered is for --format csv and parquet" in capsys.readouterr().err
+    assert main(words[1:]) == 0
+    assert "iteration 2 (rows 10 to 11): its values do not have" in capsys.readouterr().err
+    Path("t.yaml").write_text(Path("s.yaml").read_text().replace("study: s", "study: t"))
+    assert main(["import", "values.csv", "--config", "t.yaml"]) == 0
+    assert dngo.open("t.yaml").table()["objective"].min() == -9
+    assert main(["status", "t.yaml"]) == 0
 
 
 def test_every_value_counts(path: Path) -> None:

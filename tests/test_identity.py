@@ -316,7 +316,9 @@ def test_a_study_goes_on_with_a_package_of_another_version(
 
     dngo.minimize(of(1), SPACE, 3, **CHEAP)
     monkeypatch.setattr("dngo.evaluation.modules._version", lambda top: "99.1")
-    with pytest.raises(UserError, match="another function gave its values: the value of k") as error:
+    with pytest.raises(
+        UserError, match="another function gave its values: the value of k"
+    ) as error:
         dngo.minimize(of(2), SPACE, 4, **CHEAP)
     assert "99.1" not in str(error.value)
     capsys.readouterr()

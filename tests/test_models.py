@@ -8,6 +8,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from fuzzing.archive import rechain
 
 from dngo.report.data import View
 from dngo.report.figures.points import models
@@ -59,6 +60,7 @@ def test_the_report_draws_the_shares_of_each_batch(small: Study, tmp_path: Path)
     with h5py.File(path, "r+") as file:
         sources, first = file["proposals/source"], int(file["iterations/1"].attrs["first_row"])
         sources[first : first + 5] = ["local:thompson"] * 5
+        rechain(file)
     figure = models(view)
     assert figure is not None
     bars = {bar.name: bar.y[0] for bar in figure.plot.data}

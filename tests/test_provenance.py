@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fuzzing.archive import rechain
 from toy import Toy, advance, finish
 
 from dngo.cli import main
@@ -72,15 +73,18 @@ def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) 
     with h5py.File(altered, "r+") as file:
         row = file["iterations/3"].attrs["first_row"] + 2
         file["proposals/mean"][row] += 1.0
+        rechain(file)
     verdict = replay(altered, 3)
     assert verdict.verdict == "different"
     assert "mean of the proposals [2]" in verdict.difference
     with h5py.File(altered, "r+") as file:
         file["proposals/mean"][row] -= 1.0 - 1e-9
+        rechain(file)
     assert replay(altered, 3).verdict == "within tolerance"
     with h5py.File(altered, "r+") as file:  # what the surrogate learnt from: nothing replays
         known = int(np.flatnonzero(np.isfinite(file["outcomes/objective"][:13]))[0])
         file["outcomes/objective"][known] += 0.1
+        rechain(file)
     assert replay(altered, 3).verdict == "different"
 
 
@@ -127,6 +131,7 @@ def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Pa
     with h5py.File(altered, "r+") as file:
         row = file["iterations/3"].attrs["first_row"]
         file["proposals/mean"][row] += file["proposals/std"][row]
+        rechain(file)
     assert str(replay(altered, 3)).startswith("iteration 3: different: mean of the proposals [0]")
     verdict = elsewhere(altered, 3, "blas")
     assert verdict.startswith("iteration 3: different; another processor: ")
@@ -144,6 +149,7 @@ def test_an_archive_without_kernels_says_that_they_are_not_known(
             made = json.loads(group.attrs["environment"])
             del made["kernels"]
             group.attrs["environment"] = json.dumps(made, sort_keys=True)
+        rechain(file)
     assert replay(old, 3).verdict == "identical"
     verdict = elsewhere(old, 3, "blas")
     assert verdict.startswith("iteration 3: different: ")

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
+from fuzzing.archive import rechain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -213,6 +214,7 @@ def test_a_model_no_better_than_a_constant_is_told(view: View, tmp_path: Path) -
         found["density", "all"] -= 50.0
         with h5py.File(wrong, "r+") as file:
             predictions.write(file[f"iterations/{t}/surrogate"], found)
+            rechain(file)
     assert "no better than the mean" in findings(replace(view, path=wrong))
     assert "no better than the mean" not in findings(view)
 

@@ -181,9 +181,11 @@ class AlteredArchive(UserError):
     """The values of the archive at `path` are not those that were written."""
 
     def __init__(self, path: Path, problem: str):
+        named = shlex.quote(str(path))
         super().__init__(
             f"{path}: was altered after dngo wrote it ({problem}); put a good copy in its place; "
-            f"dngo verify {shlex.quote(str(path))} says all that differs"
+            f"dngo verify {named} says all that differs; without a copy, take its values into a new "
+            f"study: dngo export {named} --altered --format csv --output values.csv, then dngo import"
         )
         self.path = path
 

@@ -15,6 +15,7 @@ from dngo.exchange import EXPORTS
 # Exit statuses of a replay: only another release can do it, or only another processor can decide
 # it.
 OTHER_VERSION, OTHER_PROCESSOR = 3, 4
+TABLES = ("csv", "parquet")  # exports without digests
 
 
 def register(commands: Any) -> None:
@@ -68,6 +69,11 @@ def register(commands: Any) -> None:
         action="store_true",
         help="leave out the names of hosts, people and home folders, and the pictures",
     )
+    export.add_argument(
+        "--altered",
+        action="store_true",
+        help="csv and parquet: also if another program altered the archive; says what differs",
+    )
     export.set_defaults(run=_export)
 
 
@@ -84,12 +90,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from dngo.archive import AlteredArchive, verify
+    from dngo.archive import verify
 
-    try:
-        path = archive_of(arguments)
-    except AlteredArchive as error:
-        path = error.path
+    path = archive_of(arguments, as_it_is=True)
     problems = verify(path)
     for problem in problems:
         print(f"{path}: {problem}")
@@ -156,15 +159,22 @@ def _beside(path: Path, proposals: list[str], as_json: bool) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from dngo.archive import reading
+    from dngo.archive import reading, verify
     from dngo.exchange import export
 
-    path, output = archive_of(arguments), Path(arguments.output)
+    altered = arguments.altered
+    if altered and arguments.format not in TABLES:
+        # Such a copy has digests, and would look as if dngo had written its values.
+        raise UserError(f"--altered is for --format {' and '.join(TABLES)}")
+    path, output = archive_of(arguments, as_it_is=altered), Path(arguments.output)
     given = {"author": arguments.author, "license": arguments.license}
     options = {name: value for name, value in given.items() if value is not None}
     if options and arguments.format != "ro-crate":
         raise UserError(f"--{next(iter(options))} is for --format ro-crate")
-    with reading(path):
+    with reading(path, as_it_is=altered):
         told = export(path, output, arguments.format, anonymous=arguments.anonymous, **options)
+        problems = verify(path) if altered else []
+    for problem in problems:
+        print(f"{path}: {problem}", file=sys.stderr)
     print(f"{output}: {arguments.format} of {path}", *told, sep="\n  ")
     return 0

@@ -31,11 +31,17 @@ def add_study(command: argparse.ArgumentParser) -> None:
     command.add_argument("--results", help="folder of the studies, if not the configured one")
 
 
-def archive_of(arguments: argparse.Namespace) -> Path:
-    """The archive that the arguments of `add_study` name."""
+def archive_of(arguments: argparse.Namespace, *, as_it_is: bool = False) -> Path:
+    """The archive that the arguments of `add_study` name. as_it_is: also if it was altered."""
+    from dngo.archive import AlteredArchive
     from dngo.locate import archive_at
 
-    return archive_at(arguments.study, arguments.results)
+    try:
+        return archive_at(arguments.study, arguments.results)
+    except AlteredArchive as error:
+        if as_it_is:
+            return error.path
+        raise
 
 
 def study_of(arguments: argparse.Namespace) -> Study:

@@ -6,7 +6,6 @@ from dngo.archive.flat import flat_columns
 from dngo.archive.layout import FORMAT_VERSION, words
 from dngo.archive.predictions import Foreseen, foreseen
 from dngo.archive.reading import (
-    AlteredArchive,
     Header,
     Table,
     check,
@@ -31,7 +30,6 @@ from dngo.archive.writing import Outcomes, append
 
 __all__ = [
     "FORMAT_VERSION",
-    "AlteredArchive",
     "Foreseen",
     "Header",
     "Outcomes",

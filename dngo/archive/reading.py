@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -30,7 +29,7 @@ from dngo.archive.layout import (
 from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, check_structure, space_of
 from dngo.batch import INVALID, RAN, STATUSES, TOLD, Batch, Context, Outcome, Proposal
-from dngo.errors import UserError
+from dngo.errors import AlteredArchive, UserError
 from dngo.redaction import each_text, redacted
 from dngo.space import Space
 from dngo.storage import hdf5
@@ -175,19 +174,6 @@ class Table:
 
 _open: ContextVar[Mapping[Path, h5py.File]] = ContextVar("archives that a block reads")
 _tables: ContextVar[dict[Any, Table]] = ContextVar("what it has read of them")
-
-
-class AlteredArchive(UserError):
-    """The values of the archive at `path` are not those that were written."""
-
-    def __init__(self, path: Path, problem: str):
-        named = shlex.quote(str(path))
-        super().__init__(
-            f"{path}: was altered after dngo wrote it ({problem}); put a good copy in its place; "
-            f"dngo verify {named} says all that differs; without a copy, take its values into a new "
-            f"study: dngo export {named} --altered --format csv --output values.csv, then dngo import"
-        )
-        self.path = path
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dngo.errors import UserError
+from dngo.errors import AlteredArchive, UserError
 
 if TYPE_CHECKING:
     from dngo.exchange.foreign import Meaning
@@ -33,7 +33,6 @@ def add_study(command: argparse.ArgumentParser) -> None:
 
 def archive_of(arguments: argparse.Namespace, *, as_it_is: bool = False) -> Path:
     """The archive that the arguments of `add_study` name. as_it_is: also if it was altered."""
-    from dngo.archive import AlteredArchive
     from dngo.locate import archive_at
 
     try:

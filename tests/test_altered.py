@@ -76,6 +76,7 @@ COMMANDS = {
     "note": ["note", "--config", "s.yaml", "--point", "0-0", "good"],
     "retry": ["retry", "--failed", "s.yaml"],
     "check": ["check", "s.yaml"],
+    "run": ["run", "s.yaml"],
     "fork": ["fork", "results/s", "--name", "t"],
 }
 CALLS: dict[str, Callable[[], Any]] = {

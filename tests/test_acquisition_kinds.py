@@ -402,7 +402,7 @@ def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("dngo.rivals.settings.find_spec", lambda name: None)
     path = tmp_path / "config.yaml"
     path.write_text(HEAD + "acquisition: optuna\n")
-    with pytest.raises(UserError, match=r"^\S+:4: .* pip install 'dngo\[exchange\]'$"):
+    with pytest.raises(UserError, match=r"^\S+:4: .* pip install 'optuna>=5.0'$"):
         load([path])
 
 

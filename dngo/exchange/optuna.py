@@ -242,6 +242,8 @@ def _row(trial: Any, names: list[str], objectives: list[str], *, ours: bool) -> 
         held = ("constraint_", "number_", *(("objective_", "noise_") if objectives else ()))
         attributes = trial.user_attrs.items()
         values |= {n: v for n, v in attributes if n in ATTRIBUTES or n.startswith(held)}
+        # Our export leaves out what is unknown.
+        values = {**{f"constraint_{name}": None for name in names}, **values}
     for name, amount in trial.constraints.items():
         place = int(name) if name.isdigit() else -1  # the list's constraints are called 0, 1, ...
         name = names[place] if 0 <= place < len(names) else name

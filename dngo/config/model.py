@@ -51,6 +51,7 @@ from dngo.space.parameters import (
     Whole,
     admits,
     archived,
+    off_grid,
 )
 from dngo.space.types import AnyParameter
 from dngo.storage.plain import MAX_DEPTH
@@ -261,7 +262,7 @@ class Config(Section):
                 raise Located(
                     ("space", name), f"{name!r} is a placeholder of the command; rename it"
                 )
-            for parent, wanted in parameter.active_if.items() if not archived(info) else ():
+            for parent, wanted in parameter.active_if.items():
                 self._check_condition(name, parent, wanted)
             if not archived(info):
                 self._check_prior(name, parameter)
@@ -314,7 +315,7 @@ class Config(Section):
         where = ("space", name, "prior")
         if isinstance(parameter, Fixed):
             raise Located(where, "a fixed parameter can have no other value; remove it")
-        if not admits(parameter, prior.value):
+        if not admits(parameter, prior.value) or off_grid(parameter, prior.value):
             raise Located(
                 (*where, "value"),
                 f"{name} never has the value {as_yaml(prior.value)}; {_range(parameter)}",
@@ -328,13 +329,12 @@ class Config(Section):
             raise Located(where, "a parameter cannot depend on itself")
         if parent not in self.space:
             raise Located(where, f"there is no parameter {parent!r}{nearest(parent, self.space)}")
-        for value in wanted:
-            other = self.space[parent]
-            if not admits(other, value):
-                raise Located(
-                    where, f"{parent} never has the value {as_yaml(value)}; {_range(other)}"
-                )
         parameter = self.space[parent]
+        for value in wanted:
+            if not admits(parameter, value):
+                raise Located(
+                    where, f"{parent} never has the value {as_yaml(value)}; {_range(parameter)}"
+                )
         if isinstance(parameter, Fixed) and parameter.value not in wanted:
             raise Located(
                 where,

@@ -321,12 +321,13 @@ def admits(parameter: Parameter, value: Any) -> bool:
     if parameter.values is not None:
         return value in parameter.values
     assert parameter.low is not None and parameter.high is not None
-    return parameter.low <= value <= parameter.high and not _off_grid(parameter, value)
+    return parameter.low <= value <= parameter.high
 
 
-def _off_grid(parameter: Real | Whole, value: float) -> bool:
+def off_grid(parameter: Parameter, value: Any) -> bool:
     """Whether a value within the range lies between the values that a parameter can have."""
-    assert parameter.low is not None and parameter.high is not None
+    if not isinstance(parameter, Real | Whole) or parameter.low is None or parameter.high is None:
+        return False
     step = parameter.step or (1 if parameter.whole else None)
     if step is None:
         return False

@@ -89,7 +89,8 @@ class CandidateRules:
     shared: float = 0.3
     # Share of the uniform candidates that is drawn from people's priors, if there are any.
     believed: float = 0.25
-    # Share of the picks that try untried levels of categories, once these promise most.
+    # Share of the picks that try untried levels of categories, once these promise most. Not measured
+    # on whole studies.
     untried: float = 0.75
 
 
@@ -184,7 +185,8 @@ class FidelityRules:
 
 @dataclass(frozen=True, kw_only=True)
 class JointRules:
-    """How functions are drawn for a batch that is chosen by them together."""
+    """How functions are drawn for a batch that is chosen by them together. Two laws hold with these
+    numbers (tests/test_acquisition_joint.py); none was measured by itself."""
 
     for_each: int = 2  # functions for each pick
     least: int = 256  # functions for a small batch

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from mine import Mine, ends
 
 from dngo.batch import Proposal
+from dngo.cli import main
 from dngo.config import Objective, load
-from dngo.config.placeholders import doubled, filled
+from dngo.config.placeholders import doubled, filled, options, words_of
 from dngo.config.upgrade import upgrade
 from dngo.errors import UserError
 from dngo.evaluation.command import Places, call_of
@@ -164,3 +165,112 @@ def test_a_file_whose_name_has_braces_is_known(tmp_path: Path) -> None:
     (tmp_path / "{a}.py").write_text("print(1)")
     objective = Objective(command="python {{a}}.py", working_directory=str(tmp_path))
     assert list(fingerprint(objective)["files"]) == ["{a}.py"]
+
+
+SPACE = {
+    "base": {"type": "categorical", "choices": ["none", "tea"]},
+    "loading": {"type": "float", "low": 0, "high": 1, "active_if": {"base": "tea"}},
+    "note": {"type": "fixed", "value": "two words"},
+}
+PRINTS = "import sys; print(sys.argv[1:])"
+
+
+def arguments(tmp_path: Path, command: str | list[str], parameters: dict[str, object]) -> list[str]:
+    """The arguments that a program gets."""
+    objective = Objective(command=command, working_directory=str(tmp_path))
+    point = Proposal(iteration=0, slot=0, parameters=parameters, source="check")
+    call = call_of(objective, point, Places(tmp_path), list(SPACE), 0)
+    return call.words[call.words.index("-c") + 2 :]
+
+
+@pytest.mark.parametrize(
+    ("words", "active", "inactive"),
+    [
+        ("[--loading {loading}]", ["--loading", "0.5"], []),
+        ("[-l{loading}] x", ["-l0.5", "x"], ["x"]),
+        ("[--loading={loading}]", ["--loading=0.5"], []),
+        ("[--both {base} {loading}]", ["--both", "tea", "0.5"], []),
+        ("[--range [0,{loading}]]", ["--range", "[0,0.5]"], []),
+        ("[--note '{note}'] [--base {base}]", ["--note", "two words", "--base", "tea"], None),
+        ("[-s {seed}]", ["-s", "0"], ["-s", "0"]),
+        # As in all releases.
+        ("--loading {loading}", ["--loading", "0.5"], ["--loading", ""]),
+        ("[{loading}] '[{loading}, 1]'", ["[0.5]", "[0.5, 1]"], ["[]", "[, 1]"]),
+        ("[-a-z] [--all]", ["[-a-z]", "[--all]"], ["[-a-z]", "[--all]"]),
+        ("[ -n {loading} ]", ["[", "-n", "0.5", "]"], ["[", "-n", "", "]"]),
+    ],
+)
+def test_an_option_of_an_inactive_parameter_is_left_out(
+    tmp_path: Path, words: str, active: list[str], inactive: list[str] | None
+) -> None:
+    whole = {"base": "tea", "loading": 0.5, "note": "two words"}
+    lacks = {"base": "none", "note": "two words"}
+    if inactive is None:
+        inactive = [word.replace("tea", "none") for word in active]
+    text = f"{sys.executable} -c '{PRINTS}' {words}"
+    for command in (text, words_of(text)):
+        assert arguments(tmp_path, command, whole) == active
+        assert arguments(tmp_path, command, lacks) == inactive
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(st.sampled_from(["[--a", "[-b{x}]", "{x}]", "]", "[", "{x}", "--c", "[{x}]", "w"])))
+def test_brackets_lose_no_word(words: list[str]) -> None:
+    parts = list(options(words))
+    bare = [word for part, _ in parts for word in part]
+    assert "".join(bare).replace("[", "").replace("]", "") == "".join(words).replace(
+        "[", ""
+    ).replace("]", "")
+    assert len(bare) == len(words)
+    for part, is_option in parts:
+        assert is_option or len(part) == 1
+        assert not is_option or (part[0].startswith("-") and "{x}" in "".join(part))
+
+
+def configured(tmp_path: Path, command: str | list[str]) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps({"study": "a", "objective": {"command": command}, "space": SPACE}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("prog [--loading {loading}", "'[--loading' is not closed: end the option with ]"),
+        ("prog [--base {base} [--loading {loading}]]", "'[--base' is not closed by ] before '[--loading'"),
+        (["prog", "[--loading {loading}]"],
+            "'[--loading {loading}]' is one word, in which no program finds an option; write "
+            "'[--loading', '{loading}]'"),
+    ],
+)  # fmt: skip
+def test_an_option_that_could_not_be_left_out_is_refused(
+    tmp_path: Path, command: str | list[str], said: str
+) -> None:
+    path = configured(tmp_path, command)
+    with pytest.raises(UserError) as error:
+        load([path])
+    assert str(error.value) == f"{path}:1: objective.command: {said}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("[--loading {loading}]",
+            "Option: --loading {loading}: left out where loading is inactive, as here"),
+        ("--loading {loading}",
+            "Warning: objective.command: where loading is inactive, --loading {loading} has no value; "
+            "[--loading {loading}] leaves it out there"),
+        ("--loading={loading}",
+            "Warning: objective.command: where loading is inactive, --loading={loading} has no value; "
+            "[--loading={loading}] leaves it out there"),
+    ],
+)  # fmt: skip
+def test_check_shows_what_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    (tmp_path / "objective.py").write_text("print(1)")
+    path = configured(tmp_path, f"{{python}} objective.py --base {{base}} {words}")
+    assert main(["check", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert said in lines
+    assert sum("loading" in line for line in lines) == 1 + ("[" not in words)

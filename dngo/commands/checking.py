@@ -71,9 +71,7 @@ def _looked_at(study: Study) -> list[str]:
     from dngo.check import check_needs, gpu_missing, resolve, standing
     from dngo.config.placeholders import words_of
     from dngo.config.presets import departures
-    from dngo.evaluation.obstacles import for_a_shell, read_by_a_shell
     from dngo.presets import PRESETS
-    from dngo.space.parameters import choices, is_listed, text
 
     config = study.config
     space = config.search_space
@@ -99,15 +97,26 @@ def _looked_at(study: Study) -> list[str]:
     if study.plan().iterations:
         check_needs(config)
     lines.append(f"Objective: {resolve(config)}")
-    command = config.objective.command
-    if command and (word := for_a_shell(words_of(command))):
-        lines.append(f"Warning: objective.command: {word}")
-    texts = {n: [text(c) for c in choices(p)] for n, p in config.space.items() if is_listed(p)}
-    if command and (word := read_by_a_shell(words_of(command), texts)):
-        lines.append(f"Warning: objective.command: {word}")
+    if config.objective.command:
+        lines += _of_command(config, words_of(config.objective.command))
     if word := gpu_missing(config):
         lines.append(f"Warning: {word}")
     return lines
+
+
+def _of_command(config: Config, words: list[str]) -> list[str]:
+    """Lines about the words of a command: what is left out, and what only a shell would read."""
+    from dngo.check import first_point
+    from dngo.config.placeholders import without_brackets
+    from dngo.evaluation.obstacles import for_a_shell, left_out, read_by_a_shell
+    from dngo.space.parameters import choices, is_listed, text
+
+    shown = first_point(config)
+    lines = left_out(words, {n: n not in shown for n, p in config.space.items() if p.active_if})
+    texts = {n: [text(c) for c in choices(p)] for n, p in config.space.items() if is_listed(p)}
+    words = without_brackets(words)
+    found = (for_a_shell(words), read_by_a_shell(words, texts))
+    return lines + [f"Warning: objective.command: {word}" for word in found if word]
 
 
 def _aims(config: Config) -> str:

@@ -27,7 +27,8 @@ class Objective(Section):
         description="A command line. Placeholders: {NAME of a parameter}, {parameters} and {outcome} "
         "(paths of JSON documents), {progress} (a file to append lines to), {checkpoint} "
         "(a folder that stays after the evaluation), {workdir}, {id}, {seed}, {python}; "
-        "{{ and }} are braces. It is split into words and started without a shell. Give a "
+        "{{ and }} are braces. An option in brackets, [--rate {rate}], is left out where rate is "
+        "inactive. It is split into words and started without a shell. Give a "
         "list of words if quoting matters.",
     )
     callable: str | None = Field(

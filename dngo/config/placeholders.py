@@ -2,6 +2,9 @@
 
 `{name}` is a value. `{{` and `}}` are braces, as in Python and Snakemake. Other single braces are
 braces as well, as in `awk '{print $1}'`.
+
+`[--name {name}]` is an option that is left out where the parameter is inactive. A bracket that does
+not begin with an option, or that holds no value, is a bracket.
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ Command = str | list[str]
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACE = re.compile(r"\{\{|\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]")
 Piece = tuple[str, bool]  # a text, and whether it is the name of a value
+# The first word of an option in brackets: `[--name`, `[-n`, `[--name=...`, `[-n{name}`.
+_OPTION = re.compile(r"\[--?[A-Za-z][\w-]*($|=|\{)")
+# The same as one word, which no program could read.
+_QUOTED = re.compile(r"\[--?[A-Za-z][\w-]*\s.*\]", re.DOTALL)
 
 
 def words_of(command: Command) -> list[str]:
@@ -37,6 +44,57 @@ def used(command: Command) -> set[str]:
         return {name for word in words_of(command) for name in names(word)}
     except ValueError:
         return set()
+
+
+def options(words: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """The words of a command in their order, in parts; whether a part is an option in brackets.
+
+    Such a part comes without its brackets.
+    """
+    at = 0
+    while at < len(words):
+        end = _end(words, at)
+        if end is None:
+            yield [words[at]], False
+            at += 1
+        else:
+            part = list(words[at:end])
+            part[0] = part[0][1:]
+            part[-1] = part[-1][:-1]
+            yield part, True
+            at = end
+
+
+def without_brackets(words: Sequence[str]) -> list[str]:
+    """The words of a command that leaves no option out."""
+    return [word for part, _ in options(words) for word in part]
+
+
+def _end(words: Sequence[str], at: int) -> int | None:
+    """The place behind the last word of an option in brackets; None if none begins here."""
+    if not _OPTION.match(words[at]):
+        return None
+    end = next((i + 1 for i in range(at, len(words)) if words[i].endswith("]")), None)
+    is_option = end is not None and any(names(word) for word in words[at:end])
+    return end if is_option else None
+
+
+def misplaced(words: Sequence[str]) -> str:
+    """What is wrong with the first option in brackets that is not written as one; "" if all are."""
+    for word in words:
+        if _QUOTED.fullmatch(word) and names(word):
+            apart = ", ".join(map(repr, word.split()))
+            return f"{word!r} is one word, in which no program finds an option; write {apart}"
+    for at, word in enumerate(words):
+        if not _OPTION.match(word):
+            continue
+        rest = words[at : _end(words, at)]
+        after = next((other for other in rest[1:] if _OPTION.match(other)), "")
+        if after and not any(w.endswith("]") for w in rest[: rest.index(after)]):
+            return f"{word!r} is not closed by ] before {after!r}"
+        if not any(w.endswith("]") for w in rest) and any(map(names, rest)):
+            return f"{word!r} is not closed: end the option with ]"
+    return ""
 
 
 def filled(word: str, value: Callable[[str], str]) -> str:

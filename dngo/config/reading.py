@@ -13,7 +13,7 @@ from dngo.config.exposure import exposures
 from dngo.config.messages import Lines, explain, nearest, place_of, short, shown
 from dngo.config.model import Config
 from dngo.config.paths import from_folder
-from dngo.config.placeholders import KNOWN, names, shell_variables, words_of
+from dngo.config.placeholders import KNOWN, misplaced, names, shell_variables, words_of
 from dngo.config.presets import merge, missing, spread
 from dngo.errors import UserError
 from dngo.objects import Reference, trust
@@ -135,7 +135,10 @@ def with_line(error: UserError, path: str | Path) -> UserError:
 
 
 def check_placeholders(config: Config, lines: Lines, source: str) -> None:
-    """Raise UserError if a placeholder of the command is not a parameter, or is a shell's variable."""
+    """Raise UserError if a placeholder of the command is not a parameter, or is a shell's variable.
+
+    It also raises UserError for an option in brackets that could not be left out.
+    """
     command = config.objective.command
     place = f"{place_of(('objective', 'command'), lines, source)}: objective.command"
     try:
@@ -144,6 +147,8 @@ def check_placeholders(config: Config, lines: Lines, source: str) -> None:
         raise UserError(
             f"{place}: a quote is opened and not closed; give a list of words"
         ) from None
+    if wrong := misplaced(words):
+        raise UserError(f"{place}: {wrong}")
     known = [*config.space, *sorted(KNOWN)]
     for word in words:
         for name in names(word):

@@ -12,7 +12,7 @@ from typing import Any
 
 from dngo.batch import Proposal
 from dngo.config import Objective
-from dngo.config.placeholders import filled, words_of
+from dngo.config.placeholders import filled, names, options, words_of
 from dngo.errors import UserError
 from dngo.evaluation.obstacles import missing_script, script_of, shell_word
 from dngo.storage.files import at_home
@@ -75,11 +75,12 @@ class Places:
 
 
 def call_of(
-    objective: Objective, proposal: Proposal, places: Places, names: list[str], seed: int
+    objective: Objective, proposal: Proposal, places: Places, parameters: list[str], seed: int
 ) -> Call:
     """The call that evaluates a point.
 
-    names: every parameter of the space (an inactive one is an empty word on the command line).
+    parameters: the names in the space. An inactive one is an empty text on the command line, and an
+    option in brackets that has it is left out.
     Raises CannotStart if the command line is wrong, or if its script does not exist.
     """
     known = {
@@ -94,7 +95,7 @@ def call_of(
     also = {"progress": str(places.progress)}
     if places.checkpoint is not None:
         also["checkpoint"] = str(places.checkpoint)
-    values = {**also, **dict.fromkeys(names, ""), **proposal.parameters, **known}
+    values = {**also, **dict.fromkeys(parameters), **proposal.parameters, **known}
     values["python"] = sys.executable
     environment = {
         **os.environ,
@@ -127,12 +128,18 @@ def check_environment(objective: Objective) -> None:
 def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
     """The words of `objective.command`, with the placeholders filled in.
 
+    values: by name; None for a parameter that is inactive.
     Raises CannotStart for an unknown placeholder, for quotes that do not close, and for words that
     only a shell understands.
     """
     assert objective.command is not None
     try:
-        words = words_of(objective.command)
+        words = [
+            word
+            for part, is_option in options(words_of(objective.command))
+            if not (is_option and any(values.get(n, "") is None for w in part for n in names(w)))
+            for word in part
+        ]
         script = script_of(words) if words else ""
         folder = Path(objective.working_directory or ".")
         words = [at_home(w, folder) if i == 0 or w == script else w for i, w in enumerate(words)]
@@ -148,7 +155,7 @@ def command_line(objective: Objective, values: dict[str, Any]) -> list[str]:
             raise CannotStart(
                 f"objective.command: {{{name}}} is neither a parameter nor a known placeholder"
             )
-        value = values[name]
+        value = "" if values[name] is None else values[name]
         return value if isinstance(value, str) else json.dumps(value)
 
     return [filled(word, value_of) for word in words]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.config import CONFIG_VERSION, Objective, upgrade
-from dngo.config.placeholders import filled, names, words_of
+from dngo.config.placeholders import filled, names, without_brackets, words_of
 from dngo.evaluation.identity import OF_PYTHON, PYTHON, VERSION
 from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
@@ -163,7 +163,7 @@ def command_of(known: dict[str, Any]) -> str | list[str] | None:
 
 def _words(objective: Objective) -> list[str]:
     try:
-        return words_of(objective.command or [])
+        return without_brackets(words_of(objective.command or []))
     except ValueError:
         return []
 

@@ -7,13 +7,14 @@ system; `dngo check` finds them before a run.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dngo.config.placeholders import names
+from dngo.config.placeholders import names, options
 from dngo.storage.text import shown
 
 _OPERATOR = re.compile(r"&&|\|\|?|;|&|[0-9&]?>>?(&[0-9]|[^=].*)?|<|<<<?")
@@ -21,6 +22,7 @@ _BUILTINS = {".", "alias", "cd", "export", "module", "set", "source", "ulimit"}
 _INTERPRETER = re.compile(r"python[0-9.]*|bash|sh|dash|zsh|Rscript|julia|perl|ruby|node")
 SCRIPTS = {".py", ".sh", ".bash", ".R", ".r", ".jl", ".pl", ".rb", ".js"}
 _VALUE = re.compile(r"(^|=)(~(/\S*)?|\$([A-Za-z_]\w*|\{\w+\})(/\S*)?)$")
+_FLAG = re.compile(r"--?[A-Za-z][\w-]*")
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")  # to a shell, one word that means itself
 _WHERE = "; paths start from objective.working_directory, or else from the configuration's folder"
 
@@ -108,6 +110,32 @@ def _advice(program: str, folder: Path) -> str:
         "give its whole path, or load its module: command: [bash, -lc, 'module load ... && "
         f"exec {program} ...']"
     )
+
+
+def left_out(words: list[str], may_lack: Mapping[str, bool]) -> list[str]:
+    """Lines about the options of parameters that are inactive at some points.
+
+    may_lack: whether each such parameter is inactive at the point that is shown.
+    """
+    lines = []
+    for part, is_option in options(words):
+        named = [name for word in part for name in names(word) if name in may_lack]
+        if is_option and named:
+            here = "as here" if any(may_lack[name] for name in named) else "but not here"
+            lines.append(
+                f"Option: {' '.join(part)}: left out where {' or '.join(named)} is inactive, {here}"
+            )
+    flat = [word for part, is_option in options(words) for word in ([""] if is_option else part)]
+    for before, word in itertools.pairwise(flat):
+        found = re.fullmatch(r"(-[\w-]+=)?\{(\w+)\}", word)
+        if not found or found[2] not in may_lack or not (found[1] or _FLAG.fullmatch(before)):
+            continue
+        option = word if found[1] else f"{before} {word}"
+        lines.append(
+            f"Warning: objective.command: where {found[2]} is inactive, {option} has no value; "
+            f"[{option}] leaves it out there"
+        )
+    return lines
 
 
 def for_a_shell(words: list[str]) -> str:

@@ -391,7 +391,7 @@ def _constraints(
         parts.wrong(wrong, None)
     flags, numbers = {}, {}
     for name, threshold in constraints.items():
-        found = parts.take(partial(_constraint, name, given.get(name), threshold), None)
+        found = parts.take(partial(constraint_value, name, given.get(name), threshold), None)
         if found is None or math.isnan(found):
             continue
         if threshold is not None:
@@ -400,7 +400,7 @@ def _constraints(
     return flags, numbers
 
 
-def _constraint(name: str, value: Any, threshold: Threshold | None) -> Any:
+def constraint_value(name: str, value: Any, threshold: Threshold | None) -> Any:
     """A flag, a number that may be infinite, or None or NaN if it is unknown; raises ValueError."""
     if _is_unknown(value):
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +204,128 @@ def test_an_option_of_several_values_leaves_the_archive_its_place(
     assert main([*words, str(old)]) == 0
     assert main([*words, str(old), "--with=z=4"]) == 1
     assert "z is given twice" in capsys.readouterr().err
+
+
+# ---- a problem that grows -----------------------------------------------------------------------
+
+
+def measured(folder: Path, **metadata: Callable[[int], Any]) -> Path:
+    """An archive whose evaluations have metadata, each a function of the slot."""
+
+    def change(outcome: Any) -> Any:
+        said = {name: of(outcome.slot) for name, of in metadata.items()}
+        return replace(outcome, metadata={n: v for n, v in said.items() if v is not None})
+
+    return begin(study_in(folder), change)
+
+
+TWO = {"error": "minimize", "speed": "maximize"}
+NAMELESS = {"command": "true"}
+
+
+def pairs(old: Path, new: Path) -> list[tuple[Any, Any]]:
+    """The parameters and outcome of each evaluation, as they were and as they came along."""
+    came = [r for r in rows(old) if r[1].status not in ("lost", "withdrawn")]
+    return list(zip(came, rows(new), strict=True))
+
+
+def test_an_objective_is_added_from_metadata(tmp_path: Path, capsys) -> None:
+    old = measured(tmp_path / "old", speed=lambda i: 100.0 + i)
+    study = changed(tmp_path / "new", {}, objectives=TWO, objective=NAMELESS)
+    words = ["--config", str(tmp_path / "new/config.yaml"), "--results", study.config.results]
+    assert main(["fork", str(old), *words]) == 0
+    assert "objectives.speed: taken from the metadata of 2" in capsys.readouterr().out
+    for (_, was), (_, is_) in pairs(old, study.archive):
+        assert is_.status == was.status and math.isnan(is_.objective)
+        wanted = {"error": was.objective, "speed": was.metadata["speed"]} if was.ran else {}
+        assert {n: v for n, v in is_.objectives.items() if was.ran} == wanted
+        assert is_.noises.get("error", math.nan) == pytest.approx(was.noise, nan_ok=True)
+    assert verify(study.archive) == [] and replay(study.archive, 0).verdict == "imported"
+    assert study.plan().iterations[0] == 1, "nothing is evaluated again"
+
+
+def test_the_objective_without_a_name_is_named(tmp_path: Path) -> None:
+    both = measured(tmp_path / "old", speed=float, error=lambda i: 5.0)
+    study = changed(tmp_path / "new", {}, objectives=TWO, objective=NAMELESS)
+    with pytest.raises(
+        UserError, match=r"which of error, speed is the objective that .* --objective"
+    ):
+        fork(study, both)
+    with pytest.raises(UserError, match="its aim is to minimize, and study forked has to"):
+        fork(study, both, objective="speed")
+    fork(study, both, objective="error")
+    values = [(was.objective, is_.objectives["error"]) for (_, was), (_, is_) in
+              pairs(both, study.archive) if was.ran]  # fmt: skip
+    assert values and all(a == b for a, b in values)
+    # A name alone is no new problem.
+    alone = changed(tmp_path / "alone", {}, objectives={"loss": "minimize"}, objective=NAMELESS)
+    fork(alone, both)
+    assert [o.objectives.get("loss") for _, o in rows(alone.archive) if o.ran] == [
+        a for a, _ in values
+    ]
+
+
+def test_an_objective_that_some_evaluations_lack_begins_nothing(tmp_path: Path) -> None:
+    old = measured(tmp_path / "old", speed=lambda i: None if i == 2 else 1.0 * i)
+    study = changed(tmp_path / "new", {}, objectives=TWO, objective=NAMELESS)
+    with pytest.raises(
+        UserError, match=r"objectives.speed: is new, and 1 evaluations .* 0-2"
+    ) as no:
+        fork(study, old)
+    assert len(str(no.value).splitlines()) == 1 and not study.archive.exists()
+
+
+def test_constraints_are_added_from_metadata(tmp_path: Path) -> None:
+    old = measured(tmp_path / "old", heat=float, whole=lambda i: i != 4 if i % 3 else None)
+    held = {"small": True, "quiet": True, "heat": "<= 9", "whole": True}
+    study = changed(tmp_path / "new", {}, constraints=held)
+    found = fork(study, old)
+    assert found.said.startswith("constraints.heat: taken from the metadata of ")
+    for (_, was), (_, is_) in pairs(old, study.archive):
+        heat = was.metadata["heat"]
+        assert is_.numbers == {"heat": heat} and is_.constraints["heat"] == int(heat <= 9)
+        assert is_.constraints.get("whole") == (
+            int(was.metadata["whole"]) if "whole" in was.metadata else None
+        )
+        if was.ran:
+            broken = heat > 9 or is_.constraints.get("whole") == 0 or was.status == "infeasible"
+            assert is_.status == ("infeasible" if broken else "ok")
+            assert is_.objective == was.objective
+    assert verify(study.archive) == []
+
+
+def test_metadata_that_are_no_constraint_begin_nothing(tmp_path: Path) -> None:
+    old = measured(tmp_path / "old", heat=lambda i: "high" if i == 3 else 2)
+    study = changed(
+        tmp_path / "new", {}, constraints={"small": True, "quiet": True, "heat": "<= 9"}
+    )
+    with pytest.raises(
+        UserError, match="proposal 0-3: constraint heat, which must be <= 9, must be"
+    ):
+        fork(study, old)
+    assert not study.archive.exists()
+
+
+EPOCHS = {"type": "int", "low": 0, "high": 99}
+
+
+@pytest.mark.parametrize(
+    ("section", "given_", "wanted"),
+    [
+        (EPOCHS, {}, lambda i: None if i % 4 == 1 else i),
+        ({**EPOCHS, "default": 50}, {}, lambda i: 50 if i % 4 == 1 else i),
+        ({**EPOCHS, "default": 50}, {"epochs": "7"}, lambda i: 7),
+    ],
+)
+def test_a_parameter_is_added_with_the_value_that_it_had(
+    tmp_path: Path, section: Any, given_: Any, wanted: Callable[[int], Any]
+) -> None:
+    old = measured(tmp_path / "old", epochs=lambda i: None if i % 4 == 1 else i)
+    study = changed(tmp_path / "new", {"epochs": section})
+    found = fork(study, old, given_)
+    came = [o.slot for _, o in rows(old) if o.status not in ("lost", "withdrawn")]
+    values = [wanted(slot) for slot in came if wanted(slot) is not None]
+    assert [p["epochs"] for p, _ in rows(study.archive)] == values
+    assert ("epochs has no value" in found.skipped.values()) == (len(values) < len(came))
+    assert ("space.epochs: taken from" in found.said) == (not given_)
+    assert verify(study.archive) == []

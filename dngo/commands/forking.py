@@ -40,7 +40,14 @@ def register(commands: Any) -> None:
         default=[],
         dest="values",
         metavar="NAME=VALUE",
-        help="the value of a new parameter at all earlier points; default: the parameter's default",
+        help="the value of a new parameter at all earlier points; default: what their metadata say, or "
+        "else the parameter's default",
+    )
+    command.add_argument(
+        "--objective",
+        default="",
+        metavar="NAME",
+        help="among several objectives, the name of the one that the old study has without a name",
     )
     command.set_defaults(run=_fork)
 
@@ -53,10 +60,12 @@ def _fork(arguments: argparse.Namespace) -> int:
         raise UserError("fork: give --config FILE or --name NAME: one of them says what is begun")
     old = archive_at(arguments.old)
     study = study_of(arguments) if arguments.config else _renamed(old, arguments.name)
-    found = fork(study, old, named_values("--with", arguments.values))
+    found = fork(study, old, named_values("--with", arguments.values), arguments.objective)
     say_left_out(str(old), found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
     print(f"{study.archive}: iteration 0 is {old}: {counts}; {len(found.skipped)} left out")
+    if found.said:
+        print(found.said)
     for name, n in found.unknown.items():
         print(f"constraints.{name}: is unknown for {n} of them; they count as if it held")
     if list((old.parent / "pending").glob("*/proposals.json")):

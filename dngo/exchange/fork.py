@@ -1,8 +1,8 @@
 """A fork: a study of a changed space that begins with the evaluations of an old study.
 
 The old archive stays as it is. Its evaluations become iteration 0 of the new study, with their
-outcomes, times and hosts; the record names the digest of the old archive, and of each archive
-before it in the chain of forks.
+outcomes, times and hosts. `dngo.exchange.growth` finds what the new study asks for besides. The
+record names the digest of the old archive, and of each archive before it in the chain of forks.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from dngo.batch import INVALID, UNINFORMATIVE, Outcome, Proposal
 from dngo.errors import UserError
 from dngo.evaluation import pictures
 from dngo.exchange.files import sha256
+from dngo.exchange.growth import Growth, grown
 from dngo.exchange.outcomes import SOURCE
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.exchange.warm_start import Imported, Part, begin_with
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
-from dngo.space.parameters import Fixed, Listed, alike, choices
+from dngo.space.parameters import Listed, alike, choices
 from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
@@ -38,15 +39,18 @@ from dngo.waiting import Note
 ROWS = 4096  # rows in memory at once, at least those of one iteration
 
 
-def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Imported:
+def fork(
+    study: Study, path: Path, given: Mapping[str, Any] | None = None, objective: str = ""
+) -> Imported:
     """Begin a study with the evaluations of an archive that lie in its space.
 
     given: the value of each new parameter at all earlier points. A parameter that is not given
-    takes its default.
-    Raises UserError if the study has begun, or if a new parameter has neither a given value nor a
-    default. It also raises UserError if the archive was altered or has another direction.
+    takes the value in the metadata of an evaluation, or else its default.
+    objective: the name here of the old study's only objective, if that had no name.
+    Raises UserError if the study has begun, or if a new name has no value. It also raises UserError
+    if the archive was altered or has another direction.
     """
-    header = _header(path, study)
+    header = _header(path)
     old = archive.read_space(path)
     # The old study's ambiguous names may stay. New ones are refused.
     known = clashes(old.parameters, header.identity["constraints"])
@@ -56,7 +60,15 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
     _check_numbers(path, header.identity, study.config.thresholds)
     chain = [*_chain(path), header.digest]
     _check_transfer(study, chain)
-    values = _values(study.space, old, dict(given or {}))
+    growth = grown(
+        path,
+        study.config,
+        header.identity,
+        old,
+        _evaluations(path, header.iterations),
+        given or {},
+        objective,
+    )
     _check_gone(path, study.space, old, header.iterations)
     record = {
         "file": str(path),
@@ -65,11 +77,14 @@ def fork(study: Study, path: Path, given: Mapping[str, Any] | None = None) -> Im
         "sha256": sha256(path),
         "archive_digest": header.digest,
         "chain": chain,
-        "with": values,
+        "with": growth.values,
         "rows": header.rows,
     }
-    found = _Forked(study, path, header, old, values)
-    return begin_with(study, found.parts(), record, found.skipped, found.notes)
+    if growth.said:
+        record["read"] = "; ".join(growth.said)
+    found = _Forked(study, path, header, old, growth)
+    begun = begin_with(study, found.parts(), record, found.skipped, found.notes)
+    return replace(begun, said="\n".join(growth.said))
 
 
 class _Forked:
@@ -84,10 +99,10 @@ class _Forked:
         path: Path,
         header: archive.Header,
         old: Space,
-        values: Mapping[str, Any],
+        growth: Growth,
     ):
         self.study, self.path, self.header, self.old = study, path, header, old
-        self.values = values  # of new parameters; the same at all points
+        self.growth = growth
         self.skipped: dict[str, str] = {}
         self.kept = 0
         self.ids: dict[str, str] = {}  # of the points here, by those in the old study
@@ -115,7 +130,7 @@ class _Forked:
             )
 
     def _of(self, found: list[tuple[Proposal, Outcome]]) -> Part:
-        rows = [Row(f"proposal {p.id}", {**self.values, **p.parameters}) for p, _ in found]
+        rows = [Row(f"proposal {p.id}", self.growth.point_of(p, o)) for p, o in found]
         points, problems = points_of(self.study.space, rows)
         _check_alike(found, points, problems, self.old)
         proposals: list[Proposal] = []
@@ -142,7 +157,7 @@ class _Forked:
             )
             own = replace(
                 _judged(
-                    _mended(outcome),
+                    self.growth.outcome_of(_mended(outcome)),
                     self.study.config.reported,
                     self.header.identity["constraints"],
                 ),
@@ -159,18 +174,13 @@ class _Forked:
         return proposals, outcomes
 
 
-def _header(path: Path, study: Study) -> archive.Header:
+def _header(path: Path) -> archive.Header:
     """The header of an archive that a study may begin with; raises UserError for any other."""
     header = archive.read_header(path)
     if header is None:
         raise UserError(f"{path}: there is no such archive")
     for problem in archive.verify(path)[:1]:
         raise UserError(f"{path}: {problem}; fork a copy that nobody changed")
-    theirs, ours = _aims(header.identity), _aims(study.config.identity())
-    if theirs != ours:
-        raise UserError(
-            f"{path}: its aim is to {theirs}, and study {study.config.study} has to {ours}"
-        )
     return header
 
 
@@ -196,36 +206,6 @@ def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[
                 f"constraints.{name}: was true or false in {path}, and is a number here "
                 f"({thresholds[name]}); give the number another name"
             )
-
-
-def _aims(identity: Mapping[str, Any]) -> str:
-    """The aim for each objective, in words: minimize or maximize."""
-    several: dict[str, str] = identity.get("objectives", {})
-    each = [f"{direction} {name}" for name, direction in sorted(several.items())]
-    return ", ".join(each) or str(identity["direction"])
-
-
-def _values(space: Space, old: Space, given: dict[str, Any]) -> dict[str, Any]:
-    """For each new parameter, the value that every earlier point had."""
-    for name in given:
-        if name not in space.parameters:
-            raise UserError(f"--with {name}: is no parameter of the new space")
-        if name in old.parameters:
-            raise UserError(f"--with {name}: earlier points already have values of this parameter")
-    found = dict(given)
-    for name, parameter in space.parameters.items():
-        if name in old.parameters or name in given:
-            continue
-        value = (
-            parameter.value if isinstance(parameter, Fixed) else getattr(parameter, "default", None)
-        )
-        if value is None:
-            raise UserError(
-                f"space.{name}: is new; say which value all earlier points had with --with "
-                f"{name}=VALUE, or make that value its default"
-            )
-        found[name] = value
-    return found
 
 
 def _evaluations(path: Path, iterations: int) -> Iterator[list[tuple[Proposal, Outcome]]]:

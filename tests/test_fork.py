@@ -15,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mine import Mine, ends
 from test_exchange import SPACE, begin, study_in
 
 from dngo import archive
@@ -329,3 +330,44 @@ def test_a_parameter_is_added_with_the_value_that_it_had(
     assert ("epochs has no value" in found.skipped.values()) == (len(values) < len(came))
     assert ("space.epochs: taken from" in found.said) == (not given_)
     assert verify(study.archive) == []
+
+
+SPEEDY = """
+import json, os, sys
+p = json.load(sys.stdin)
+print(json.dumps({"objective": p["x"], "constraints": {"small": p["y"] < 0.9},
+                  "metadata": {"speed": p["x"] * p["y"]}}))
+with open("runs.txt", "a") as stream:
+    stream.write(f"{p['x']} {p['y']}\\n")
+"""
+BOTH = SPEEDY.replace(
+    '"objective": p["x"]', '"objectives": {"error": p["x"], "speed": p["x"] * p["y"]}'
+)
+
+
+def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: Mine) -> None:
+    mine.write(**{"objective.py": SPEEDY})
+    study = mine.study
+    study.begin()
+    study.propose(0, None, study.folder / "proposals.json")
+    ends(study)
+    study.merge(0, study.folder / "receipt.json")
+    runs = (mine.folder / "runs.txt").read_text().splitlines()
+    old = study.archive.rename(mine.folder / "old.h5")
+    mine.options["more"] = "objectives: {error: minimize, speed: maximize}"
+    mine.write(**{"objective.py": BOTH})
+    text = (mine.folder / "my.yaml").read_text().replace("study: mine", "study: mine_2")
+    (mine.folder / "my.yaml").write_text(text)
+    assert main(["fork", str(old), "--config", str(mine.folder / "my.yaml")]) == 0
+    grown = Study(load([mine.folder / "my.yaml"]))
+    grown.begin()
+    surrogate = grown.folder / "surrogate.h5"
+    grown.fit(1, surrogate)
+    grown.propose(1, surrogate, grown.folder / "proposals.json")
+    ends(grown, 1)
+    grown.merge(1, grown.folder / "receipt.json")
+    every = (mine.folder / "runs.txt").read_text().splitlines()
+    assert every[: len(runs)] == runs and len(every) == len(set(every)) == len(runs) + 2
+    table = archive.read_table(grown.archive)
+    assert np.isfinite(table.objectives["speed"]).all() and len(table) == len(every)
+    assert verify(grown.archive) == []

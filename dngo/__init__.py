@@ -66,6 +66,10 @@ def __getattr__(name: str) -> Any:
 
         return import_module(f"dngo.{name}")
     if name not in _HOMES:
+        from dngo.elsewhere import PACKAGE
+
+        if name in PACKAGE:
+            raise AttributeError(f"dngo has no {name}: write {PACKAGE[name]}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 
 from dngo.config import identity_of
 from dngo.config.messages import first_of
+from dngo.elsewhere import POINT, Elsewhere
 from dngo.errors import UserError
 from dngo.redaction import redacted
 from dngo.storage.digest import digest_parameters
@@ -45,7 +46,7 @@ Status = Annotated[str, Field(pattern=f"^({'|'.join(STATUSES)})$")]
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Proposal(Elsewhere):
     """A point to evaluate, and why.
 
     source: how the point was found ("design:sobol", "candidate:local", ...).
@@ -63,6 +64,7 @@ class Proposal:
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
+    _elsewhere = POINT
 
     iteration: Natural
     slot: Natural

@@ -31,7 +31,7 @@ LAYERS = [
     "acquisition",
     "surrogates",
     "space stopping",
-    "errors fronts kinds lazy objects plugins presets provenance redaction reporting rules storage streams thresholds types units",
+    "elsewhere errors fronts kinds lazy objects plugins presets provenance redaction reporting rules storage streams thresholds types units",
 ]
 # The same within the room of the study.
 STUDY_LAYERS = [

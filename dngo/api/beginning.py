@@ -14,6 +14,7 @@ from dngo.api.parameters import sections
 from dngo.api.session import Session
 from dngo.config import Config, validate
 from dngo.config.messages import nearest
+from dngo.elsewhere import in_our_words
 from dngo.errors import UserError
 from dngo.evaluation.function import MAIN, default_name
 from dngo.objects import ROLES, given
@@ -27,6 +28,7 @@ _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 UNKNOWN = f"{MAIN}:objective"  # of a study without an objective: people report its outcomes
 
 
+@in_our_words
 def create(
     name: str | None,
     space: Mapping[str, Any],
@@ -135,6 +137,7 @@ def _going_on(config: Config, last: Config) -> Config:
     return config.model_copy(update=changes)
 
 
+@in_our_words
 def minimize(
     function: Callable[..., Any],
     space: Mapping[str, Any],
@@ -161,6 +164,7 @@ def minimize(
     return _best(function, space, evaluations, "minimize", name, workers, progress, settings)
 
 
+@in_our_words
 def maximize(
     function: Callable[..., Any],
     space: Mapping[str, Any],

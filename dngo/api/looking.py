@@ -21,6 +21,7 @@ from dngo.api.stages import whole
 from dngo.audit import table_of
 from dngo.batch import STOPPED
 from dngo.config import Config
+from dngo.elsewhere import STUDY, Elsewhere
 from dngo.errors import UserError
 from dngo.exchange import package
 from dngo.exchange.values import natural_points
@@ -96,8 +97,10 @@ class Fitted:
         return f"<surrogate of iteration {self.iteration}, of {known} evaluations>"
 
 
-class Looking:
+class Looking(Elsewhere):
     """A study, or an archive alone, to look at."""
+
+    _elsewhere = STUDY
 
     def __init__(self, path: Path, study: Study | None):
         self.path, self._study = path, study

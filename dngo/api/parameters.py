@@ -142,6 +142,8 @@ def _is_plain(choices: list[Any]) -> bool:
 
 def sections(space: Any) -> dict[str, dict[str, Any]]:
     """The section `space` of a configuration; raises UserError for what is not a parameter."""
+    if callable(space):
+        raise UserError("space: comes second, after the function: dngo.minimize(f, space, 100)")
     if not isinstance(space, Mapping):
         raise UserError(
             f"space: must be a mapping of names to parameters, for example {{'x': (0, 1)}}, "
@@ -166,7 +168,8 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
         low, high = (min(value), max(value)) if len(value) else (0, 0)
         return Int(low, high, step=step if step > 1 else None)
     if isinstance(value, tuple):
-        if len(value) in (2, 3) and value[2:] in ((), ("log",)):
+        texts = any(isinstance(each, str) for each in value[:2])
+        if len(value) in (2, 3) and value[2:] in ((), ("log",)) and not texts:
             return Float(value[0], value[1], log=len(value) == 3)
         raise UserError(
             f"space.{name}: a tuple is (low, high) or (low, high, 'log'); choices stand in a list"

@@ -25,6 +25,7 @@ from dngo.api.looking import Looking, Points
 from dngo.api.optimizing import optimize
 from dngo.api.stages import claimed, next_batch, settle_at_the_end
 from dngo.batch import Proposal, find_outcome
+from dngo.elsewhere import in_our_words
 from dngo.entering import Source, Told, add, note, skip, tell
 from dngo.errors import UserError
 from dngo.exchange.values import records, with_outcomes
@@ -79,6 +80,7 @@ class Session(Looking):
 
     # ---- asking and telling ---------------------------------------------------------------------
 
+    @in_our_words
     def ask(self, n: int | None = None) -> list[Proposal]:
         """The next batch of points to evaluate. Each has its `parameters`, and says why it was chosen.
 
@@ -154,6 +156,7 @@ class Session(Looking):
 
     # ---- a function, from its first point to its last -------------------------------------------
 
+    @in_our_words
     def optimize(
         self,
         function: Callable[..., Any],

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from dngo.elsewhere import COMMANDS, OPTIONS
 from dngo.storage.files import at_home, variable_in, without_variable
 
 # Arguments that are paths, in all commands.
@@ -88,6 +89,9 @@ class Parser(argparse.ArgumentParser):
         """The message for a word that is left over."""
         if not word.startswith("-"):
             return f"{word!r} is one word too many"
+        option = word.partition("=")[0]
+        if option in OPTIONS:
+            return f"there is no option {option}; {OPTIONS[option]}"
         named = [option for action in self._actions for option in action.option_strings]
         options = [option[2:] for option in named if option.startswith("--")]
         close = difflib.get_close_matches(
@@ -118,7 +122,10 @@ class Parser(argparse.ArgumentParser):
                 if parts.get("name") == "COMMAND" and given == "help":
                     return "there is no command 'help'"
                 if parts.get("name") == "COMMAND":
-                    return f"there is no command {given!r}{_nearest(given, known)}"
+                    like = [COMMANDS[given]] if given in COMMANDS else known
+                    return (
+                        f"there is no command {given!r}{_nearest(COMMANDS.get(given, given), like)}"
+                    )
                 said = words.format(**{**parts, "known": ", ".join(known)})
                 return said + (_nearest(given, known) if given and known else "")
         return message

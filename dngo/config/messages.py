@@ -47,6 +47,7 @@ OTHER_NAMES = {
     "resources": "slurm sbatch partition account queue",
     "thompson": "ts",
     "gp": "gaussian_process",
+    "status": "state",
 }
 # What a place must hold, by pydantic's type of the error.
 WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {

@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Collection, Mapping
@@ -24,6 +25,8 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, fitting, plain, scalar
+
+CALLS = __file__  # the place of frames that are not the function's
 
 
 def main() -> None:
@@ -37,13 +40,10 @@ def main() -> None:
         raise
     parameters = json.load(sys.stdin)
     try:
-        result = (
-            function(parameters)
-            if takes_a_mapping(function, parameters)
-            else function(**parameters)
-        )
+        result = called(function, parameters)
     except TypeError as error:
-        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+        here = error.__traceback__
+        if here is not None and here.tb_next is not None and here.tb_next.tb_next is None:
             # The call itself failed: the function takes other arguments.
             _complain(report, _cannot_call(name, error))
         raise
@@ -51,23 +51,46 @@ def main() -> None:
     write_report(result)
 
 
+def called(function: Any, parameters: dict[str, Any], names: Collection[str] = ()) -> Any:
+    """The value of a function at a point. names: all parameters of the space, if they are known."""
+    if not takes_a_mapping(function, names or parameters):
+        return function(**parameters)
+    try:
+        return function(parameters)
+    except (AttributeError, TypeError) as error:
+        if not re.search(r"\bdict\b", str(error)):
+            raise
+        (one,) = _needed(function)
+        first = next(iter(parameters))
+        error.args = (
+            f"{error}: {one.name} is no parameter, so it is all of them as a mapping; write "
+            f"{one.name}[{first!r}], or name an argument {first}",
+        )
+        raise
+
+
 def takes_a_mapping(function: Any, parameters: Collection[str]) -> bool:
     """Whether a function takes a point as one argument.
 
     It must need exactly one argument. This argument has no default, and no parameter has its name.
     """
-    try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # written in C: its arguments are unknown
-        return False
-    needed = [
-        p for p in found if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    ]
+    needed = _needed(function)
     return (
         len(needed) == 1
         and needed[0].kind != needed[0].KEYWORD_ONLY
         and needed[0].name not in parameters
     )
+
+
+def _needed(function: Any) -> list[inspect.Parameter]:
+    """The arguments that a function must get; none if they are unknown, as in one written in C."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [
+        p for p in found if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+    ]
 
 
 def write_report(result: Any) -> None:

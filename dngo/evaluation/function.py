@@ -34,9 +34,10 @@ import psutil
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dngo.batch import STOPPED, Outcome, Proposal
+from dngo.elsewhere import of_a_trial
 from dngo.errors import UserError
 from dngo.evaluation import start
-from dngo.evaluation.call import document_of, takes_a_mapping, write_report
+from dngo.evaluation.call import CALLS, called, document_of, takes_a_mapping, write_report
 from dngo.evaluation.document import judge
 from dngo.evaluation.identity import identity, inner, not_compared
 from dngo.evaluation.run import Runner
@@ -76,13 +77,15 @@ class Function:
         """
         if not callable(function):
             raise UserError(f"the objective must be a function, not {type(function).__name__}")
-        if takes_a_mapping(function, names):
-            call = function
-        else:
+        if not takes_a_mapping(function, names):
             _check(function, always, names)
-
-            def call(point: dict[str, Any]) -> Any:
-                return function(**point)
+        elif word := of_a_trial(inner(function)):
+            raise UserError(
+                f"the objective asks a trial of Optuna ({word}); here the space is declared before, "
+                f"as {{{next(iter(names))!r}: (0, 1)}}, and the objective takes its parameters by name: "
+                f"{', '.join(names)}"
+            )
+        call = functools.partial(called, function, names=tuple(names))
 
         name, folder = _place(inner(function))
         source = _source(inner(function), name.partition(":")[2])
@@ -267,7 +270,7 @@ def _limit_threads(number: str, threaded: bool) -> None:
 def _print(error: BaseException) -> None:
     """Print a function's traceback on standard error, with its own frames only."""
     own = error.__traceback__
-    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+    while own is not None and own.tb_frame.f_code.co_filename in (__file__, CALLS):
         own = own.tb_next
     lines = "".join(traceback.format_exception(type(error), error, own)).splitlines()
     if lines[-1] != (last := _last_line(error)):  # a message of several lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dngo.elsewhere import BEST, Elsewhere
 from dngo.units import Units
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ LIKELY = 0.5  # least probability that a point that the model ranks is feasible
 
 
 @dataclass(frozen=True)
-class Best:
+class Best(Elsewhere):
     """The best point: its proposal, its outcome, and its value by the latest model.
 
     objective: the best one, if the point was evaluated several times.
@@ -27,6 +28,8 @@ class Best:
     mean, std, feasibility: NaN without a model.
     log: whether the model sees the logarithm of the objective.
     """
+
+    _elsewhere = BEST
 
     id: str
     parameters: dict[str, Any]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from dngo.acquisition import candidates as cand
 from dngo.acquisition.keys import NoKeys
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.state import BatchState
+from dngo.cli import main
+from dngo.config import validate
 from dngo.errors import UserError
 from dngo.space import ExpressionError, Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal
@@ -378,3 +382,40 @@ def test_a_design_is_spread_over_the_feasible_part() -> None:
         hole = [cand.distances(many, w).min(axis=1).max() for w in (v, drawn)]
         assert nearest[0] > 2 * nearest[1]
         assert hole[0] < hole[1]
+
+
+def counted(space: dict[str, Any], *constraints: str) -> float:
+    document = {"study": "a", "objective": {"command": "x"}, "space": space}
+    design = {"include_default": False}
+    known = {"space_constraints": list(constraints), "design": design}
+    return validate({**document, **known}).search_space.count()
+
+
+def test_points_that_keep_the_constraints_are_counted() -> None:
+    """3,003 mixtures of ten parts, and not 1.77 million."""
+    parts = {f"x{i}": {"type": "int", "low": 0, "high": 10} for i in range(6)}
+    assert counted(parts, " + ".join(parts) + " == 10") == 3003
+    assert counted(parts) == 11**6
+    few = {"a": {"type": "int", "values": [1, 4, 9]}, "b": {"type": "boolean"}}
+    assert counted(few, "a < 5 or b") == 5
+    # An inactive parameter makes no further point.
+    n = {"type": "int", "low": 1, "high": 5, "active_if": {"b": True}}
+    assert counted({**few, "n": n}) == 3 + 3 * 5
+    assert counted({**few, "n": n}, "n <= 2") == 3 + 3 * 2
+    assert math.isnan(counted({f"x{i}": {"type": "int", "low": 0, "high": 99} for i in range(9)}))
+    assert math.isnan(counted({"x": {"type": "float", "low": 0, "high": 1}}))
+
+
+def test_check_says_how_many_points_there_are(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "config.yaml"
+    parts = {f"x{i}": {"type": "int", "low": 0, "high": 10} for i in range(6)}
+    document = {
+        "study": "a",
+        "objective": {"command": "true"},
+        "space": parts,
+        "space_constraints": [" + ".join(parts) + " == 10"],
+        "design": {"include_default": False},
+    }
+    path.write_text(json.dumps(document))
+    assert main(["check", str(path)]) == 0
+    assert "over 6 parameters (3,003 points)" in capsys.readouterr().out

@@ -371,3 +371,10 @@ def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: M
     table = archive.read_table(grown.archive)
     assert np.isfinite(table.objectives["speed"]).all() and len(table) == len(every)
     assert verify(grown.archive) == []
+
+
+def test_an_audit_without_a_point_says_what_it_can_do(old: Path, capsys) -> None:
+    assert main(["audit", str(old)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    for word in ("--proposal 7-12", "side by side", "--all", "dngo best"):
+        assert word in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import sys
 from dataclasses import replace
@@ -33,7 +34,7 @@ from dngo.report.figures.style import Scale, iterations_bar, nice, scale, small
 from dngo.report.health import checks, messages
 from dngo.report.live import status
 from dngo.report.page import Page, _code, _drawn, _listed, _points, study_page
-from dngo.report.text import format_status, lasting, one_line
+from dngo.report.text import format_status, gain_in_words, lasting, one_line
 from dngo.report.watch import screen
 from dngo.scores import Expected
 from dngo.study import Study
@@ -518,3 +519,24 @@ def test_an_interval_of_a_threshold_ends_where_numbers_do(view: View) -> None:
             max(min(end, dots.x.min()), (mean + shift - 0.588)[rows].min())
         )
         assert ("end at 0" in figure.caption) == (shift == 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "compared", "sign", "said"),
+    [
+        (0.9, 1.0, 1, "10.0% better"),
+        (1.1, 1.0, 1, "10.0% worse"),
+        (1.1, 1.0, -1, "10.0% better"),
+        (2.0, 2.0, 1, "the same"),
+        (1e-6, 1e-3, 1, "better by a factor of 1000"),
+        (352.0, 1.0, -1, "better by a factor of 352"),
+        (-352.0, -1.0, 1, "better by a factor of 352"),
+        (-350.8, 1.0, 1, "better by 351.8"),
+        (0.0, 1.5, 1, "better by 1.5"),
+        (1.5, 0.0, 1, "worse by 1.5"),
+        (1.0, math.nan, 1, ""),
+    ],
+)
+def test_a_gain_is_a_sentence(value: float, compared: float, sign: int, said: str) -> None:
+    """No "35180.1 % better"."""
+    assert gain_in_words(value, compared, sign) == said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -109,7 +110,8 @@ def test_answers_that_make_no_study_are_one_line(
 
 
 def test_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
-    replies = iter(["mine", "maximize", "x 0 2", "what?", "", "kind a,b", "", "./run.sh {x}"])
+    lines = ["x 0 2", "what?", "kind a,b", "z 1 9 if kind=a", "", "heat <= 3", "heat < <", "ok", ""]
+    replies = iter(["mine", "maximize", *lines, "./run.sh {x}"])
     questions = []
 
     def prompt(question: str, **options: object) -> str:
@@ -119,13 +121,67 @@ def test_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
     assert begin(tmp_path / "my.yaml", {}, prompt) == [tmp_path / "my.yaml"]
     config = load([tmp_path / "my.yaml"])
     assert (config.study, config.objective.direction) == ("mine", "maximize")
-    assert (list(config.space), config.objective.command) == (["x", "kind"], "./run.sh {x}")
+    assert (list(config.space), config.objective.command) == (["x", "kind", "z"], "./run.sh {x}")
+    assert config.space["z"].active_if == {"kind": ["a"]}
+    assert {n: str(t) for n, t in config.reported.items()} == {"heat": "<= 3", "ok": "None"}
+    assert "x: a whole number from 0 to 2; x 0.0 2.0 is a real one" in questions[3]
+    assert "'what?': is not NAME LOW HIGH" in questions[4]
+    assert "'heat < <': is not NAME <= BOUND" in questions[9]
     begin(
         tmp_path / "other.yaml",
         dict(study="a", direction="minimize", parameters=LINES, objective="a"),
         prompt,
     )
-    assert len(questions) == 8, "what is given is not asked for"
+    assert len(questions) == 12, "what is given is not asked for"
+
+
+def test_an_end_of_input_writes_nothing_and_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("mine\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert main(["init"]) == 1
+    error = capsys.readouterr().err.strip().splitlines()
+    assert error[-1] == "init: the input ended before the last question; nothing was written"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_conditions_and_constraints_are_written_and_run(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "my.yaml"
+    words = [
+        "--parameter",
+        "kind 1,2",
+        "--parameter",
+        "m 0 1 if kind=2",
+        "--parameter",
+        "t 300 500",
+    ]
+    held = ["--constraint", "heat >= 0.5", "--constraint", "ok"]
+    assert main(["init", str(path), *words, *held, "--yes"]) == 0
+    assert (
+        "t: a whole number from 300 to 500; t 300.0 500.0 is a real one" in capsys.readouterr().out
+    )
+    config = load([path])
+    assert config.space["m"].active_if == {"kind": ["2"]}
+    for given in ({"kind": "1", "t": 400}, {"kind": "2", "t": 400, "m": 0.5}):
+        done = subprocess.run(
+            [sys.executable, path.with_name("objective.py")],
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(done.stdout)["constraints"] == {"heat": 0.5, "ok": True}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("x 0 1 if kind", "'kind' is not OTHER=VALUE"), ("x 0 if kind=a", "is not NAME LOW HIGH")],
+)
+def test_a_condition_that_is_none_is_one_line(line: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        parameter(line)
 
 
 # ---- dngo run -----------------------------------------------------------------------------------

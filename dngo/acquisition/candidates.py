@@ -151,7 +151,7 @@ def is_listed(space: Space) -> bool:
 
 def everything(space: Space) -> Array:
     """Every point of a discrete space that keeps its constraints, duplicates included: (n, k)."""
-    grids = [_levels(column) for column in space.columns]
+    grids = [column.listed() for column in space.columns]
     rows = np.array(list(itertools.product(*grids)), dtype=float).reshape(-1, space.k)
     v = space.on_grid(rows)
     return v[space.holds(v)]
@@ -223,16 +223,6 @@ def incumbents(evaluated: Array, y: Array, size: int) -> Array:
     """Up to `size` of the best points: (m, k)."""
     order = np.argsort(np.where(np.isfinite(y), y, np.inf), kind="stable")
     return evaluated[order[: min(size, int(np.isfinite(y).sum()))]]
-
-
-def _levels(column: Column) -> Array:
-    if column.values is not None:
-        values: Array = column.values
-        return values
-    if column.choices is not None:
-        return np.arange(len(column.choices), dtype=float)
-    assert column.levels is not None  # it is listed
-    return column.low + np.arange(column.levels, dtype=np.float64) * (column.step or 1.0)
 
 
 def _shift(column: Column, value: Array, by: Array) -> Array:

@@ -42,7 +42,7 @@ def register(commands: Any) -> None:
         "audit", help="say why a point was proposed, and what its outcome was"
     )
     add_study(audit)
-    which = audit.add_mutually_exclusive_group(required=True)
+    which = audit.add_mutually_exclusive_group()
     which.add_argument(
         "--proposal",
         action="append",
@@ -132,6 +132,11 @@ def _audit(arguments: argparse.Namespace) -> int:
     from dngo.exchange.csv_table import write_table
 
     path = archive_of(arguments)
+    if not (arguments.all or arguments.proposal):
+        raise UserError(
+            f"{path}: which point? --proposal 7-12 says why it was proposed, several --proposal stand side "
+            "by side, and --all prints every point as CSV; `dngo best` names good ones"
+        )
     with reading(path):
         if not arguments.all:
             if len(arguments.proposal) > 1:

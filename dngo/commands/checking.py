@@ -76,9 +76,8 @@ def _looked_at(study: Study) -> list[str]:
     config = study.config
     space = config.search_space
     points = config.design_size + config.iterations * config.batch_size
-    size = "infinitely many points" if space.size == float("inf") else f"{space.size:g} points"
     lines = [
-        f"Study {config.study}: {_aims(config)} over {space.k} parameters ({size})",
+        f"Study {config.study}: {_aims(config)} over {space.k} parameters ({_size(space)})",
         f"Up to {points} evaluations: a design of {config.design_size}, then {config.iterations} "
         f"batches of {config.batch_size}, {config.points_per_job} in each job",
         f"Results in {study.folder}",
@@ -117,6 +116,16 @@ def _of_command(config: Config, words: list[str]) -> list[str]:
     words = without_brackets(words)
     found = (for_a_shell(words), read_by_a_shell(words, texts))
     return lines + [f"Warning: objective.command: {word}" for word in found if word]
+
+
+def _size(space: Space) -> str:
+    """The number of points as text: of those that keep the constraints, if they can be counted."""
+    if space.size == float("inf"):
+        return "infinitely many points"
+    counted = space.count() if space.conditions or space.size < 2**16 else space.size
+    if counted != counted:  # too many to look at each
+        return f"{space.size:g} points, without the constraints"
+    return f"{counted:,.0f} points" if counted < 1e7 else f"{counted:g} points"
 
 
 def _aims(config: Config) -> str:

@@ -26,7 +26,15 @@ def register(commands: Any) -> None:
         action="append",
         dest="parameters",
         metavar="WORDS",
-        help="'x 0 1', 'rate 1e-4 1 log', 'layers 1 8', 'kind a,b,c'; one option for each",
+        help="'x 0 1', 'rate 1e-4 1 log', 'layers 1 8', 'kind a,b,c', 'momentum 0 1 if kind=a'; one "
+        "option for each",
+    )
+    init.add_argument(
+        "--constraint",
+        action="append",
+        dest="constraints",
+        metavar="WORDS",
+        help="'heat <= 350', or 'converged' for true or false; one option for each",
     )
     init.add_argument(
         "--objective", help="the command that evaluates a point; default: objective.py"
@@ -49,18 +57,26 @@ def _init(arguments: argparse.Namespace) -> int:
     from rich.prompt import Prompt
 
     from dngo.errors import UserError
-    from dngo.init import begin
+    from dngo.init import begin, parameter, taken_as_whole
 
     path, prompt = Path(arguments.config), Prompt.ask
-    names = ("study", "direction", "parameters", "objective", "objectives")
+    names = ("study", "direction", "parameters", "constraints", "objective", "objectives")
     given = {n: getattr(arguments, n) for n in names}
     if arguments.objectives and arguments.direction:
         raise UserError(
             "--direction: each of --objectives has its own direction, such as speed:maximize"
         )
     asks = sys.stdin.isatty() and not arguments.yes
-    for file in begin(path, given, prompt if asks else None):
+    try:
+        files = begin(path, given, prompt if asks else None)
+    except EOFError:
+        raise UserError(
+            "init: the input ended before the last question; nothing was written"
+        ) from None
+    for file in files:
         print(f"{file}: written")
+    for line in filter(None, (taken_as_whole(*parameter(p)) for p in arguments.parameters or ())):
+        print(line)
     named = "" if arguments.config == "config.yaml" else f" {shlex.quote(arguments.config)}"
     print(f"Next: dngo check{named}, then dngo run{named}")
     return 0

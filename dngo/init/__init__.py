@@ -21,11 +21,14 @@ from dngo.storage.text import number_in
 Prompt = Callable[..., str]  # (question, default=...) to an answer, as `rich.prompt.Prompt.ask`
 EXAMPLE = ("x 0 1", "y 0 1")
 GRAMMAR = "NAME LOW HIGH, NAME LOW HIGH log, or NAME CHOICE,CHOICE,..."
+CONDITION = "if OTHER=VALUE"  # may follow a parameter
+CONSTRAINT = "NAME <= BOUND, NAME >= BOUND, or NAME for true or false"
 
 
 @dataclass
 class Answers:
-    """What a new study begins with: its name, direction, parameters (`GRAMMAR`) and objective.
+    """What a new study begins with: its name, direction, parameters (`GRAMMAR`, and `CONDITION`),
+    constraints (`CONSTRAINT`) and objective.
 
     objective: a command; empty: an objective in Python is written as well. objectives: the names of
     several, as "error,speed:maximize". at_once: evaluations side by side.
@@ -36,6 +39,7 @@ class Answers:
     parameters: Sequence[str] = EXAMPLE
     objective: str = ""
     objectives: str = ""
+    constraints: Sequence[str] = ()
     at_once: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
@@ -61,20 +65,40 @@ def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
         choices = ["minimize", "maximize"]
         answers.direction = prompt(question, choices=choices, default=answers.direction)
     if "parameters" not in given:
-        lines: list[str] = []
-        while line := prompt(
-            f"Parameter {len(lines) + 1} ({GRAMMAR}; nothing: no more)", default=""
-        ):
-            try:
-                parameter(line)
-            except UserError as error:
-                prompt(f"{error} (Enter)", default="")
-                continue
-            lines.append(line)
-        answers.parameters = lines or EXAMPLE
+        answers.parameters = _lines("Parameter", f"{GRAMMAR}; {CONDITION}", parameter, prompt)
+        answers.parameters = answers.parameters or EXAMPLE
+    if "constraints" not in given and "parameters" not in given:
+        answers.constraints = _lines("Constraint that it reports", CONSTRAINT, constraint, prompt)
     if "objective" not in given:
         question = "Command that evaluates a point (nothing: write objective.py, to be filled in)"
         answers.objective = prompt(question, default=answers.objective)
+
+
+def _lines(
+    what: str, grammar: str, read: Callable[[str], tuple[str, Any]], prompt: Prompt
+) -> list[str]:
+    """The lines that somebody types until an empty one. A line that cannot be read is asked for again."""
+    lines: list[str] = []
+    said = ""
+    while line := prompt(
+        f"{said}{what} {len(lines) + 1} ({grammar}; nothing: no more)", default=""
+    ):
+        try:
+            found = read(line)
+        except UserError as error:
+            said = f"{error}\n"
+            continue
+        lines.append(line)
+        said = f"{whole}\n" if (whole := taken_as_whole(*found)) else ""
+    return lines
+
+
+def taken_as_whole(name: str, section: Any) -> str:
+    """A line for a parameter that was taken as a whole number; "" for any other."""
+    if not isinstance(section, dict) or section.get("type") != "int":
+        return ""
+    low, high = section["low"], section["high"]
+    return f"{name}: a whole number from {low} to {high}; {name} {low}.0 {high}.0 is a real one"
 
 
 def _write(path: Path, answers: Answers) -> list[Path]:
@@ -98,8 +122,16 @@ def _write(path: Path, answers: Answers) -> list[Path]:
 
 def parameter(line: str) -> tuple[str, dict[str, Any]]:
     """A parameter's name and section, from a line of `GRAMMAR`; raises UserError."""
+    line, when, condition = line.strip().partition(" if ")
     name, _, rest = line.strip().partition(" ")
     words = rest.split()
+    if when:
+        other, equals, values = condition.replace(" ", "").partition("=")
+        if not (other and equals and values):
+            raise UserError(f"parameter {name!r}: {condition.strip()!r} is not OTHER=VALUE")
+        name, section = parameter(line)
+        known = [v if (n := number_in(v)) is None else n for v in values.split(",")]
+        return name, {**section, "active_if": {other: known if known[1:] else known[0]}}
     if len(words) == 1 and "," in words[0]:
         return name, {"type": "categorical", "choices": words[0].strip(",").split(",")}
     numbers = words[:2]
@@ -112,6 +144,16 @@ def parameter(line: str) -> tuple[str, dict[str, Any]]:
             log = {"log": True} if words[2:] else {}
             return name, {"type": found, "low": low, "high": high, **log}
     raise UserError(f"parameter {line.strip()!r}: is not {GRAMMAR}")
+
+
+def constraint(line: str) -> tuple[str, str | bool]:
+    """A constraint's name, and its bound or true, from a line of `CONSTRAINT`; raises UserError."""
+    found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*([<>]=?\s*\S+)?\s*", line)
+    bound = found[2] if found else None
+    number = number_in(bound.lstrip("<>= ")) if bound else None
+    if found is None or (bound and number is None):
+        raise UserError(f"constraint {line.strip()!r}: is not {CONSTRAINT}")
+    return found[1], f"{bound[0]}= {number}" if bound else True
 
 
 def named(text: str) -> dict[str, str]:
@@ -141,7 +183,7 @@ def study_name(folder: Path) -> str:
 def _render(template: str, answers: Answers) -> str:
     from jinja2 import Environment, FileSystemLoader
 
-    space = [parameter(line) for line in answers.parameters]
+    space = _conditional([parameter(line) for line in answers.parameters])
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         trim_blocks=True,
@@ -151,8 +193,24 @@ def _render(template: str, answers: Answers) -> str:
     environment.filters.update(flow=_flow, best=_best, span=_span)
     objectives = named(answers.objectives)
     return environment.get_template(template).render(
-        answers=answers, space=space, batch=max(4, answers.at_once), objectives=objectives
+        answers=answers,
+        space=space,
+        batch=max(4, answers.at_once),
+        objectives=objectives,
+        constraints=[constraint(line) for line in answers.constraints],
     )
+
+
+def _conditional(space: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """The space, with the values in conditions as the other parameter has them: choices are texts."""
+    texts = {name for name, section in space if "choices" in section}
+    for _, section in space:
+        for other, values in section.get("active_if", {}).items():
+            if other in texts:
+                found = [str(v) for v in (values if isinstance(values, list) else [values])]
+                section["active_if"] = {other: found if found[1:] else found[0]}
+    # Arguments with a default, as these have in objective.py, come last there.
+    return sorted(space, key=lambda pair: "active_if" in pair[1])
 
 
 def _best(section: dict[str, Any], number: int = 0) -> Any:

@@ -224,18 +224,31 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     return lines
 
 
+def gain_in_words(value: float, compared: float, sign: float) -> str:
+    """By how much a value is better or worse than another one; "" if that one is unknown.
+
+    sign: 1 if small values are good, -1 if large ones are. A share says something of values that are
+    near each other, a factor of others with the same sign, and a difference of the rest.
+    """
+    if not np.isfinite(compared):
+        return ""
+    if value == compared:
+        return "the same"
+    word = "better" if sign * (compared - value) > 0 else "worse"
+    if value * compared <= 0:
+        return f"{word} by {abs(value - compared):.4g}"
+    factor = max(value / compared, compared / value)
+    if factor < FACTOR:
+        return f"{abs(1 - value / compared):.1%} {word}"
+    return f"{word} by a factor of {factor:.4g}"
+
+
 def _gain(view: View, best: int, other: int) -> str:
     """The gain of one row over another: by outcomes, and with noise by the surrogate."""
     both = [best, other]
 
     def gain(values: Array) -> str:
-        value, compared = values
-        if not np.isfinite(compared) or compared == 0:
-            return ""
-        if value == compared:
-            return "the same"
-        share = view.sign * (compared - value) / abs(compared)
-        return f"{abs(share):.1%} {'better' if share > 0 else 'worse'}"
+        return gain_in_words(float(values[0]), float(values[1]), view.sign)
 
     outcomes = view.table.objective[both]
     said = gain(outcomes)
@@ -251,6 +264,7 @@ def _point(study: Study, table: archive.Table, row: int) -> list[str]:
     return [f"  {name:<24}{value_text(value):>10}" for name, value in parameters.items()]
 
 
+FACTOR = 2.0  # of two values, from which a gain is named by it
 MOST_SHOWN = 12  # most points of a front in a page of text
 MOST_NOTES = 20  # of the latest notes in it
 

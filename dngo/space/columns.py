@@ -53,6 +53,15 @@ class Column:
         """Whether its coordinates are logarithmic."""
         return self.scale is LOGARITHMIC
 
+    def listed(self) -> np.ndarray:
+        """Its natural values, (levels,); of choices, their indices. Not for a continuous one."""
+        if self.values is not None:
+            return self.values
+        if self.choices is not None:
+            return np.arange(len(self.choices), dtype=float)
+        assert self.levels is not None
+        return self.low + np.arange(self.levels, dtype=np.float64) * (self.step or 1.0)
+
 
 def make_column(name: str, p: Parameter, conditions: tuple) -> Column:
     kind: Kind

@@ -90,6 +90,24 @@ class Space:
         constraints ignored)."""
         return math.prod(math.inf if c.levels is None else c.levels for c in self.columns)
 
+    def count(self, most: int = 5_000_000) -> float:
+        """Number of distinct points that keep the constraints; NaN if more than `most` would have to be
+        looked at.
+        """
+        if self.size > most:
+            return math.nan
+        shape = [int(c.levels or 1) for c in self.columns]
+        values = [c.listed() for c in self.columns]
+        found, keys = 0, set[bytes]()
+        for start in range(0, int(self.size), 1 << 16):
+            at = np.unravel_index(np.arange(start, min(start + (1 << 16), int(self.size))), shape)
+            v = self._mask(np.stack([values[j][i] for j, i in enumerate(at)], axis=1).astype(float))
+            v = v[self.holds(v)]
+            found += len(v)
+            if self._flag_columns:  # several combinations are one point
+                keys.update(self.keys(v))
+        return len(keys) if self._flag_columns else found
+
     # ---- natural values -------------------------------------------------------------------------
 
     def sample(self, u: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from needs import (  # noqa: F401
     root,
     rsync,
     setpriv,
+    slurm_errors,
     xfoil,
 )  # fmt: skip
 from toy import Toy

@@ -8,6 +8,7 @@ package brings, as a graphics card, is skipped there too.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
@@ -24,7 +25,16 @@ MACHINE = "this machine "
 
 
 # What packages bring. A test that uses one of these is in the second run of continuous integration.
-INSTALLED = {"chromium", "xfoil", "rsync", "gcc", "cluster_session", "accounts", "grid_engine"}
+INSTALLED = {
+    "chromium",
+    "xfoil",
+    "rsync",
+    "gcc",
+    "cluster_session",
+    "accounts",
+    "grid_engine",
+    "slurm_errors",
+}
 
 
 def missing(reason: str) -> NoReturn:
@@ -96,6 +106,19 @@ def no_gpu() -> None:
 
     if torch.cuda.is_available():
         missing(f"{MACHINE}has a GPU")
+
+
+@pytest.fixture(scope="session")
+def slurm_errors() -> dict[int, str]:
+    """Slurm's own table of errors, by code."""
+    folders = ("/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib64/slurm", "/usr/lib/slurm")
+    found = [p for folder in folders if (p := Path(folder) / "libslurmfull.so").exists()]
+    if not found:
+        missing("no library of Slurm here: apt-get install slurm-client")
+    library = ctypes.CDLL(str(found[0]))
+    library.slurm_strerror.restype = ctypes.c_char_p
+    said = {n: library.slurm_strerror(n).decode() for n in [*range(1000, 1100), *range(1800, 9300)]}
+    return {n: text for n, text in said.items() if not text.startswith("Unknown error")}
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -27,8 +28,8 @@ from waiting import until
 from dngo.batch import Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config import Objective
 from dngo.evaluation.chunk import PROGRESS, Attempts
-from dngo.evaluation.limits import Limits
-from dngo.evaluation.run import JobLimit, JobOver
+from dngo.evaluation.limits import Bounds, Limits
+from dngo.evaluation.run import Files, JobLimit, JobOver, Runner
 from dngo.evaluation.slots import slots
 from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
@@ -116,7 +117,40 @@ def test_limits_of_the_job(tmp_path: Path) -> None:
     assert stopped.value.outcome.status == "out_of_memory"
     with pytest.raises(JobLimit) as stopped:
         outcome_of(slow, tmp_path, limits=Limits(deadline=time.monotonic() + 0.5))
-    assert stopped.value.outcome.status == "timeout"
+    assert stopped.value.outcome.status == "timeout" and not stopped.value.goes_on
+
+
+def test_a_point_whose_checkpoint_grew_goes_on_in_the_next_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site cut the time of its job. What it had computed is kept."""
+    code = (
+        "import os, time; place = os.environ['DNGO_CHECKPOINT'] + '/state'\n"
+        "if os.path.exists(place): print(7)\n"
+        "else: open(place, 'w').close(); open('saved', 'w').close(); time.sleep(1000)"
+    )
+    files = Files(tmp_path / "work", tmp_path / "out", tmp_path / "err", tmp_path / "checkpoint")
+    files.checkpoint.mkdir()  # type: ignore[union-attr]
+    objective = python(code, working_directory=str(tmp_path))
+    cut = "Slurm gave it 1 of the 5 minutes in resources.evaluate.runtime"
+
+    saved = tmp_path / "saved"
+    # Time runs out once the program has saved its state.
+    monkeypatch.setattr(
+        Bounds, "deadline", property(lambda self: 0.0 if saved.exists() else math.inf)
+    )
+    share = Share(tmp_path / "share", 1)
+    for limits, ends in ((Limits(deadline=1e12, cut=cut), False), (Limits(), True)):
+        one = Runner(objective, ["x"], {}, lambda p: files, limits=limits)
+        share.run = one.run  # type: ignore[method-assign]
+        attempts = Attempts(run="r", limit=3)
+        if ends:
+            (outcome,) = share.evaluate(attempts=attempts)
+            assert (outcome.status, outcome.objective, outcome.attempts) == ("ok", 7.0, 2)
+        else:
+            with pytest.raises(JobOver, match=r"its job ran out of time .Slurm gave it 1 of the 5"):
+                share.evaluate(attempts=attempts)
+            saved.unlink()
 
 
 @pytest.mark.parametrize(

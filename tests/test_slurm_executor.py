@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,13 +23,16 @@ from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 from toy import ROOT, Toy, advance
+from waiting import until
 
-from dngo.config import load
+from dngo.config import Objective, load
+from dngo.evaluation.limits import Bounds, Limits
 from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
 from dngo.workflow.dag import Dag
 from dngo.workflow.slurm import jobs
+from dngo.workflow.slurm.calls import Calls
 from dngo.workflow.slurm.executor import GLANCES, Executor
 from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
 from dngo.workflow.slurm.reasons import (
@@ -36,13 +40,13 @@ from dngo.workflow.slurm.reasons import (
     PATIENCE,
     STAYS_FOR,
     Queue,
-    Refusal,
     Row,
     key_of,
     minutes,
 )
+from dngo.workflow.slurm.submission import DENIED, Submitter
 from dngo.workflow.slurm.submitting import Submitting
-from dngo.workflow.words import CANNOT_BEGIN
+from dngo.workflow.words import CANNOT_BEGIN, ENDED
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
 SURFACE = {
@@ -116,40 +120,6 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
     assert "needs >=2.8,<2.9" in result.stderr
     assert "Traceback" not in result.stderr
     assert not toy.runs.exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "passes", "key"),
-    [
-        ("QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates "
-         "accounting/QOS policy (job submit limit, user's size and/or time limits)", True, ""),
-        ("sbatch: error: AssocGrpSubmitJobsLimit", True, ""),
-        ("sbatch: error: Batch job submission failed: Required partition not available (inactive "
-         "or drain)", True, ""),
-        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "
-         "failure)", True, ""),
-        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True, ""),
-        ("sbatch: error: invalid partition specified: nowhere", False, "slurm_partition"),
-        ("sbatch: error: Batch job submission failed: Invalid account or account/partition "
-         "combination specified", False, "slurm_account"),
-        ("sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: "
-         "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-         False, "runtime"),
-        ("sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job "
-         "submission failed: Requested node configuration is not available", False, "mem_mb"),
-        # What the plugin says, and Slurm of the same account.
-        ("The given account chem appears to be invalid. Available accounts:\nlab", False, "slurm_account"),
-        ("allocation failure: Invalid qos specification", False, "qos"),
-        ("allocation failure: Invalid feature specification", False, "constraint"),
-        ("allocation failure: Node count specification invalid", False, "nodes"),
-        ("allocation failure: Invalid license specification", False, "slurm_extra"),
-        ("sbatch: error: CPU count per node can not be satisfied", False, "threads"),
-        ("sbatch: error: Batch job submission failed: Protocol authentication error", True, ""),
-        ("sbatch: error: something that nobody has seen", False, ""),
-    ],
-)  # fmt: skip
-def test_a_refusal_is_read(words: str, passes: bool, key: str) -> None:
-    assert Refusal.read(words) == Refusal(" ".join(words.split()), passes, key)
 
 
 # As a real Slurm 22.05 with accounting, QOS limits and EnforcePartLimits=NO printed them.
@@ -470,3 +440,233 @@ def test_a_folder_whose_outputs_are_there_is_asked_about_a_few_times(tmp_path: P
     assert [executor._is_written() for _ in range(GLANCES + 1)] == [True] * GLANCES + [False]
     (tmp_path / "1/a").touch()
     assert executor._is_written()
+
+
+# ---- the end of a run, and jobs that Slurm no longer lists -----------------------------------------
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    """A program of this name in a folder."""
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An executor at the end of its run, with commands of Slurm that note how they are called."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    program(tmp_path, "scancel", f'echo "$@" >> {tmp_path}/cancelled')
+    program(tmp_path, "squeue", f"cat {tmp_path}/rows")
+    said: list[str] = []
+    executor = object.__new__(Executor)
+    executor.run_uuid, executor._submitted_job_clusters = "run", set()
+    executor.calls = Calls(said.append)
+    executor.logger = SimpleNamespace(warning=said.append, info=said.append)
+    executor._submitter = object.__new__(Submitter)
+    executor._submitter.calls = executor.calls
+    return SimpleNamespace(
+        executor=executor, said=said, rows=tmp_path / "rows", cancelled=tmp_path / "cancelled"
+    )
+
+
+def test_jobs_are_cancelled_by_number_whatever_their_name_is(ending: Any) -> None:
+    ending.rows.write_text("7|COMPLETING\n8|CANCELLED\n")
+    ending.executor._cancel(["7", "8"])
+    assert ending.cancelled.read_text().splitlines() == ["--quiet 7 8", "--quiet --name=run"]
+    assert ending.said == []
+
+
+def test_jobs_that_go_on_are_said(ending: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dngo.workflow.slurm.executor.GOODBYE", 1.5)
+    ending.rows.write_text("7|RUNNING\n8|CANCELLED\n9|PENDING\n")
+    ending.executor._cancel(["7", "8", "9"])
+    assert ending.said == ["Slurm did not cancel 2 of 3 jobs, and they go on: `scancel 7 9`"]
+
+
+def test_after_sigterm_running_jobs_go_on(ending: Any) -> None:
+    ending.rows.write_text("7|RUNNING\n8|CANCELLED\n")
+    ending.executor._terminated = True
+    ending.executor._cancel(["7", "8"])
+    assert ending.cancelled.read_text().splitlines()[0] == "--quiet --state=PENDING 7 8"
+    assert ending.said == ["Jobs that run go on. The same command will collect their outcomes."]
+
+
+def test_a_cluster_that_does_not_answer_at_the_end_is_said(
+    ending: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dngo.workflow.slurm.executor.GOODBYE", 0.5)
+    program(tmp_path, "scancel", "sleep 60")
+    ending.rows.write_text("")
+    ending.executor._cancel(["7"])
+    assert "did not confirm" in ending.said[0] and "`scancel --quiet 7`" in ending.said[0]
+
+
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        ("dngo: this job has ended (exit status 130)", "exit status 130"),
+        ("slurmstepd: error: *** JOB 12 ON node3 CANCELLED AT 2026-11-27T17:00:00 ***", "CANCELLED"),
+        ("slurmstepd: error: *** JOB 12 ON n3 CANCELLED AT 2026-11-27T17:00:00 DUE TO TIME LIMIT ***",
+            "CANCELLED DUE TO TIME LIMIT"),
+        ("dngo: this job has begun", ""),
+        ("dngo: this job has ended (exit status 1)\ndngo: this job has begun", ""),  # queued again
+    ],
+)  # fmt: skip
+def test_the_end_of_a_job_is_read_from_its_log(tmp_path: Path, last: str, how: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"dngo: this job has begun\n{last}\n")
+    assert jobs.ending(SimpleNamespace(aux={"slurm_logfile": log})) == how
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("echo 'JobId=7 JobState=RUNNING'", "RUNNING"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", ""),
+        ("echo 'slurm_load_jobs error: Access/permission denied' >&2; exit 1", DENIED),
+        ("echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1", None),
+    ],
+)
+def test_a_controller_that_refuses_is_no_silent_one(
+    ending: Any, tmp_path: Path, answer: str, state: str | None
+) -> None:
+    program(tmp_path, "scontrol", answer)
+    assert ending.executor._submitter.state("7") == state
+
+
+def test_what_slurm_says_is_kept_and_said_every_two_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    words = "scontrol: error: Munge encode failed: Failed to access munge.socket.2"
+    program(tmp_path, "scontrol", f"echo '{words}' >&2; exit 1")
+    said: list[str] = []
+    calls, now = Calls(said.append), [1000.0]
+    monkeypatch.setattr("dngo.workflow.slurm.calls.time.monotonic", lambda: now[0])
+    calls.ask("scontrol", "ping")
+    for seconds in (0, 30, 119, 120, 130, 300):
+        now[0] = 1000.0 + seconds
+        calls.silent("scontrol ping")
+    assert said == [
+        f"Slurm does not answer{still} (scontrol ping: {words}); waiting until it does."
+        for still in ("", " for 2 minutes", " for 5 minutes")
+    ]
+    calls.answers()
+    calls.answers()
+    assert said[3:] == ["Slurm answers again."]
+
+
+def test_a_refusal_is_said_again_after_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, now = object.__new__(Executor), [50.0]
+    monkeypatch.setattr("dngo.workflow.slurm.submitting.time.monotonic", lambda: now[0])
+    news = []
+    for now[0], words in ((50.0, "a"), (60.0, "a"), (70.0, "b"), (189.0, "b"), (190.0, "b")):
+        news.append(executor._is_news(words))
+    assert news == [True, False, True, False, True]
+
+
+# ---- what Slurm gave a job -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "minutes_", "cut"),
+    [
+        ({}, 5, False),
+        ({"SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "1060"}, 1, True),
+        ({"SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "1300"}, 5, False),
+        ({"SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "9000"}, 5, False),
+        ({"SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "NONE"}, 5, False),
+    ],
+)
+def test_a_job_keeps_the_time_that_slurm_gave(
+    monkeypatch: pytest.MonkeyPatch, times: dict[str, str], minutes_: float, cut: bool
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(bare, "_elapsed", lambda: 2.0)
+    for name in ("SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in times.items():
+        monkeypatch.setenv(name, value)
+    found = bare.job_limits(None, SimpleNamespace(runtime=5, mem_mb=2000))
+    whole = 60 * minutes_
+    assert found["seconds"] == whole - min(max(30, 0.05 * whole), 0.5 * whole) - 2.0
+    assert ("cut" in found) == cut
+    if cut:
+        assert found["cut"] == "Slurm gave it 1 of the 5 minutes in resources.evaluate.runtime"
+        end = Bounds.of(Objective(command="true"), Limits.from_now(found)).out_of_time()
+        assert end.message == f"stopped: its job ran out of time ({found['cut']})"
+
+
+WAITS = """
+import os, signal, time
+heard = []
+if {handles}:
+    signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+if os.environ["DNGO_ID"] == "0-4":
+    open("waits", "w").close()
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (heard if {handles} else os.path.exists("go")):
+        time.sleep(0.02)
+print(len(heard))
+"""
+
+
+@pytest.mark.parametrize("handles", [True, False])
+def test_a_signal_to_the_batch_shell_reaches_the_objectives_that_handle_it(
+    tmp_path: Path, handles: bool
+) -> None:
+    """As `--signal=B:USR1@200` sends it. An objective without a handler does not notice."""
+    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
+    (toy.folder / "objective.py").write_text(WAITS.format(handles=handles))
+    text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
+    (toy.folder / "config.yaml").write_text(text)
+    study, proposals = study_of(toy), toy.results / "iterations" / "0" / "proposals.json"
+    study.propose(0, None, proposals)
+    output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
+    wildcards = {"iteration": "0", "chunk": "1"}
+    job = {"stage": "evaluate", "wildcards": wildcards, "input": [proposals], "output": output}
+    shell = subprocess.Popen(
+        ["sh", "-c", bare.holding(command_of(study, job))],
+        env={**os.environ, "SLURM_JOB_ID": "7"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until((toy.folder / "waits").exists)
+    shell.send_signal(signal.SIGUSR1)
+    (toy.folder / "go").touch()
+    _, log = shell.communicate()
+    assert shell.returncode == 0 and ENDED in log
+    outcomes = json.loads(output.read_text())["outcomes"]
+    assert [(o["slot"], o["status"], o["objective"]) for o in outcomes] == [
+        (4, "ok", float(handles)), (5, "ok", 0.0), (6, "ok", 0.0), (7, "ok", 0.0)
+    ]  # fmt: skip
+
+
+class Stored(str):
+    """An output that travels through a storage, as Snakemake describes it."""
+
+    is_storage = True
+    storage_object: Any
+
+
+@pytest.mark.parametrize("there", [True, False, None])
+def test_an_output_in_a_storage_is_looked_for_there(tmp_path: Path, there: bool | None) -> None:
+    """None: the storage is away."""
+    asked = []
+
+    def exists() -> bool:
+        asked.append(1)
+        if there is None:
+            raise ConnectionError
+        return there
+
+    output = Stored(tmp_path / "0/a.json")
+    output.storage_object = SimpleNamespace(exists=exists)
+    part = SimpleNamespace(
+        is_group=lambda: False, output=[output], products=lambda include_logfiles: [output]
+    )
+    job = SimpleNamespace(job=part, aux={})
+    assert jobs.is_complete(job) == bool(there) and asked == [1]
+    executor = object.__new__(Executor)
+    executor.active_jobs = [job]
+    assert not executor._is_written() and asked == [1], "nobody looks each second"

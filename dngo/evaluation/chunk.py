@@ -284,9 +284,9 @@ def _evaluate(
         print(f"{proposal.id}: the process that started it was killed", flush=True)
         return _evaluate(path, starts, proposal, evaluator, attempts, first)
     except JobLimit as limit:
-        # The next attempt has more time or memory, or this job spent part of its time on other
-        # points.
-        again = attempts.escalates and used + 1 < attempts.limit
+        # The next attempt has more time or memory, or goes on from a checkpoint, or this job spent
+        # part of its time on other points.
+        again = (attempts.escalates or limit.goes_on) and used + 1 < attempts.limit
         if again or (limit.outcome.status == "timeout" and not first):
             raise
         return limit.outcome

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -71,6 +72,16 @@ def kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
+
+
+def tell(processes: list[psutil.Process], number: int) -> None:
+    """Send a signal to the processes that handle it. It would end the others."""
+    for process in processes:
+        with contextlib.suppress(OSError, ValueError, psutil.Error):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+            if caught >> (number - 1) & 1:
+                process.send_signal(number)
 
 
 def wait(

@@ -37,17 +37,23 @@ class End:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the job that evaluates may use: deadline (seconds, monotonic clock), memory (bytes), CPUs."""
+    """What the job that evaluates may use: deadline (seconds, monotonic clock), memory (bytes), CPUs.
+
+    cut: a text if the job has less time than it asked for.
+    """
 
     deadline: float = math.inf
     memory: float = math.inf
     cpus: float = math.inf
+    cut: str = ""
 
     @classmethod
     def from_now(cls, given: dict[str, Any]) -> Limits:
-        """The limits that a job has at its start: "seconds", "memory" and "cpus", if any."""
-        seconds, *others = (float(given.get(k, math.inf)) for k in ("seconds", "memory", "cpus"))
-        return cls(time.monotonic() + seconds, *others)
+        """The limits that a job has at its start: "seconds", "memory", "cpus" and "cut", if any."""
+        seconds, memory, cpus = (
+            float(given.get(k, math.inf)) for k in ("seconds", "memory", "cpus")
+        )
+        return cls(time.monotonic() + seconds, memory, cpus, str(given.get("cut", "")))
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class Bounds:
     def out_of_time(self) -> End:
         """The end of a run that met the deadline."""
         if self.job.deadline < self.own.deadline:
-            return End("timeout", "stopped: its job ran out of time", by_job=True)
+            cut = f" ({self.job.cut})" if self.job.cut else ""
+            return End("timeout", f"stopped: its job ran out of time{cut}", by_job=True)
         return End("timeout", f"stopped after {self.time_limit:g} s")
 
     def out_of_memory(self) -> End:

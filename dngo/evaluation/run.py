@@ -53,11 +53,12 @@ class JobLimit(JobOver):
     """The job ran out of time or memory before the evaluation did.
 
     outcome: the outcome if nobody tries again.
+    goes_on: whether the next attempt finds a checkpoint that this one wrote.
     """
 
-    def __init__(self, outcome: Outcome):
+    def __init__(self, outcome: Outcome, goes_on: bool = False):
         super().__init__(outcome.message)
-        self.outcome = outcome
+        self.outcome, self.goes_on = outcome, goes_on
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Runner:
             made.append(self.outcome(proposal, verdict, attempts, began, time.time(), duration))
             _note(places, made[0], final=not end.by_job)
             if end.by_job:
-                raise JobLimit(made[0])
+                raise JobLimit(made[0], _wrote_checkpoint(places, began))
 
         try:
             started = self.starter.start(call, self.objective, places, self.cpus)
@@ -287,6 +288,14 @@ def _prepare(
     if before:
         places.progress.write_bytes(before)
     return Kept(files.stdout, *made), Kept(files.stderr, *made)
+
+
+def _wrote_checkpoint(places: Places, began: float) -> bool:
+    """Whether an evaluation that began at this time has written to its checkpoint."""
+    with contextlib.suppress(OSError):
+        files = places.checkpoint.rglob("*") if places.checkpoint else ()
+        return any(file.is_file() and file.stat().st_mtime >= began - 1.0 for file in files)
+    return False
 
 
 def _reported_before(places: Places, proposal: Proposal) -> bytes:

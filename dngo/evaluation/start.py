@@ -57,6 +57,10 @@ def serve(control: socket.socket, parent: int, become: Callable[[dict, int], Non
     handlers: Handlers = {number: signal.signal(number, signal.SIG_IGN) for number in IGNORED}
     # Python ignores these two signals, and children would inherit that.
     handlers |= dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_DFL)
+    # A job's shell ignores these two, and a script that inherits that could not handle them.
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        if handlers[number] is signal.SIG_IGN:
+            handlers[number] = signal.SIG_DFL
     wakeup, awake = socket.socketpair()
     wakeup.setblocking(False)
     awake.setblocking(False)

@@ -13,11 +13,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dngo.batch import STOPPED
 from dngo.evaluation.command import Places
-from dngo.evaluation.leftovers import find, kill
+from dngo.evaluation.leftovers import find, kill, tell
 from dngo.evaluation.limits import Bounds, End, kernel_kills, memory_below
 from dngo.evaluation.progress import of_printed
 from dngo.evaluation.starter import Started, StarterDied
@@ -53,6 +53,7 @@ class StopSignal:
 
     requested = False
     number: int | None = None  # of the signal
+    passed: ClassVar[list[int]] = []  # signals for the objectives, in their order
     resumed = 0.0  # when this process was last told to go on (SIGCONT), by the monotonic clock
 
     @classmethod
@@ -82,8 +83,14 @@ class StopSignal:
         def go_on(number: int, frame: Any) -> None:
             cls.resumed = time.monotonic()
 
+        def pass_on(number: int, frame: Any) -> None:
+            cls.passed.append(number)
+
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGCONT, go_on)
+            if "SLURM_JOB_ID" in os.environ:  # by --signal=B:USR1@200
+                signal.signal(signal.SIGUSR1, pass_on)
+                signal.signal(signal.SIGUSR2, pass_on)
         for number in (signal.SIGTERM, signal.SIGINT):
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue
@@ -115,7 +122,7 @@ def supervise(
     unknown. In these cases `ended` is not called, nor if nothing could be started.
     """
     kills_before = kernel_kills()
-    watch = _Watch(started, document, bounds, streams, course)
+    watch = _Watch(started, document, bounds, streams, course, places)
     left_alone = False
     try:
         stopped = watch.until_end()
@@ -155,8 +162,10 @@ class _Watch:
         bounds: Bounds,
         streams: tuple[Kept, Kept],
         course: Course,
+        places: Places,
     ):
         self.started, self.bounds, self.course = started, bounds, course
+        self.places, self.passed = places, len(StopSignal.passed)
         self.out, self.err = streams
         self.to_send = document.encode()
         self.open_streams, self.came = 2, 0
@@ -194,6 +203,9 @@ class _Watch:
                 return None
             if StopSignal.requested:
                 return INTERRUPTED
+            for number in StopSignal.passed[self.passed :]:
+                self.passed += 1
+                tell(find(self.places), number)
             now = last = time.monotonic()
             if now >= self.bounds.deadline + self.course.suspended:
                 return self.bounds.out_of_time()

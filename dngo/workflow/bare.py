@@ -12,6 +12,7 @@ This module imports nothing that computes until the number of threads is set.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -26,7 +27,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from dngo.workflow.words import CANNOT_BEGIN
+from dngo.workflow.words import CANNOT_BEGIN, ENDED
 
 OVERHEAD_MB = 400  # MB that a job with a Snakemake needs in addition to the objective
 # Snakemake sets these for a job's script. Libraries of linear algebra read them.
@@ -35,22 +36,43 @@ NOTHING = "-"  # stands for a path
 STAGES = ("fit", "propose", "evaluate")
 # Seconds for which a job that cannot begin stays on its node, so that no other job goes there.
 HOLD = 30
+DEAF = "trap '' USR1 USR2"  # for the shell of a job, which `--signal=B:` would end
 TEMPORARY = ("TMPDIR", "TMP", "TEMPDIR", "TEMP")
 
 
-def job_limits(wildcards: Any, resources: Any) -> dict[str, float]:
-    """Seconds and bytes that the objective may use: a little less than the cluster job has.
+def job_limits(wildcards: Any, resources: Any) -> dict[str, Any]:
+    """Seconds and bytes that the objective may use: a little less than the cluster job has. `cut`
+    says that Slurm gave the job less time than it asked for.
 
     The job then meets its own limit first, and records that before the scheduler kills it.
     """
-    seconds = 60 * getattr(resources, "runtime", math.inf)
+    asked, gave = 60 * getattr(resources, "runtime", math.inf), slurm_gave()
+    seconds = min(asked, gave)
     # 0 means all the memory of a node in Slurm.
     memory = getattr(resources, "mem_mb", 0) or math.inf
     found = {
         "seconds": seconds - min(max(30, 0.05 * seconds), 0.5 * seconds) - _elapsed(),
         "memory": 1e6 * max(memory - OVERHEAD_MB, 0.1 * memory),
     }
-    return {k: v for k, v in found.items() if math.isfinite(v)}
+    limits: dict[str, Any] = {k: v for k, v in found.items() if math.isfinite(v)}
+    if gave < asked < math.inf:
+        limits["cut"] = (
+            f"Slurm gave it {gave / 60:.3g} of the {asked / 60:.3g} minutes in resources.evaluate.runtime"
+        )
+    return limits
+
+
+def slurm_gave() -> float:
+    """Seconds that Slurm gives this job, from its start to its end; infinite if it does not say.
+
+    A site may give less than was asked for. Releases before 23.02 do not say. Both times are the
+    controller's, whatever the node's clock says.
+    """
+    began, ends = (os.environ.get(f"SLURM_JOB_{name}_TIME", "") for name in ("START", "END"))
+    if "SLURM_JOB_ID" not in os.environ or not ends.isdigit():
+        return math.inf
+    start = int(began) if began.isdigit() else time.time() - _elapsed()
+    return max(int(ends) - start, 1.0)
 
 
 def _elapsed() -> float:
@@ -134,13 +156,14 @@ def holding(command: str) -> str:
     """A job's command for our executor. A job that cannot begin says so, and waits until the
     executor reads it.
 
-    If the job ended at once, its node would take the next waiting job, and then all others.
+    If the job ended at once, its node would take the next waiting job, and then all others. Signals
+    that `--signal=B:` asks for must not end the shell: the stage passes them on.
     """
     python, _, script, *_ = shlex.split(command)
     check = shlex.join([python, "-P", "-c", "import sys; open(sys.argv[1])", script])
     said = f'echo "{CANNOT_BEGIN} (exit status $status)"'
     otherwise = f"{{ status=$?; {said}; sleep {HOLD}; exit $status; }}"
-    return f"{check} || {otherwise}; exec {command} --hold"
+    return f"{DEAF}; {check} || {otherwise}; exec {command} --hold"
 
 
 def main() -> None:
@@ -164,8 +187,18 @@ def main() -> None:
     except Exception:
         traceback.print_exc()
         _cannot_begin(given.hold)
-    for words in given.stage:
-        _run(words, note["config"], given)
+    status: Any = 1
+    try:
+        for words in given.stage:
+            _run(words, note["config"], given)
+        status = 0
+    except SystemExit as end:
+        status = end.code
+        raise
+    finally:
+        # Slurm may not say it: where `squeue` lists only active jobs, and `scontrol` is denied.
+        with contextlib.suppress(OSError):
+            print(f"{ENDED} (exit status {status})", file=sys.stderr, flush=True)
 
 
 def _cannot_begin(hold: bool) -> NoReturn:

@@ -4,6 +4,7 @@ BEGUN = "dngo: this job has begun"
 CANNOT_BEGIN = (
     "dngo: this job cannot begin"  # Python, this package or the study's folder is missing there
 )
+ENDED = "dngo: this job has ended"  # and, in parentheses, its exit status
 CANNOT_START = "dngo: the objective cannot be started on this node"
 STOPS = "This stops the run: nothing more is started."
 CLUSTER_JOB = "DNGO_CLUSTER_JOB"  # this variable tells a job that its executor reads these lines

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 SLOW = 30.0  # seconds without an answer before the user reads of it
+AGAIN = 120.0  # seconds after which the user reads again what a run waits for
 LIMIT, LONGEST_LIMIT = 60.0, 240.0  # seconds for an answer, at first and after missing answers
 LOOK = 0.25  # seconds between looks at whether the run is being ended
 # Variables of the user's that would change an answer, or have sbatch wait for the job's end.
@@ -29,9 +30,14 @@ class Answer:
     err: str = ""
 
     @property
+    def said(self) -> str:
+        """Its complaint, as it printed it."""
+        return self.err if self.err.strip() else self.out
+
+    @property
     def words(self) -> str:
         """Its complaint, on one line."""
-        return " ".join((self.err or self.out).split())
+        return " ".join(self.said.split())
 
 
 class Calls:
@@ -45,7 +51,9 @@ class Calls:
         self._tell = tell
         self._over = threading.Event()
         self._unanswered = 0
-        self._silent = False
+        self._silent: float | None = None  # since when
+        self._said = 0.0
+        self._words: dict[str, str] = {}  # the last complaint of each command
         self._lock = threading.Lock()
 
     def ask(
@@ -78,7 +86,7 @@ class Calls:
         while True:
             try:
                 out, err = process.communicate(stdin, timeout=LOOK)
-                self._heard()
+                self._heard(words[0], err)
                 return Answer(process.returncode, out, err)
             except subprocess.TimeoutExpired:
                 stdin = None
@@ -92,15 +100,23 @@ class Calls:
                 return Answer()
 
     def silent(self, who: str) -> None:
-        """Tell the user once that Slurm does not answer."""
+        """Tell the user that Slurm does not answer, and what it printed instead; again every two
+        minutes."""
+        now = time.monotonic()
         with self._lock:
-            said, self._silent = self._silent, True
-        if not said:
-            self._tell(f"Slurm does not answer ({who}); waiting until it does.")
+            since = self._silent = now if self._silent is None else self._silent
+            if since < now < self._said + AGAIN:
+                return
+            self._said = now
+            words = self._words.get(who.split()[0], "")
+        said = f"{who}: {words}" if words else who
+        still = f" for {(now - since) / 60:.0f} minutes" if now - since >= 60 else ""
+        self._tell(f"Slurm does not answer{still} ({said}); waiting until it does.")
 
-    def _heard(self) -> None:
+    def _heard(self, command: str, complaint: str) -> None:
         with self._lock:
             self._unanswered = 0
+            self._words[command] = " ".join(complaint.split())[:300]
 
     def answers(self) -> None:
         """Note that Slurm has answered a question about its jobs.
@@ -108,18 +124,19 @@ class Calls:
         If it was silent before, tell the user.
         """
         with self._lock:
-            said, self._silent = self._silent, False
-        if said:
+            since, self._silent = self._silent, None
+        if since is not None:
             self._tell("Slurm answers again.")
 
     def end(self) -> None:
         """End all calls, and allow no further ones."""
         self._over.set()
 
-    def last(self, *words: str) -> bool:
-        """Run a command at the end of a run. Returns whether it succeeded within a few seconds.
+    def last(self, *words: str, until: float) -> bool:
+        """Run a command at the end of a run. Returns whether it succeeded in time.
 
-        A command that takes longer goes on alone, for ten minutes at most.
+        until: by the monotonic clock. A command that takes longer goes on alone, for ten minutes at
+        most.
         """
         bounded = [*(["timeout", "600"] if shutil.which("timeout") else []), *words]
         try:
@@ -131,9 +148,27 @@ class Calls:
                 env=_without_options(os.environ),
                 start_new_session=True,
             )
-            return process.wait(GOODBYE) == 0
+            return process.wait(max(0.1, until - time.monotonic())) == 0
         except (OSError, subprocess.TimeoutExpired):
             return False
+
+    def last_look(self, *words: str, until: float) -> Answer:
+        """The output of a command at the end of a run; no answer if it takes longer."""
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=_without_options(os.environ),
+                start_new_session=True,
+                timeout=max(0.1, until - time.monotonic()),
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return Answer()
+        return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def _without_options(environment: Mapping[str, str]) -> dict[str, str]:

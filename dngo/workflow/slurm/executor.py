@@ -47,12 +47,14 @@ from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import GOODBYE
 from dngo.workflow.slurm.nodes import FREE
 from dngo.workflow.slurm.reasons import Queue, Row
+from dngo.workflow.slurm.submission import DENIED
 from dngo.workflow.slurm.submitting import Submitting
 from dngo.workflow.words import STOPS
 
 SILENCE = 30.0  # seconds after which a job counts as over if Slurm does not know it
 # Seconds between looks at outputs, and the most looks that have us ask Slurm at once.
 GLANCE, GLANCES = 1.0, 5
+UNSEEN = 600.0  # the same if Slurm does not let users ask about it
 LOCAL = 3.0  # seconds for a job on this machine to end by itself when the run is ended
 
 ENDED_BADLY = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
@@ -83,7 +85,7 @@ class Executor(Submitting):
     def format_job_exec(self, job: Any) -> str:
         """The command of a job. It runs the stage itself, unless the job needs a Snakemake."""
         if not bare.is_bare(self.workflow, job):
-            return super().format_job_exec(job)
+            return f"{bare.DEAF}; {super().format_job_exec(job)}"
         patience = self.workflow.execution_settings.latency_wait
         python = self.get_python_executable()
         return bare.holding(bare.command(job, Path(self.tmpdir), python, patience))
@@ -126,20 +128,42 @@ class Executor(Submitting):
         ended = threading.Thread(target=_end_processes, args=(local,))
         ended.start()
         if self._submitted:
-            words = ["scancel", "--quiet", f"--name={self.run_uuid}"]
-            words += ["--state=PENDING"] if self._terminated else []
-            words += [f"--clusters={name}" for name in self._submitted_job_clusters]
-            if not self.calls.last(*words):
-                self.logger.warning(
-                    f"Slurm did not confirm within {GOODBYE:.0f} s that the jobs are "
-                    f"cancelled. If some are left, they do no harm; `{' '.join(words)}` "
-                    "cancels them."
-                )
-            elif self._terminated:
-                self.logger.info(
-                    "Jobs that run go on. The same command will collect their outcomes."
-                )
+            # Those that Slurm is being asked about are not among the active ones.
+            numbers = {str(job.external_jobid) for job in (*active_jobs, *self._asked)}
+            self._cancel(sorted(numbers))
         ended.join()
+
+    def _cancel(self, numbers: list[str]) -> None:
+        """Cancel jobs by their numbers, and by name one whose number is not known. Say what is left.
+
+        A plugin of the site may have given them other names.
+        """
+        until = time.monotonic() + GOODBYE
+        options = ["--state=PENDING"] if self._terminated else []
+        clusters = [f"--clusters={name}" for name in self._submitted_job_clusters]
+        options += clusters
+        words = ["scancel", "--quiet", *options, *numbers]
+        done = not numbers or self.calls.last(*words, until=until)
+        named = ["scancel", "--quiet", *options, f"--name={self.run_uuid}"]
+        done = self.calls.last(*named, until=until) and done
+        left = (
+            self._submitter.left(numbers, self._terminated, until)
+            if numbers and not clusters
+            else []
+        )
+        again = " ".join(["scancel", *left] if left else words if numbers else named)
+        if not done:
+            going = f", and {len(left)} of {len(numbers)} go on" if left else ""
+            self.logger.warning(
+                f"Slurm did not confirm within {GOODBYE:.0f} s that the jobs are cancelled{going}. If some "
+                f"are left, they do no harm; `{again}` cancels them."
+            )
+        elif left:
+            self.logger.warning(
+                f"Slurm did not cancel {len(left)} of {len(numbers)} jobs, and they go on: `{again}`"
+            )
+        elif self._terminated:
+            self.logger.info("Jobs that run go on. The same command will collect their outcomes.")
 
     def shutdown(self) -> None:
         """Called when all jobs are done or no longer wanted."""
@@ -161,12 +185,12 @@ class Executor(Submitting):
         """Whether one folder (a fit's or a batch's) has all outputs of the jobs that write to it.
 
         Only the first few looks count, in case a job does not end after its last output. Each look
-        reads one file of each folder.
+        reads one file of each folder, and none in a storage, which may be far away.
         """
         folders: dict[str, list[Any]] = {}
         for job in list(self.active_jobs):
             if "dngo_folder" not in job.aux:  # a user's own rule may have no output
-                outputs = bare.members(job.job)[-1].output
+                outputs = [f for f in bare.members(job.job)[-1].output if not jobs.is_stored(f)]
                 job.aux["dngo_folder"] = os.path.dirname(outputs[0]) if outputs else None
             if job.aux["dngo_folder"] is not None:
                 folders.setdefault(job.aux["dngo_folder"], []).append(job)
@@ -292,12 +316,21 @@ class Executor(Submitting):
         """Whether to go on watching a job that `squeue` does not list.
 
         It ended long ago, or the controller lost its state. Or `squeue` is wrong: a site's wrapper may
-        be late, or list nothing. So the controller is asked before the job counts as over.
+        be late, or list nothing. So before the job counts as over, its log must say that it has ended,
+        or the controller. Where users may not ask the controller, a job that is not listed for ten
+        minutes is over. If it does run, the next job waits for its points: it has their claims.
         """
         number, patience = job.external_jobid, self.workflow.execution_settings.latency_wait
         state: str | None = ""
         if jobs.since(job) >= max(SILENCE, patience) and not jobs.is_complete(job):
+            if how := jobs.ending(job):
+                await self._report_end(job, row, "is over", how)
+                return False
             state = await asyncio.to_thread(self._submitter.state, number)
+            if state == DENIED:
+                if jobs.since(job) < UNSEEN:
+                    return True
+                state = ""
             if state is None or (state and state not in OVER):
                 del job.aux["dngo_ended"]  # ask again after as long
                 if state is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.workflow import bare
-from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START
+from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START, ENDED
 
 WHERE = {
     "slurm_partition": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
@@ -58,9 +58,24 @@ def since(job: Any) -> float:
 
 
 def is_complete(job: Any) -> bool:
-    """Whether every output of a job is there."""
+    """Whether every output of a job is there, or in Snakemake's storage if it has one."""
     parts = bare.members(job.job)
-    return all(os.path.exists(f) for part in parts for f in part.products(include_logfiles=False))
+    return all(map(_is_there, (f for p in parts for f in p.products(include_logfiles=False))))
+
+
+def _is_there(file: Any) -> bool:
+    """Whether a file of Snakemake's is there. What is not shared never comes to its place here."""
+    if not is_stored(file):
+        return os.path.exists(file)
+    try:
+        return bool(file.storage_object.exists())
+    except Exception:  # the plugin's, which may be any: the storage is away
+        return False
+
+
+def is_stored(file: Any) -> bool:
+    """Whether a file travels through a storage."""
+    return bool(getattr(file, "is_storage", False))
 
 
 def begins(job: Any) -> bool:
@@ -70,6 +85,17 @@ def begins(job: Any) -> bool:
         own = all(bare.stage_of(part.rule) for part in parts)
         job.aux["dngo_begun"] = not own or bool(log and says(log, BEGUN, start=True))
     return bool(job.aux["dngo_begun"])
+
+
+def ending(job: Any) -> str:
+    """How a job ended, in words, if the end of its log says so; "" otherwise."""
+    log = job.aux.get("slurm_logfile")
+    last = (_end(log).strip().splitlines() or [""])[-1] if log else ""
+    if last.startswith(ENDED):
+        return last.removeprefix(ENDED).strip(" ()") or "its log says so"
+    # Slurm's own line in the log of a job that it ended.
+    found = re.search(r"\*\*\* JOB \d+ ON \S+ (.*?) AT \S+ (.*?)\s*\*\*\*$", last)
+    return " ".join(filter(None, found.groups())) if found else ""
 
 
 def cannot_begin(job: Any) -> str:

@@ -1,4 +1,4 @@
-"""Slurm's reasons for not taking or starting a job. Does a reason pass, and what can the user change?
+"""Slurm's reasons for not starting a job. Does a reason pass, and what can the user change?
 
 The decisions here depend only on Slurm's words, and on a time that the caller passes.
 """
@@ -14,45 +14,13 @@ from typing import NamedTuple
 STAYS_FOR = 20.0  # seconds after which a reason counts as one that will not pass
 PATIENCE = 60.0  # seconds of waiting before the user reads the reason
 AGAIN = 3600.0  # seconds after which the user reads it again
-
-# Words of sbatch that mean: it may accept the same job later.
-_PASSES = re.compile(
-    r"(Max|Grp)Submit|temporarily|\(inactive or drain\)|contact slurm controller|timed out"
-    r"|Connection refused|communication connection|Zero Bytes|Resource unavailable"
-    r"|authentication|munge|Socket|database",
-    re.I,
-)
-# Words that mean: it may have accepted the job despite the error.
-_UNCERTAIN = re.compile(
-    r"timed out|Zero Bytes|communication|Socket|Connection reset|Unexpected message", re.I
-)
-# Words that mean: it will never accept the job. Each comes with the resource that the user must
-# change.
-_STAYS = (
-    (re.compile(r"invalid partition", re.I), "slurm_partition"),
-    (
-        re.compile(r"invalid account|account .* (appears|is) (to be )?invalid", re.I),
-        "slurm_account",
-    ),
-    (re.compile(r"invalid qos", re.I), "qos"),
-    (re.compile(r"invalid license", re.I), "slurm_extra"),
-    (re.compile(r"reservation", re.I), "slurm_extra"),
-    (re.compile(r"time limit is invalid|WallDuration|TimeLimit|MinutesPerJob", re.I), "runtime"),
-    (re.compile(r"memory|MaxMem|MinMem", re.I), "mem_mb"),
-    (re.compile(r"feature", re.I), "constraint"),
-    (re.compile(r"generic resource|gres", re.I), "gpu"),
-    (re.compile(r"CPU count|processors|MaxCpu|MinCpu", re.I), "threads"),
-    (re.compile(r"node count|NodePerJob|MinNode", re.I), "nodes"),
-    (re.compile(r"node configuration is not available", re.I), "threads, mem_mb or constraint"),
-)
-# All remaining nodes are excluded, or an excluded node no longer exists.
-_NO_NODE = re.compile(r"node configuration is not available|Invalid node name", re.I)
+IDLE = 120.0  # the same while no job of the run is running
 
 # Reasons of a pending job that will never start. Each comes with the resource that the user must
 # change.
 _NEVER = (
-    (re.compile(r"InvalidAccount|AccountNotAllowed|account not permitted"), "slurm_account"),
-    (re.compile(r"InvalidQOS|QOSNotAllowed|QOS not permitted"), "qos"),
+    (re.compile(r"InvalidAccount|AccountNotAllowed"), "slurm_account"),
+    (re.compile(r"InvalidQOS|QOSNotAllowed"), "qos"),
     (re.compile(r"MinutesPerJob|WallDuration|(Partition|QOS|Association)TimeLimit"), "runtime"),
     (re.compile(r"(Cpu|CPU)\w*Per(Job|Node)|MinCpu|MinCPU"), "threads"),
     (re.compile(r"Mem(ory)?Per(Job|Node)|MinMem|MaxMemPerLimit"), "mem_mb"),
@@ -62,8 +30,13 @@ _NEVER = (
         "nodes or slurm_partition",
     ),
     (re.compile(r"(BB|Energy|License|Billing|Unknown)Per(Job|Node)"), "slurm_extra"),
+    (re.compile(r"QOSMin(BB|Energy|License|Billing|Unknown)"), "slurm_extra"),
     (re.compile(r"BadConstraints"), "constraint, threads or mem_mb"),
-    (re.compile(r"DependencyNeverSatisfied|DeadLine|ReservationDeleted"), "slurm_extra"),
+    (re.compile(r"DependencyNeverSatisfied|DeadLine|Reservation(Deleted|Invalid)"), "slurm_extra"),
+)
+_SENTENCES = (
+    (re.compile(r"Job's account not permitted to use this partition\b"), "slurm_account"),
+    (re.compile(r"Job's QOS not permitted to use this partition\b"), "qos"),
 )
 # Limits on the sum of a user's jobs. A single job may exceed them.
 _TOGETHER = (
@@ -74,42 +47,22 @@ _TOGETHER = (
 _USUAL = {"", "None", "Priority", "Resources", "BeginTime", "Prolog", "Cleaning"}
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why `sbatch` did not accept a job.
-
-    words: Slurm's own.
-    passes: whether Slurm may accept the same job later.
-    key: the resource that the user must change, "" if unknown.
-    """
-
-    words: str
-    passes: bool = False
-    key: str = ""
-
-    @classmethod
-    def read(cls, words: str) -> Refusal:
-        """The refusal that sbatch printed, on one line."""
-        words = " ".join(words.split())
-        if _PASSES.search(words):
-            return cls(words, passes=True)
-        keys = (key for pattern, key in _STAYS if pattern.search(words))
-        return cls(words, key=next(keys, ""))
-
-    @property
-    def uncertain(self) -> bool:
-        """Whether Slurm may have accepted the job despite the error."""
-        return bool(_UNCERTAIN.search(self.words))
-
-    @property
-    def for_want_of_nodes(self) -> bool:
-        """Whether excluded nodes may be the reason that no node is left."""
-        return bool(_NO_NODE.search(self.words))
-
-
 def key_of(reason: str) -> str:
     """The resource to change so that a pending job can start; "" if waiting may help."""
-    return next((key for pattern, key in _NEVER if pattern.search(reason)), "")
+    return _key(reason, _NEVER) or next((key for form, key in _SENTENCES if form.match(reason)), "")
+
+
+def shared_key_of(reason: str) -> str:
+    """The resource to change if one job alone exceeds a limit on the sum of a user's jobs."""
+    return _key(reason, _TOGETHER)
+
+
+def _key(reason: str, patterns: Sequence[tuple[re.Pattern[str], str]]) -> str:
+    """The key of a reason that is one of Slurm's names. The words of a site have no key."""
+    name = reason.partition(",")[0].strip()
+    if not re.fullmatch(r"[A-Z][A-Za-z]+", name):
+        return ""
+    return next((key for pattern, key in patterns if pattern.search(name)), "")
 
 
 class Row(NamedTuple):
@@ -171,7 +124,8 @@ class Queue:
         for reason in sorted(current):
             held = "held" in reason.lower() or "hold" in reason.lower()
             since, last = self._since[reason], self._said.get(reason)
-            if now - since >= (0.0 if held else PATIENCE) and (last is None or now - last >= AGAIN):
+            again = IDLE if idle else AGAIN
+            if now - since >= (0.0 if held else PATIENCE) and (last is None or now - last >= again):
                 self._said[reason] = now
                 full = next(
                     (r.reason for r in rows.values() if r.reason.startswith(reason)), reason
@@ -188,7 +142,7 @@ class Queue:
                 f"Slurm holds {number} ({reason}); `scontrol release {','.join(jobs)}` releases "
                 "them."
             )
-        key = next((key for pattern, key in _TOGETHER if pattern.search(reason)), "")
+        key = shared_key_of(reason)
         hint = (
             f" If nothing else is running, one job alone exceeds this limit: change {key}."
             if key

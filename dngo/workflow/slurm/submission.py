@@ -11,6 +11,7 @@ import math
 import os
 import re
 import shlex
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ from dngo.workflow.slurm.calls import Answer, Calls
 from dngo.workflow.slurm.reasons import Row, minutes
 from dngo.workflow.words import CLUSTER_JOB
 
+# States of a job that nobody has cancelled.
+ALIVE = ("PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "STOPPED")
+DENIED = "DENIED"
 _FORMAT = "--format=%i|%T|%r|%B|%k"
 
 
@@ -191,13 +195,36 @@ class Submitter:
             if len(row) == 5
         }
 
+    def left(self, jobs: list[str], pending: bool, until: float) -> list[str]:
+        """Which of these jobs still wait or run after they were cancelled; none if Slurm does not say.
+
+        pending: only those that wait. Slurm gets a moment until then.
+        """
+        while True:
+            words = ["squeue", "--noheader", f"--jobs={','.join(jobs)}", "--format=%i|%T"]
+            answer = self.calls.last_look(*words, until=until)
+            if answer.status != 0:  # it knows none of them any more, or does not answer
+                return []
+            rows = [line.strip().split("|") for line in answer.out.splitlines()]
+            alive = ("PENDING",) if pending else ALIVE
+            left = [row[0] for row in rows if len(row) == 2 and row[1] in alive]
+            if not left or time.monotonic() + 1.0 > until:
+                return left
+            time.sleep(0.5)
+
     def state(self, job: str) -> str | None:
-        """A job's state by the controller; "" if it does not know the job, None without an answer."""
+        """A job's state by the controller; "" if it does not know the job, None without an answer.
+
+        DENIED: it answers, but not to this user.
+        """
         answer = self._shown(job)
         found = re.search(r"\bJobState=(\w+)", answer.out)
         if answer.status == 0 and found:
             return found[1]
-        return "" if "invalid job id" in answer.words.lower() else None
+        if "invalid job id" in answer.words.lower():
+            return ""
+        denied = "denied" in answer.words.lower() or "permission" in answer.words.lower()
+        return DENIED if answer.status and denied else None
 
     def _shown(self, job: str) -> Answer:
         return self.calls.ask("scontrol", "show", "job", "--oneliner", job)

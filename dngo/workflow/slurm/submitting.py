@@ -17,9 +17,9 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from dngo.workflow import bare
 from dngo.workflow.slurm import jobs
-from dngo.workflow.slurm.calls import Calls
+from dngo.workflow.slurm.calls import AGAIN, Calls
 from dngo.workflow.slurm.nodes import Nodes
-from dngo.workflow.slurm.reasons import Refusal
+from dngo.workflow.slurm.refusals import Refusal
 from dngo.workflow.slurm.submission import Sample, Submission, Submitter
 
 OUTAGE = 24 * 3600.0  # seconds for which a submission waits for the controller
@@ -34,7 +34,7 @@ class Submitting(plugin.Executor):
 
     slurm_logdir: Path
     _cancelled = False  # the run and its jobs are being ended
-    _waits_for = ""
+    _waits_for = ("", 0.0)  # the last refusal that the user has read, and when
     _tests: list[Sample] | None = None  # a job of each rule, for Slurm to test
 
     def __init__(self, workflow: Any, logger: Any):
@@ -108,7 +108,7 @@ class Submitting(plugin.Executor):
                     answer.status is None or self._cancelled
                 ):  # Slurm would not answer about the others either
                     return
-                refusal = Refusal.read(answer.words)
+                refusal = Refusal.read(answer.said)
                 if refusal.for_want_of_nodes and not self._submitter.all_nodes_work():
                     continue  # Slurm would accept it, and it would wait for jobs that Slurm refuses
                 if answer.status and refusal.key and not refusal.passes:
@@ -136,11 +136,11 @@ class Submitting(plugin.Executor):
             number = self._submitter.number(answer) if answer.status == 0 else ""
             if number:
                 self.calls.answers()
-                self._waits_for = ""
+                self._waits_for = ("", 0.0)
                 if twice:
                     self._numbers[submission.tag] = number
                 return number
-            refusal = Refusal.read(answer.words)
+            refusal = Refusal.read(answer.said)
             doubtful = (
                 not answer.status or refusal.uncertain
             )  # 0: taken, but its number is not there
@@ -155,12 +155,20 @@ class Submitting(plugin.Executor):
                 deadline = min(deadline, time.monotonic() + STRANGE)
                 if refusal.key or time.monotonic() >= deadline:
                     return self._refused(job, refusal)
-            if self._waits_for != refusal.words:
-                self._waits_for = refusal.words
+            if self._is_news(refusal.words):
                 self.logger.warning(f"Slurm takes no job now, trying again: {refusal.words}")
             self._pause(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return ""
+
+    def _is_news(self, words: str) -> bool:
+        """Whether the user has not read a refusal for two minutes."""
+        last, when = self._waits_for
+        now = time.monotonic()
+        if words == last and now < when + AGAIN:
+            return False
+        self._waits_for = (words, now)
+        return True
 
     def _find(self, tag: str, cluster: str) -> str:
         """The number of the job with this tag, whose submission got no answer; "" if there is none.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 import dngo
 from dngo.batch import Outcome, Proposal, read_outcomes
@@ -122,32 +123,34 @@ def test_folders_are_bounded_and_those_of_promising_points_stay(tmp_path: Path, 
 def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
     script.write_text(SCRIPT)
-    kills = 0
-    for pause in (1.6, 2.1, 2.6, None):
+
+    def lines(name: str) -> Counter[tuple[float, ...]]:
+        text = (tmp_path / name).read_text() if (tmp_path / name).exists() else ""
+        return Counter(
+            tuple(json.loads(line)) for line in text.splitlines(True) if line[-1] == "\n"
+        )
+
+    kills = (20, 60, 100)  # after so many epochs of 153
+    for number in (*kills, 0):
         process = subprocess.Popen(
             [sys.executable, str(script), str(tmp_path)],
             start_new_session=True,
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
         )
-        try:
-            assert process.wait(None if pause is None else pause) == 0
-            break
-        except subprocess.TimeoutExpired:
+        if number:
+            until(lambda: sum(lines("epochs.txt").values()) >= number, process)  # noqa: B023
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-    assert kills
+        assert process.wait() == (-signal.SIGKILL if number else 0)
     table = dngo.open(tmp_path / "s").table()
     assert len(table) == 27 and set(table["status"]) == {"ok"}
 
-    def lines(name: str) -> Counter[tuple[float, ...]]:
-        return Counter(tuple(json.loads(line)) for line in (tmp_path / name).open())
-
     epochs = lines("epochs.txt")
-    assert max(lines("ends.txt").values()) == 1, "no evaluation came to its end twice"
-    # Each kill may cost the two workers the epoch that they were at; what was there goes on.
-    assert sum(epochs.values()) - len(epochs) <= 2 * kills
+    # A kill may come between an evaluation's last line and its outcome, for each of the two workers.
+    ends = lines("ends.txt")
+    assert sum(ends.values()) - len(ends) <= 2 * len(kills)
+    # It may cost them the epoch that they were at; what was there goes on.
+    assert sum(epochs.values()) - len(epochs) <= 2 * len(kills)
     highest = {}
     for x, a, epoch in epochs:
         highest[x, a] = max(highest.get((x, a), 0), epoch)

@@ -9,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
-from toy import ROOT, Toy, kill_tree, once_each, planned
+from toy import ROOT, Toy, held, kept, kill_tree, once_each, planned
+from waiting import until
 
 from dngo.archive import read_table
 
@@ -160,9 +160,7 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     code = copied(tmp_path / "code")
     own = Own(tmp_path / "toy", code=code, sleep=0.5)
     process = own.start("results/toy/done")
-    while len(own.evaluations()) < 11:  # in the middle of the second batch
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(own.evaluations()) >= 11, process)  # in the middle of the second batch
     # No other Snakemake works on the study meanwhile; on one that has nothing to do here it may.
     (own.folder / "config.yaml").write_text(yaml.safe_dump(own.document["dngo"]))
     (own.folder / "other.yaml").write_text(yaml.safe_dump(own.document["other"]))
@@ -173,9 +171,8 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     assert "is held by process" in done.stderr
     kill_tree(process.pid)
     process.communicate()
-    held = {p.parents[1].name + "-" + p.stem for p in own.results.glob("pending/*/outcomes/*.json")}
-    held |= {f"0-{s}" for s in range(8)}
-    assert len(held) >= 10
+    before = held(own)
+    assert len(before) >= 10
     edit(code)
     own.write(retries=7)
     words = ("--rerun-incomplete", "--nolock", "results/toy/done")
@@ -183,9 +180,7 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     assert not {"first_fit", "first_propose"} & set(dry)
     assert dry["first_evaluate"] <= 2
     own.snakemake(*words)
-    runs = [line.split()[0] for line in own.evaluations().elements()]
-    assert all(runs.count(point) == 1 for point in held)
-    assert len(read_table(own.archive)) == 14
+    kept(own, 14, before)
 
 
 @pytest.mark.full
@@ -244,9 +239,7 @@ def test_the_root_has_the_end_too_and_a_study_that_goes_on_has_it_no_more(toy) -
     assert json.loads(done.read_text())["evaluations"] == 8
     assert json.loads(best.read_text())["id"].startswith("0-")
     process = study.start(*quick, "iterations=1")
-    while len(study.evaluations()) < 9:
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(study.evaluations()) >= 9, process)
     assert not done.exists()
     process.communicate()
     assert json.loads(done.read_text())["evaluations"] == 14

@@ -8,11 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from toy import kill_tree, once_each
+from toy import held, kept, kill_tree
+from waiting import until
 
 from dngo.archive import read_table
 from dngo.cli import main
@@ -194,17 +194,17 @@ def test_killed_and_gone_on_with_from_other_folders_and_found_from_everywhere(to
     elsewhere.mkdir(parents=True)
     path = os.path.relpath(study.folder / "config.yaml", elsewhere)
     process = dngo("run", path, "--", *QUICK, folder=elsewhere)
-    while len(study.evaluations()) < 3:
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(study.evaluations()) >= 3, process)
     # In mid-run, from a third folder.
     shown = json.loads(answer("status", study.folder / "config.yaml", "--json", folder=Path("/")))
     assert shown["evaluations"] >= 2
     assert Path("/", shown["folder"]) == study.results
     kill_tree(process.pid)
     process.communicate()
+    before = held(study)
+    assert len(before) >= 2
     answer("run", "toy/config.yaml", "--", *QUICK, folder=study.folder.parent)
-    once_each(study, 14)
+    kept(study, 14, before)
     assert list(elsewhere.iterdir()) == []
     assert not (study.folder.parent / ".snakemake").exists()
     # Snakemake itself, started in the configuration's folder, knows it as its own.
@@ -230,9 +230,7 @@ def test_a_study_that_was_begun_where_snakemake_ran_goes_on_there(toy) -> None:
 def test_signals_and_the_exit_status_are_snakemakes(toy) -> None:
     study = toy(iterations=0, sleep=0.5)
     process = dngo("run", "--", *QUICK, folder=study.folder)
-    while not study.evaluations():
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(study.evaluations, process)
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode != 0

@@ -41,11 +41,19 @@ def began(folder: Path, number: int) -> list[int]:
     return until(found)
 
 
-def killed_once(folder: Path, number: int) -> threading.Thread:
-    """Kill who started the objectives once `number` of them run. They wait for that."""
+def ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def killed_once(folder: Path, number: int, *, wrapped: bool = False) -> threading.Thread:
+    """Kill who started the objectives once `number` of them run. They wait for that, and those that are
+    not `wrapped` end with it: none may come to its end just then."""
 
     def kill() -> None:
-        os.kill(began(folder, number)[0], signal.SIGKILL)
+        starter = began(folder, number)[0]
+        running = [] if wrapped else [int(p.name.split("-")[-1]) for p in folder.glob("began-*")]
+        os.kill(starter, signal.SIGKILL)
+        until(lambda: all(map(ended, [starter, *running])))
         (folder / "go").touch()
 
     thread = threading.Thread(target=kill)
@@ -101,7 +109,7 @@ def test_what_goes_on_under_a_wrapper_without_its_starter_is_adopted(tmp_path: P
     (tmp_path / "program.py").write_text(code.replace("os.getppid()", "os.environ['STARTER']"))
     wrapped = f"STARTER=$PPID {sys.executable} {tmp_path}/program.py; true"
     share = Share(tmp_path, 1)
-    killer = killed_once(tmp_path, 1)
+    killer = killed_once(tmp_path, 1, wrapped=True)
     outcome = again(share, Objective(command=["bash", "-c", wrapped]))
     killer.join()
     assert (outcome.status, outcome.objective, outcome.attempts) == ("ok", 0.5, 1)
@@ -136,7 +144,7 @@ def test_the_starter_ends_with_its_supervisor(tmp_path: Path, number: signal.Sig
     (starter,) = began(tmp_path, 1)
     process.send_signal(number)
     process.wait()
-    until(lambda: not psutil.pid_exists(starter) or psutil.Process(starter).status() == "zombie")
+    until(lambda: ended(starter))
 
 
 def test_signals_to_all_of_a_job_reach_the_objective_and_leave_the_starter(tmp_path: Path) -> None:

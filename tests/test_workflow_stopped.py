@@ -7,13 +7,12 @@ import os
 import random
 import signal
 import time
-from collections import Counter
-from pathlib import Path
 
 import psutil
 import pytest
 from needs import mounted
-from toy import QUICK, Toy, kill_tree, once_each
+from toy import QUICK, held, kept, kill_tree, once_each
+from waiting import until
 
 from dngo.archive import read_table, verify
 from dngo.config import load
@@ -23,36 +22,18 @@ from dngo.study import Study
 pytestmark = pytest.mark.full
 
 
-def _outcome_files(study: Toy) -> list[Path]:
-    return list((study.results / "pending").glob("*/outcomes/*.json"))
-
-
-def _id(path: Path) -> str:
-    return f"{path.parents[1].name}-{path.stem}"
-
-
-def _archived_ids(study: Toy) -> set[str]:
-    if not study.archive.exists():
-        return set()
-    table = read_table(study.archive)
-    return {f"{t}-{s}" for t, s in zip(table.iteration, table.slot, strict=True)}
-
-
 def test_nothing_the_archive_or_the_disk_holds_is_run_again_whatever_the_flags(toy) -> None:
     study = toy(iterations=1, sleep=0.5)
     study.configure(iterations=1, batch_size=6, extra="acquisition: random\n")
     process = study.start("--cores", "2")
-    while len(study.evaluations()) < 11:  # in the middle of the second batch
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(study.evaluations()) >= 11, process)  # in the middle of the second batch
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
     process.communicate()
-    held = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
-    assert len(held) >= 9
+    before = held(study)
+    assert len(before) >= 9
     study.snakemake("-F")
     once = study.evaluations()
-    assert len(read_table(study.archive)) == 14
-    assert all(n == 1 for line, n in once.items() if line.split()[0] in held)
+    kept(study, 14, before)
     # Everything archived: force every rule, ask for old files by name, with every trigger.
     study.snakemake("-F", "--rerun-triggers", "mtime", "code", "input", "params")
     target = "results/toy/iterations/0/outcomes/1.json"
@@ -69,20 +50,17 @@ def test_killed_at_random_moments_it_goes_on_without_repeating(toy) -> None:
     seed = int(os.environ.get("DNGO_TEST_SEED", time.time_ns() % 2**32))
     print(f"DNGO_TEST_SEED={seed}")
     rng = random.Random(seed)
-    held: dict[str, int] = {}  # how often each point had run when it had an outcome
+    before: dict[str, int] = {}
     for kill in (True, True, True, False):  # `benchmarks/faults.py --kills` does hundreds
         process = study.start("--cores", "2")
         if kill:
             time.sleep(rng.uniform(2.0, 8.0))
             kill_tree(process.pid)
         process.communicate()
-        runs = Counter(line.split()[0] for line in study.evaluations().elements())
-        for point, count in held.items():
-            assert runs[point] == count, "a point that had an outcome was run again"
-        known = {_id(p) for p in _outcome_files(study)} | _archived_ids(study)
-        held = {point: runs[point] for point in known}
-    assert len(read_table(study.archive)) == len(held) == 20
-    assert verify(study.archive) == []
+        runs = study.runs_of()
+        assert {point: runs[point] for point in before} == before
+        before = held(study)
+    kept(study, 20, before)
 
 
 def test_a_run_in_the_background_does_not_hear_what_interrupts_others(toy) -> None:
@@ -93,9 +71,7 @@ def test_a_run_in_the_background_does_not_hear_what_interrupts_others(toy) -> No
         process = study.start("--cores", "2")
     finally:
         signal.signal(signal.SIGINT, before)
-    while len(study.evaluations()) < 3:
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(study.evaluations()) >= 3, process)
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate()
     assert process.returncode == 0, output
@@ -106,8 +82,7 @@ def test_a_run_in_the_background_does_not_hear_what_interrupts_others(toy) -> No
 def test_a_batch_in_flight_keeps_its_points_and_jobs(toy) -> None:
     study = toy(iterations=1, sleep=0.5)
     process = study.start("--cores", "2", *QUICK)
-    while len(study.evaluations()) < 10:
-        time.sleep(0.05)
+    until(lambda: len(study.evaluations()) >= 10, process)
     kill_tree(process.pid)
     process.communicate()
     in_flight = json.loads((study.results / "pending/1/proposals.json").read_text())["proposals"]
@@ -124,9 +99,7 @@ def test_orphans_are_waited_for_and_dead_owners_succeeded(toy, victim: str) -> N
     study = toy(iterations=0, sleep=2.0)
     process = study.start("--cores", "2")
     starts = study.results / "pending/0/claims"
-    while not list(starts.glob("*.starts")):
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: list(starts.glob("*.starts")), process)
     if victim == "main":  # its jobs go on as orphans
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -134,15 +107,17 @@ def test_orphans_are_waited_for_and_dead_owners_succeeded(toy, victim: str) -> N
         for child in psutil.Process(process.pid).children():
             child.kill()
         process.communicate()
+    before = held(study)
     study.snakemake("--cores", "2")
-    once_each(study, 8)
+    if victim == "main":  # nothing that ran was killed
+        once_each(study, 8)
+    kept(study, 8, before)
 
 
 def test_two_snakemakes_do_not_share_a_study(toy) -> None:
     study = toy(iterations=0, sleep=1.5)
     process = study.start("--cores", "1")
-    while not (study.results / ".run.claim").exists():
-        time.sleep(0.05)
+    until((study.results / ".run.claim").exists, process)
     output = study.snakemake("--cores", "1", check=False)
     assert "is held by process" in output
     assert "Traceback" not in output
@@ -188,13 +163,11 @@ EDITS = {
 def test_an_edit_of_what_a_study_is_stops_it_before_anything_is_lost(toy) -> None:
     study = toy(iterations=0, sleep=0.5)
     process = study.start("--cores", "2")
-    while len(list(study.results.glob("pending/0/outcomes/*.json"))) < 2:
-        time.sleep(0.05)
-        assert process.poll() is None
+    until(lambda: len(held(study)) >= 2, process)
     kill_tree(process.pid)  # in the design: there is no archive yet
     process.communicate()
     good = (study.folder / "config.yaml").read_text()
-    before = study.evaluations()
+    before, runs = held(study), study.evaluations()
     for number, (old, new, words) in enumerate(EDITS.values()):
         (study.folder / "config.yaml").write_text(good.replace(old, new))
         # Planned, and the stages alone: a job of a run that began before the edit, or on a cluster.
@@ -212,13 +185,11 @@ def test_an_edit_of_what_a_study_is_stops_it_before_anything_is_lost(toy) -> Non
                 stage(edited)
             assert words in " ".join(str(refused.value).split())
             assert "Put the old value back" in str(refused.value)
-    assert study.evaluations() == before
+    assert study.evaluations() == runs
     assert not study.archive.exists() and not (study.folder / "none.json").exists()
     (study.folder / "config.yaml").write_text(good)
     study.snakemake()
-    runs = study.evaluations()  # the two that the kill stopped half-way wrote no line then
-    assert sorted(runs.values()) == [1] * 8
-    assert len(read_table(study.archive)) == 8
+    kept(study, 8, before)
 
 
 def test_what_cannot_be_started_stops_the_run_and_the_same_command_goes_on(toy) -> None:

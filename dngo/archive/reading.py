@@ -211,8 +211,7 @@ def check(path: Path) -> None:
 def _opened(path: Path, check: hdf5.Check) -> Iterator[h5py.File]:
     with contextlib.ExitStack() as stack:
         try:
-            opened = hdf5.opened(path, check, marks=check is check_archive)
-            file = stack.enter_context(opened)
+            file = stack.enter_context(hdf5.opened(path, check, whole=check_archive))
             _check_format(path, file)
         except FileNotFoundError:
             raise UserError(f"{path}: there is no such archive") from None

@@ -54,13 +54,13 @@ class Altered(Unsound):
 
 
 @contextlib.contextmanager
-def opened(path: Path, check: Check, *, marks: bool = False) -> Iterator[h5py.File]:
+def opened(path: Path, check: Check, *, whole: Check | None = None) -> Iterator[h5py.File]:
     """A file opened to be read, after `check` has accepted it in a process of its own.
 
     A file is checked only once, until it changes. The same file is read to the end, even if `path`
-    is replaced meanwhile. No lock is taken. marks: `check` is the whole check of its kind of file, so
-    a large file gets a mark (`vouch`). Raises OSError if it cannot be opened, and Unsound if it is
-    not accepted.
+    is replaced meanwhile. No lock is taken. whole: the check of its kind of file that `check` is a part
+    of, or is. What that has accepted is not checked again, and a large file gets a mark (`vouch`).
+    Raises OSError if it cannot be opened, and Unsound if it is not accepted.
     """
     # If it is a pipe instead of a file, opening must not block.
     descriptor = _whatever_happens(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK))
@@ -68,13 +68,13 @@ def opened(path: Path, check: Check, *, marks: bool = False) -> Iterator[h5py.Fi
         known = os.fstat(descriptor)
         if not stat.S_ISREG(known.st_mode):
             raise Unsound("it is no regular file")
-        signature = (check, *_signature(known))
-        if signature not in _sound:
+        state = _signature(known)
+        if _sound.isdisjoint({(check, *state), (whole, *state)}):
             if not _is_marked(path, known):
                 _look_through(path, descriptor, check, known.st_size)
-                if marks:
+                if check is whole:
                     vouch(path, known, check)
-            _sound.add(signature)
+            _sound.add((check, *state))
         with _file(descriptor) as file:
             yield file
     finally:

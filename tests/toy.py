@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
@@ -50,9 +51,21 @@ design: {{size: 8}}
 iterations: {iterations}
 batch_size: {batch_size}
 points_per_job: 4
-surrogate: {{networks: {{steps: 50, epochs: 1}}}}
+surrogate: {{networks: {{steps: 50, epochs: 1}}, hyperparameter_samples: 3}}
 classifier: {{networks: {{steps: 50, epochs: 1}}}}
 """
+# Few candidates: no test of a whole study asks how good its points are.
+FEW = {
+    "kind": "mcei",
+    "uniform_candidates": 128,
+    "local_candidates": 64,
+    "shortlist": 128,
+    "refinements": 1,
+    "fantasies": 8,
+}
+
+# A study in Python of which no more is asked.
+QUICK_STUDY = {"surrogate": {"kind": "gp", "hyperparameter_samples": 3}, "acquisition": FEW}
 
 
 class Toy:
@@ -67,6 +80,8 @@ class Toy:
 
     def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
         text = CONFIG.format(iterations=iterations, batch_size=batch_size) + extra
+        if "acquisition:" not in text:
+            text += f"acquisition: {json.dumps(FEW)}\n"
         (self.folder / "config.yaml").write_text(text)
 
     def copied(self, folder: Path) -> Toy:

@@ -179,7 +179,9 @@ def test_audits_and_scores_are_those_of_an_archive_with_all_models(
     with h5py.File(full) as file:
         assert "foreseen" not in file["iterations/3/surrogate"]
     table = archive.read_table(study.archive)
-    for t, slot in zip(table.iteration, table.slot, strict=True):
+    for t, slot in list(zip(table.iteration, table.slot, strict=True))[
+        :: 4 if name == "default" else 1
+    ]:
         found, expected = (audit(path, f"{t}-{slot}") for path in (study.archive, full))
         for data in (found, expected):  # digests are another study's
             for key in ("archive", "digest", "previous", "printed"):
@@ -225,7 +227,7 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
 @pytest.mark.full
 def test_it_replays_to_the_same_bits(default: Study, costly: Study, tmp_path: Path) -> None:
     alone = Path(shutil.copy(default.archive, tmp_path / "alone.h5"))
-    assert [replay(alone, t).verdict for t in (0, 1, 3, 5)] == ["identical"] * 4
+    assert [replay(alone, t).verdict for t in (0, 5)] == ["identical"] * 2
     assert main(["replay", str(costly.archive)]) == 0
 
 

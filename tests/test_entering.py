@@ -302,8 +302,7 @@ def test_entering_while_a_study_is_killed_and_runs_on(toy) -> None:
     """Whatever happens in between: what was entered is there once, and nothing is evaluated twice."""
     made = toy(iterations=1, batch_size=5, sleep=0.3)
     study = study_of(made)
-    with (made.folder / "config.yaml").open("a") as stream:
-        stream.write("acquisition: random\n")
+    made.configure(iterations=1, batch_size=5, extra="acquisition: random\n")
     rng = np.random.default_rng(5)
     added, told, withdrawn = set(), set(), set()
     for run in range(3):

@@ -17,17 +17,10 @@ pytestmark = pytest.mark.full
 @pytest.mark.usefixtures("gcc")  # a library through which calls fail is built
 @pytest.mark.parametrize("sort", ["disk", "stale"])
 def test_nothing_is_lost_and_nothing_repeated_when_calls_fail(tmp_path: Path, sort: str) -> None:
-    faults(tmp_path, sort)
-
-
-def test_nothing_is_lost_and_nothing_repeated_when_killed(tmp_path: Path) -> None:
-    faults(tmp_path, "kills")
-
-
-def faults(folder: Path, sort: str) -> None:
+    """Kills at random moments: tests/test_workflow_stopped.py."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "faults.py"), f"--{sort}", "2", "--seed", "5"],
-        cwd=folder,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

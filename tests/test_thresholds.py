@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from proposing import QUICK_CLASSIFIER, SMALL, points, propose
 from scipy.stats import norm
 from scipy.stats import t as student
-from toy import Toy
+from toy import Toy, advance
 
 from dngo.archive import read_header, read_table, verify
 from dngo.archive.reading import Table
@@ -341,19 +342,27 @@ class Heated(Toy):
     """The toy study's machinery around an objective with a number, a flag and a corner that fails."""
 
     def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
-        super().configure(iterations=iterations, batch_size=batch_size, extra=extra)
+        super().configure(iterations=iterations, batch_size=batch_size)
         (self.folder / "objective.py").write_text(OBJECTIVE)
         path = self.folder / "config.yaml"
-        held = extra or CONSTRAINTS
-        text = path.read_text().removesuffix(extra).replace("[small]", held)
-        networks = "surrogate: {networks: {steps: 50, epochs: 1}}"
-        path.write_text(text.replace(networks, "surrogate: {kind: gp, hyperparameter_samples: 2}"))
+        text = path.read_text().replace("[small]", extra or CONSTRAINTS)
+        text = re.sub(
+            "^surrogate: .*", "surrogate: {kind: gp, hyperparameter_samples: 2}", text, flags=re.M
+        )
+        path.write_text(text)
+
+    def run(self, *iterations: int) -> None:
+        study = Study(
+            load([self.folder / "config.yaml"], {"results": str(self.folder / "results")})
+        )
+        for t in iterations:
+            advance(study, t)
 
 
 @pytest.mark.full
 def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> None:
     study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
-    study.snakemake()
+    study.run(0, 1)
     table = read_table(study.archive)
     ran = np.isin(table.status, ("ok", "infeasible"))
     np.testing.assert_allclose(table.numbers["heat"][ran], 300 + 100 * table.v.sum(axis=1)[ran])
@@ -363,7 +372,7 @@ def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> N
     assert header is not None and header.identity["thresholds"] == ["heat"]
     # A threshold may change; nothing is evaluated again for it, and the flags of old rows follow.
     study.configure(iterations=2, batch_size=3, extra="[small, {heat: '<= 400'}]")
-    study.snakemake()
+    study.run(2)
     assert len(read_table(study.archive)) == 14
     assert main(["replay", str(study.archive)]) == 0
     assert "different" not in capsys.readouterr().out

@@ -11,12 +11,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import h5py
 import pytest
 from toy import QUICK, ROOT, Toy, once_each, planned
+from waiting import until
 
 from dngo import archive
 from dngo.archive import read_table
@@ -75,21 +75,28 @@ def test_a_study_runs_and_says_what_it_found(first: tuple[Toy, str]) -> None:
     once_each(study, 20)
 
 
-def test_only_the_archive_is_left_and_the_study_goes_on(finished: Toy) -> None:
+def test_only_the_archive_is_left_and_the_study_goes_on_within_its_bounds(finished: Toy) -> None:
     study = finished
     for path in study.results.iterdir():
         if path != study.archive:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.rmtree(study.folder / ".snakemake")
-    study.configure(iterations=3, batch_size=6)
-    dry = planned(study.snakemake("-n"))
+    study.configure(iterations=5, batch_size=6)
+    bound = (*QUICK, "iterations_per_run=1")
+    dry = planned(study.snakemake("-n", "--config", "iterations_per_run=1"))
     assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 2)
-    study.snakemake(*QUICK)
+    study.snakemake(*bound)
     once_each(study, 26)
+    # What ends a study bounds it as well.
+    output = study.snakemake("-n", "--config", "stop={evaluations: 26}")
+    assert "stop.evaluations is reached" in output
+    output = study.snakemake("-n", "--config", "stop={target: 1000}")
+    assert "stop.target is 1000" in output
+    assert planned(study.snakemake("-n", "--config", "stop={target: -1}"))["merge"] == 2
 
 
 def test_edited_code_and_raised_iterations_plan_only_new_ones(toy, tmp_path: Path) -> None:
-    study = toy(iterations=1)
+    study = toy(iterations=0)
     copy = tmp_path / "code"
     for name in ("rules", "scripts", "dngo", "envs", "profiles"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -98,11 +105,11 @@ def test_edited_code_and_raised_iterations_plan_only_new_ones(toy, tmp_path: Pat
     for path in [*copy.rglob("*.py"), *copy.rglob("*.smk"), copy / "Snakefile"]:
         path.write_text(path.read_text() + "\n# a comment\n")
     assert "evaluate" not in planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
-    study.configure(iterations=2, batch_size=6)
+    study.configure(iterations=1, batch_size=6)
     dry = planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
     assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 2)
     study.snakemake(*QUICK, snakefile=copy / "Snakefile")
-    once_each(study, 20)
+    once_each(study, 14)
 
 
 def test_a_copied_archive_goes_on_elsewhere(finished: Toy) -> None:
@@ -127,16 +134,13 @@ def test_a_lost_archive_is_written_again_from_what_lies_on_disk(finished: Toy) -
 
 
 def test_overlapping_batches(toy) -> None:
-    study = toy(iterations=3)
-    study.configure(iterations=3, batch_size=4, extra="batches_in_flight: 2\n")
+    study = toy()
+    study.configure(iterations=2, batch_size=4, extra="batches_in_flight: 2\n")
     study.snakemake(*QUICK)
-    once_each(study, 20)
-    pending = [list(archive.iteration_attributes(study.archive, t)["pending"]) for t in range(4)]
-    assert pending == [[], [], [1], [2]]
-    trained = [
-        archive.iteration_attributes(study.archive, t)["training_iterations"] for t in range(4)
-    ]
-    assert trained == [0, 1, 1, 2]
+    once_each(study, 16)
+    kept = [archive.iteration_attributes(study.archive, t) for t in range(3)]
+    assert [list(k["pending"]) for k in kept] == [[], [], [1]]
+    assert [k["training_iterations"] for k in kept] == [0, 1, 1]
 
 
 def test_a_job_of_this_machine_has_the_cores_that_its_points_can_use(toy) -> None:
@@ -152,24 +156,11 @@ def test_a_job_of_this_machine_has_the_cores_that_its_points_can_use(toy) -> Non
         assert len(slots("auto", 1, Limits.from_now(dag.limits))) == min(threads, given)
 
 
-def test_iterations_per_run_and_stop_bound_what_is_planned(finished: Toy) -> None:
-    study = finished
-    study.configure(iterations=5, batch_size=6)
-    study.snakemake(*QUICK, "iterations_per_run=1")
-    once_each(study, 26)
-    output = study.snakemake("-n", "--config", "stop={evaluations: 26}")
-    assert "stop.evaluations is reached" in output
-    output = study.snakemake("-n", "--config", "stop={target: 1000}")
-    assert "stop.target is 1000" in output
-    assert planned(study.snakemake("-n", "--config", "stop={target: -1}"))["merge"] == 2
-
-
 def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
     study = toy(iterations=0, sleep=1.0)
     options = [str(study.folder / "config.yaml"), "--results", str(study.folder / "results")]
     process = study.start("--cores", "2")
-    while len(study.evaluations()) < 3:
-        time.sleep(0.05)
+    until(lambda: len(study.evaluations()) >= 3, process)
     assert main(["status", *options]) == 0
     text = capsys.readouterr().out
     assert re.search(r"In flight      iteration 0: [2-6] of 8 evaluated, [0-2] running", text), text

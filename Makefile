@@ -36,16 +36,17 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 run: $(READY)
 	snakemake --configfile $(STUDY)
 
-# A file's tests share what they set up, and some mostly wait: three workers keep two cores busy.
-WORKERS := python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# A file's tests share what they set up, and some mostly wait: three workers keep two cores busy, and four
+# where a real Slurm is waited for.
+WORKERS = python -m pytest -n $(1) --dist loadfile --no-loadscope-reorder
 
 # What a change needs, in ten minutes. What this machine lacks is skipped, in a line that says how to get it.
 test: $(WHOLE) lint
-	$(WORKERS) -m 'not full'
+	$(call WORKERS,3) -m 'not full'
 
 # What `make test` leaves out, and once more what it may have skipped.
 test-rest: $(WHOLE)
-	$(WORKERS) -m 'full or needs' $(PYTEST)
+	$(call WORKERS,4) -m 'full or needs' $(PYTEST)
 
 test-all: test test-rest
 

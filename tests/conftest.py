@@ -52,7 +52,7 @@ hypothesis.settings.load_profile("dngo")
 os.environ.pop("DNGO_SHELL_PATH", None)
 
 # The longest files come first, so that no worker is left with one at the end. Every third file is
-# from slurm/: these tests mostly wait, and meanwhile two other workers keep two cores busy.
+# from slurm/: these tests mostly wait, and meanwhile other workers keep two cores busy.
 LONGEST = (
     "slurm/test_study.py",
     "test_workflow_stopped.py",

@@ -13,12 +13,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from toy import QUICK_STUDY
 
 import dngo
 from dngo.archive import verify
 from dngo.errors import UserError
 
-CHEAP: dict[str, Any] = {"surrogate": "gp", "classifier": {"networks": {"steps": 20, "epochs": 1}}}
+CHEAP: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
 
 
 @pytest.fixture(autouse=True)

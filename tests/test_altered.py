@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from toy import QUICK_STUDY
 
 import dngo
 from dngo import archive
@@ -33,7 +34,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     here = Path.cwd()
     os.chdir(folder)
-    study = dngo.create("s", SPACE, batch_size=4, folder="results", surrogate="gp")
+    study = dngo.create("s", SPACE, batch_size=4, folder="results", **QUICK_STUDY)
     study.optimize(f, 12, workers=0, progress=False)
     study.write_config("s.yaml", objective="objective:f")
     Path("objective.py").write_text("def f(x, k): return x\n")

@@ -88,7 +88,7 @@ def test_a_model_whose_arrays_do_not_fit_is_not_asked(tmp_path: Path, source: Pa
         file[model].visititems(
             lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
         )
-    names = random.Random(1).sample(names, min(8, len(names)))
+    names = random.Random(1).sample(names, min(4, len(names)))
     for name in names:
         for forge in (lambda a: a.astype("S5"), lambda a: np.concatenate([a, a], axis=-1)):
             shutil.copy(source, path)
@@ -194,7 +194,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
                 assert header.rows == len(table) == 5 * header.iterations
                 assert archive.prefix_digest(path, header.iterations) == header.digest
     finally:
-        writer.terminate()
+        writer.kill()
         writer.join()
     for i in range(3, 8, 4):
         assert (len((tmp_path / f"{i}.csv").read_text().splitlines()) - 1) % 5 == 0
@@ -243,16 +243,17 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
             return str(error)
 
     rng = random.Random(0)
-    for name in ("objective", "surrogate", "constraints", "diagnostics", "cost", "numbers", "x.1"):
-        for group in rng.sample(groups, 1):
-            shutil.copy(source, path)
-            with h5py.File(path, "r+") as file:
-                if name in file[group]:
-                    continue
-                file[group].create_group(name)
-            place = f"{group.rstrip('/')}/{name}"
-            found = told(path)
-            assert f"{place}: was added" in found or "cannot be read as an archive" in found
+    names = ("objective", "surrogate", "constraints", "diagnostics", "cost", "numbers", "x.1")
+    drawn = [(name, rng.choice(groups)) for name in names]
+    for name, group in drawn[ARCHIVES.index(source) % 2 :: 2]:
+        shutil.copy(source, path)
+        with h5py.File(path, "r+") as file:
+            if name in file[group]:
+                continue
+            file[group].create_group(name)
+        place = f"{group.rstrip('/')}/{name}"
+        found = told(path)
+        assert f"{place}: was added" in found or "cannot be read as an archive" in found
 
     data = source.read_bytes()
     path.write_bytes(data + b"more")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy import QUICK_STUDY
 
 import dngo
 from dngo.audit import audit
@@ -31,7 +32,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> dngo.Session:
         space,
         objective={"scale": "log"},
         constraints={"heat": "<= 5"},
-        surrogate="gp",
+        **QUICK_STUDY,
         design={"size": 6},
         folder=tmp_path_factory.mktemp("beside"),
     )
@@ -114,7 +115,7 @@ def test_a_surprise_on_a_logarithmic_scale_is_that_of_the_logarithm(
 
 
 def test_a_linear_scale_keeps_its_deviation(tmp_path: Path) -> None:
-    made = dngo.create("plain", {"x": (0, 1)}, surrogate="gp", design={"size": 4}, folder=tmp_path)
+    made = dngo.create("plain", {"x": (0, 1)}, **QUICK_STUDY, design={"size": 4}, folder=tmp_path)
     for n in (4, 1):
         made.tell(made.ask(n), [0.1 * i for i in range(n)])
     made.table()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_exchange import entities, export
 from test_left import PNG, SVG
-from toy import Toy, advance
+from toy import QUICK_STUDY, Toy, advance
 
 import dngo
 from dngo import archive
@@ -93,7 +93,7 @@ def painted(x: float) -> dict[str, Any]:
 def pictured(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A study with four pictures of evaluations and one of an outcome from elsewhere."""
     folder = tmp_path_factory.mktemp("pictured")
-    study = dngo.create("old", {"x": (0, 1)}, folder=folder, batch_size=4, surrogate="gp")
+    study = dngo.create("old", {"x": (0, 1)}, folder=folder, batch_size=4, **QUICK_STUDY)
     (folder / "a.png").write_bytes(PNG)
     said = {"image": str(folder / "a.png")}
     study.tell({"x": 0.123, "objective": 2.0, "metadata": said})

@@ -10,13 +10,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from toy import QUICK_STUDY
+from waiting import until
 
 import dngo
 from dngo.acquisition import History, propose_batch
@@ -55,8 +56,7 @@ def document(**changes) -> dict:
         "design": {"size": 12},
         "batch_size": 6,
         "iterations": 5,
-        "surrogate": {"kind": "gp", "hyperparameter_samples": 3},
-        "acquisition": {"uniform_candidates": 256, "local_candidates": 64},
+        **QUICK_STUDY,
     }
     return {k: v for k, v in {**found, **changes}.items() if v is not None}
 
@@ -476,7 +476,7 @@ def test_a_python_function_has_several_objectives(tmp_path: Path) -> None:
 
     study = dngo.minimize(
         function, {"x": (0, 1), "y": (0, 1)}, 12, name="two", folder=tmp_path, objectives=TWO, workers=0,
-        surrogate="gp", progress=False,
+        progress=False, **QUICK_STUDY,
     )  # fmt: skip
     assert len(study.front()) > 2
     with pytest.raises(UserError, match=r"objective\.direction: each of"):
@@ -719,12 +719,13 @@ print(json.dumps({{"objectives": {{"cost": p["x"], "yield": p["x"] * (2 - p["x"]
 """
 
 
+@pytest.mark.full
 def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
     runs = tmp_path / "runs.txt"
     (tmp_path / "objective.py").write_text(OBJECTIVE.format(runs=str(runs)))
     given = document(
         objective={"command": "{python} objective.py"}, constraints={"heat": "<= 1.6"}, iterations=1,
-        points_per_job=6,
+        points_per_job=6, acquisition="random",
     )  # fmt: skip
     (tmp_path / "config.yaml").write_text(json.dumps(given))
     command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
@@ -733,9 +734,7 @@ def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    while not runs.exists() or len(runs.read_text().splitlines()) < 4:
-        assert process.poll() is None
-        time.sleep(0.05)
+    until(lambda: runs.exists() and len(runs.read_text().splitlines()) >= 4, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     done = subprocess.run(

@@ -28,7 +28,7 @@ from dngo.errors import UserError
 from dngo.evaluation.identity import identity, not_compared
 
 SPACE = {"x": (0.0, 3.0)}
-CHEAP: dict[str, Any] = {"acquisition": "random", "progress": False}
+CHEAP: dict[str, Any] = {"acquisition": "random", "progress": False, "workers": 0}
 
 # Each source makes the function `f`. Two sources of one kind differ in one thing that counts.
 HEAD = """
@@ -271,7 +271,7 @@ def test_the_same_name_with_another_function_is_refused_also_in_flight() -> None
         return x
 
     with pytest.raises(KeyboardInterrupt):
-        dngo.minimize(halts, SPACE, 8, name="a", workers=0, **CHEAP)
+        dngo.minimize(halts, SPACE, 8, name="a", **CHEAP)
     with pytest.raises(UserError, match="another function"):
         dngo.minimize(fold(1), SPACE, 8, name="a", **CHEAP)
 
@@ -410,7 +410,7 @@ def test_what_its_own_calls_change_does_not_make_another_function() -> None:
     model = Model()
     for function in (appends, remembers, model.loss):
         for n in (2, 3, 4):
-            study = dngo.minimize(function, SPACE, n, workers=0, **CHEAP)
+            study = dngo.minimize(function, SPACE, n, **CHEAP)
             assert len(study.table()) == n
     assert identity(appends) == identity(appends) and len(seen) == 4
 

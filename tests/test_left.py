@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from evaluating import POINT, outcome_of, python
+from toy import QUICK_STUDY
 
 import dngo
 from dngo.batch import read_outcomes, read_pictures, write_outcomes
@@ -155,7 +156,7 @@ def painted(x: float) -> dict[str, Any]:
 def test_the_report_and_the_audit_show_what_evaluations_left(
     tmp_path: Path, workers: int, capsys
 ) -> None:
-    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=3, surrogate="gp")
+    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=3, **QUICK_STUDY)
     study.optimize(painted, 3, workers=workers)
     assert sorted(p.name for p in (study.path.parent / "images" / "0").iterdir()) == [
         "0.svg",
@@ -209,7 +210,7 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
     (tmp_path / "plots").mkdir()
     (tmp_path / "plots" / "a.svg").write_bytes(SVG)
     (tmp_path / "plots" / "b.png").write_bytes(PNG)
-    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, surrogate="gp")
+    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, **QUICK_STUDY)
     first, second = study.ask(2)
     study.tell(first, 1.0, metadata={"image": "plots/a.svg"})
     # Of a table: relative to its folder. Nobody asked for the second of these points.
@@ -239,7 +240,7 @@ def test_a_picture_that_is_reported_is_kept_as_one_of_an_evaluation(
 
 
 def test_a_picture_that_cannot_be_removed_keeps_no_outcome_out(tmp_path: Path) -> None:
-    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, surrogate="gp")
+    study = dngo.create("told", {"x": (0, 1)}, folder=tmp_path, **QUICK_STUDY)
     # Nothing removes it, like a file that is open on another machine.
     (study.path.parent / "images" / "entered" / "aa.png").mkdir(parents=True)
     assert study.tell({"x": 0.5, "objective": 1.0}).waiting
@@ -265,7 +266,7 @@ def test_a_fork_leaves_the_picture_of_an_earlier_start(folders) -> None:
 
 def test_a_fork_and_an_import_bring_pictures_along(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    old = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=3, surrogate="gp")
+    old = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=3, **QUICK_STUDY)
     old.optimize(painted, 3, workers=0)
     (old.path.parent / "images" / "0" / "1.svg").unlink()  # somebody made room
     before = held(old)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy import QUICK_STUDY
 
 import dngo
 from dngo.archive import iteration_attributes, verify
@@ -25,7 +26,7 @@ from dngo.study import entries
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch) -> Any:
     monkeypatch.chdir(tmp_path)
-    made = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=2, surrogate="gp")
+    made = dngo.create("old", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
     made.optimize(lambda x: x, 3, workers=0, batch_size=3, progress=False)
     made.write_config("old.yaml", objective="module:f")
     return made

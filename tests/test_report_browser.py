@@ -18,6 +18,7 @@ from browser import Browser
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from test_left import painted
+from toy import QUICK_STUDY
 
 import dngo
 from dngo import archive
@@ -140,7 +141,7 @@ def test_ticked_points_are_shown_side_by_side(large, browser) -> None:
 
 
 def test_a_picture_is_shown_and_its_script_does_not_run(tmp_path: Path, browser) -> None:
-    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, surrogate="gp")
+    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
     study.optimize(painted, 2, workers=0)
     study.report(tmp_path / "page.html")
     browser.open((tmp_path / "page.html").as_uri())

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 from test_archive import DOCUMENT, append, batch_of
+from toy import QUICK_STUDY
 
 import dngo
 from dngo import archive, derive
@@ -32,7 +33,7 @@ from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 
 CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies", "batch_size": 8}
-FAST: dict[str, Any] = {"surrogate": "gp", "classifier": {"networks": {"steps": 20, "epochs": 1}}}
+FAST: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +213,7 @@ def test_a_model_that_learns_from_stops_replays_bit_for_bit(
     monkeypatch.setattr("dngo.evaluation.stopping.PAUSE", 0.0)
     monkeypatch.setattr("dngo.evaluation.stopping.SHARE", 0.0)
     monkeypatch.setattr("dngo.evaluation.stopping.EACH", 0.0)
-    study = minimised(**FAST, acquisition="mcei")
+    study = minimised(**FAST)
     assert (archive.read_table(study._study.archive).status == "stopped").any()
     last = archive.read_header(study._study.archive).iterations - 1  # type: ignore[union-attr]
     assert replay(study._study.archive, last).verdict == "identical"

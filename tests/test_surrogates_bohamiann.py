@@ -262,7 +262,7 @@ def test_an_acquisition_counts_the_noise_where_it_is():
 
 
 # Exact gradients, and minibatches.
-@pytest.mark.parametrize(("n", "seed"), [(30, 0), (30, 1), (30, 2), (600, 0)])
+@pytest.mark.parametrize(("n", "seed"), [(30, 0), (600, 0)])
 def test_a_single_chain_as_in_the_paper_learns_a_function(n: int, seed: int):
     rng = np.random.default_rng(seed)
     x, new = rng.random((n, 2)), rng.random((300, 2))

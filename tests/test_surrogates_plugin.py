@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from toy import Toy, advance
+from toy import FEW, Toy, advance
 
 from dngo import archive
 from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.settings import AcquisitionSettings
 from dngo.audit import audit
 from dngo.config import load
 from dngo.replay import replay
@@ -88,15 +90,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.parametrize(
     "acquisition",
     [
-        "mcei",
-        "{kind: mcei, trust_region_share: 0}",
-        "{kind: thompson, trust_region_share: 0}",
-        "pi",
+        {"kind": "mcei"},
+        {"kind": "mcei", "trust_region_share": 0.0},
+        {"kind": "thompson", "trust_region_share": 0.0},
+        {"kind": "pi"},
     ],
+    ids=str,
 )
-def test_a_whole_study_by_it_replays(site: None, tmp_path, acquisition: str) -> None:
+def test_a_whole_study_by_it_replays(site: None, tmp_path, acquisition: dict) -> None:
     toy = Toy(tmp_path, iterations=2, batch_size=6, sleep=0.0)
-    toy.configure(iterations=2, batch_size=6, extra=f"acquisition: {acquisition}\n")
+    known = AcquisitionSettings.classes[acquisition["kind"]].model_fields
+    few = {key: value for key, value in FEW.items() if key in known}
+    toy.configure(
+        iterations=2, batch_size=6, extra=f"acquisition: {json.dumps(few | acquisition)}\n"
+    )
     config = toy.folder / "config.yaml"
     own = [line for line in config.read_text().splitlines() if not line.startswith("surrogate:")]
     config.write_text("\n".join([*own, "surrogate: nearest", ""]))

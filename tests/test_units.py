@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy import QUICK_STUDY
 
 import dngo
 from dngo.cli import main
@@ -37,7 +38,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def study() -> dngo.Session:
-    session = dngo.create("decades", SPACE, surrogate="gp", **LOG)
+    session = dngo.create("decades", SPACE, **QUICK_STUDY, **LOG)
     for n in (10, 4, 1):
         session.tell(points := session.ask(n), [decades(**p.parameters) for p in points])
     session.table()
@@ -46,7 +47,7 @@ def study() -> dngo.Session:
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_its_picks_are_those_of_the_logarithm(direction: str) -> None:
-    given: dict[str, Any] = {"surrogate": "gp", "direction": direction}
+    given: dict[str, Any] = {**QUICK_STUDY, "direction": direction}
     asked = []
     for name, more in (("log", LOG), ("linear", {})):
         session = dngo.create(name, SPACE, **given, **more)
@@ -134,13 +135,13 @@ def test_what_it_does_not_go_with_is_refused(more: dict[str, Any], said: str) ->
 
 
 def test_it_may_be_chosen_once_the_study_is_there() -> None:
-    session = dngo.create("mine", SPACE, surrogate="gp")
+    session = dngo.create("mine", SPACE, **QUICK_STUDY)
     points = session.ask(8)
     session.tell(points, [decades(**p.parameters) - 1.5 for p in points])
     assert (session.table()["objective"] <= 0).any() or True
     (point,) = session.ask(1)
     session.tell(point, 1.0)
-    later = dngo.create("mine", SPACE, surrogate="gp", **LOG)
+    later = dngo.create("mine", SPACE, **QUICK_STUDY, **LOG)
     (point,) = later.ask(1)
     later.tell(point, 1.0)
     assert later.predict({"x": 0.5, "y": 0.5})["low"][0] > 0

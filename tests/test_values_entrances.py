@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from values import ENTRANCES, tried
 
-SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "2"))
+SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "1"))
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)

@@ -468,6 +468,7 @@ def test_a_study_of_all_kinds_runs_and_replays(study: Toy) -> None:
     assert [replay(study.archive, t).verdict for t in range(5)] == ["identical"] * 5
 
 
+@pytest.mark.full
 def test_audit_of_a_cost_and_of_a_baseline(study: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     priced = audit(study.archive, "3-0")
     assert priced["proposed"]["cost"]["per"] == "money"
@@ -478,6 +479,7 @@ def test_audit_of_a_cost_and_of_a_baseline(study: Toy, capsys: pytest.CaptureFix
     assert "A baseline proposed it (random)" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_cost_that_nobody_reports_is_named(study: Toy) -> None:
     config = load([study.folder / "config.yaml"], {"acquisition": {"kind": "mcei", "per": "moeny"}})
     with pytest.raises(UserError, match=r"'moeny'.* known: duration, money"):

@@ -60,7 +60,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, Toy]:
     return toys[0], toys[1]
 
 
-@pytest.mark.full
 def test_whoever_asks_is_given_the_same_points(both: tuple[Toy, Toy]) -> None:
     stages, api = (t.archive for t in both)
     space = archive.read_space(stages)
@@ -78,7 +77,6 @@ def test_whoever_asks_is_given_the_same_points(both: tuple[Toy, Toy]) -> None:
     assert "@" in outcome.metadata["told"]["by"]
 
 
-@pytest.mark.full
 def test_a_study_changes_hands(both: tuple[Toy, Toy], tmp_path: Path) -> None:
     shutil.copytree(both[1].folder, tmp_path / "copy")
     config = tmp_path / "copy" / "config.yaml"

@@ -334,6 +334,7 @@ def test_what_cannot_be_used_is_one_line(costly: Study, tmp_path: Path, what: st
     assert "cannot be read as an archive" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_what_was_paid_for_is_there_whatever_is_kept(default: Study) -> None:
     found = archive.read_batch(default.archive, 4, default.space)
     assert repr(found.proposals) == repr(default.batch(4).proposals)

@@ -21,6 +21,8 @@ from dngo.config import load
 from dngo.replay import replay
 from dngo.study import Study
 
+pytestmark = pytest.mark.full  # its study is made once
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Toy:
@@ -44,7 +46,6 @@ def test_every_iteration_replays_to_the_same_bits(study: Toy, capsys) -> None:
     assert capsys.readouterr().out.splitlines() == [f"iteration {t}: identical" for t in range(4)]
 
 
-@pytest.mark.full
 def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
     words = ["replay", str(study.folder / "moved.h5"), "--iteration", "2"]
@@ -58,7 +59,6 @@ def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
     assert done.stdout == "iteration 2: identical\n"
 
 
-@pytest.mark.full
 def test_replay_names_the_first_number_that_differs(study: Toy, tmp_path: Path) -> None:
     altered = tmp_path / "altered.h5"
     shutil.copy(study.folder / "moved.h5", altered)
@@ -96,7 +96,6 @@ def elsewhere(path: Path, t: int, *names: str) -> str:
     return done.stdout
 
 
-@pytest.mark.full
 def test_another_processor_is_no_difference_and_is_named(study: Toy) -> None:
     environment = {**os.environ, **OTHERS["blas"], **OTHERS["torch"]}
     words = [sys.executable, "-m", "dngo", "replay", str(study.folder / "moved.h5")]
@@ -113,7 +112,6 @@ def test_another_processor_is_no_difference_and_is_named(study: Toy) -> None:
         assert all(re.search(rf"; {name} was \S.* and is \S", line) for name in OTHERS)
 
 
-@pytest.mark.full
 def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Path) -> None:
     altered = tmp_path / "altered.h5"
     shutil.copy(study.folder / "moved.h5", altered)
@@ -127,7 +125,6 @@ def test_what_was_altered_is_no_matter_of_the_processor(study: Toy, tmp_path: Pa
     assert "differ by at most 1 deviations" in verdict
 
 
-@pytest.mark.full
 def test_an_archive_without_kernels_says_that_they_are_not_known(
     study: Toy, tmp_path: Path
 ) -> None:
@@ -194,7 +191,6 @@ def test_secrets_are_not_recorded(study: Toy) -> None:
     del os.environ["A_SECRET"]
 
 
-@pytest.mark.full
 def test_random_corruptions_are_found(study: Toy, tmp_path: Path) -> None:
     """Random single values of random tables and attributes of a real archive."""
     from dngo.archive import verify

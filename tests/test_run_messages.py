@@ -36,7 +36,7 @@ def started(study: Toy, **environment: str) -> subprocess.Popen[str]:
 @pytest.mark.usefixtures("root")
 def test_a_user_without_a_name(toy) -> None:
     """As in a container that is given a number only."""
-    study = toy()
+    study = toy(iterations=1)
     names = {"LOGNAME", "USER", "LNAME", "USERNAME"}
     words = ["--reuid=54321", "--clear-groups", "--inh-caps=+dac_override"]
     done = subprocess.run(

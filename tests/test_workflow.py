@@ -15,7 +15,7 @@ from pathlib import Path
 
 import h5py
 import pytest
-from toy import QUICK, ROOT, Toy, once_each, planned
+from toy import QUICK, ROOT, Toy, advance, once_each, planned
 from waiting import until
 
 from dngo import archive
@@ -117,9 +117,12 @@ def test_a_copied_archive_goes_on_elsewhere(finished: Toy) -> None:
     elsewhere = study.folder / "elsewhere" / "toy"
     elsewhere.mkdir(parents=True)
     shutil.copy(study.archive, elsewhere)
-    study.snakemake(*QUICK, "results=elsewhere", "iterations=3")
-    table = read_table(elsewhere / "archive.h5")
-    assert len(table) == 26
+    where = ("--config", "results=elsewhere", "iterations=3")
+    dry = planned(study.snakemake("-n", *where))
+    assert (dry["propose"], dry["evaluate"], dry["merge"]) == (1, 2, 1)
+    changes = {"results": str(elsewhere.parent), "iterations": 3, "acquisition": "random"}
+    advance(Study(load([study.folder / "config.yaml"], changes)), 3)
+    assert len(read_table(elsewhere / "archive.h5")) == 26
     assert len(read_table(study.archive)) == 20
     assert sorted(study.evaluations().values()) == [1] * 26
 
@@ -128,7 +131,12 @@ def test_a_lost_archive_is_written_again_from_what_lies_on_disk(finished: Toy) -
     study = finished
     digest = archive.read_header(study.archive).digest
     study.archive.unlink()
-    study.snakemake()
+    dry = planned(study.snakemake("-n"))
+    assert dry["merge"] == 3  # and the stages before, which find what they made
+    again = Study(load([study.folder / "config.yaml"], {"results": str(study.results.parent)}))
+    again.begin()
+    for t in again.plan().iterations:
+        advance(again, t)
     once_each(study, 20)
     assert archive.read_header(study.archive).digest == digest
 

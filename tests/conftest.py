@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -59,6 +61,7 @@ LONGEST = (
     "test_workflow.py",
     "slurm/test_silence.py",
     "test_module.py",
+    "test_fronts.py",
     "test_entrances.py",
     "slurm/test_interrupted.py",
     "test_exchange.py",
@@ -74,13 +77,20 @@ LONGEST = (
     "test_run_from_anywhere.py",
     "slurm/test_other_schedulers.py",
     "test_acquisition_kinds.py",
+    "test_from_python.py",
     "test_archive_safety.py",
     "test_course.py",
     "test_fuzz.py",
-    "test_from_python.py",
     "test_provenance.py",
     "test_example_captions.py",
     "test_exchange_crate.py",
+    "test_publishing.py",
+    "test_overwriting.py",
+    "test_surrogates_bohamiann.py",
+    "test_identity.py",
+    "test_units.py",
+    "test_report.py",
+    "test_archive_surrogates.py",
 )
 
 
@@ -100,6 +110,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
 
 
+# What the quick run leaves out or may skip is in a file that says one of these words.
+REST = re.compile("|".join([r"mark\.full", *sorted(needs.INSTALLED)]))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In the rest of the run, files without any of it: each worker would import them all."""
+    one = collection_path.parent == HERE and collection_path.name.startswith("test_")
+    rest = config.option.markexpr == "full or needs"
+    return True if one and rest and not REST.search(collection_path.read_text()) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files in the order in which workers are to take them up, and what is not in the quick run."""
     for item in items:
@@ -107,6 +128,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full)
         if needs.INSTALLED & set(item.fixturenames):  # type: ignore[attr-defined]
             item.add_marker(pytest.mark.needs)
+            if item.path.parent == HERE and not REST.search(item.path.read_text()):
+                raise pytest.UsageError(f"{item.path}: name there what {item.name} needs")
     order = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
 
@@ -136,7 +159,14 @@ def mine(tmp_path: Path) -> Mine:
     return Mine(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory) -> Study:
+    return synthetic.study(tmp_path_factory.mktemp("made"), iterations=3, size=20)
+
+
 @pytest.fixture(scope="module")
-def small(tmp_path_factory) -> Study:
-    """80 points in four iterations."""
-    return synthetic.study(tmp_path_factory.mktemp("small"), iterations=3, size=20)
+def small(made_once: Study, tmp_path_factory) -> Study:
+    """80 points in four iterations, in a folder of this file's own."""
+    results = tmp_path_factory.mktemp("small")
+    shutil.copytree(made_once.folder, results / made_once.config.study)
+    return Study(made_once.config.model_copy(update={"results": str(results)}))

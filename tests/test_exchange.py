@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from toy import Toy
+from toy import Toy, advance, planned
 
 from dngo import archive, derive
 from dngo.batch import STATUSES, Batch, Outcome
@@ -363,7 +363,7 @@ def test_what_optuna_found_itself(tmp_path: Path, capsys) -> None:
 
 @pytest.mark.full
 def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
-    """Snakemake carries on from imported points: none is evaluated, none is proposed again."""
+    """From imported points: none is evaluated, none is proposed again."""
     toy = Toy(tmp_path / "toy", iterations=1, batch_size=10, sleep=0.0)
     config = toy.folder / "config.yaml"
     grid = "{type: float, low: 0, high: 1, step: 0.25}"
@@ -375,8 +375,8 @@ def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
     (toy.folder / "old.csv").write_text("\n".join(lines))
     words = ["import", str(toy.folder / "old.csv"), "--config", str(config)]
     assert main([*words, "--results", str(toy.folder / "results")]) == 0
-    output = toy.snakemake()
-    assert "Nothing to evaluate" not in output
+    assert planned(toy.snakemake("-n"))["evaluate"] == 3
+    advance(Study(load([config], {"results": str(toy.results.parent)})), 1)
     table = archive.read_table(toy.archive)
     assert list(np.bincount(table.iteration)) == [12, 10]
     points = {(float(a), float(b)) for a, b in table.v}
@@ -391,9 +391,7 @@ def test_a_warm_started_study_goes_on(tmp_path: Path, capsys) -> None:
     assert verdicts[0].startswith("iteration 0: imported: 12 points came from a file")
     assert verdicts[1:] == ["iteration 1: identical"]
     assert main(["audit", path, "--proposal", "0-3"]) == 0
-    # Again: it is finished, and nothing is evaluated.
-    toy.snakemake()
-    assert toy.evaluations() == evaluated
+    assert "Nothing to evaluate" in toy.snakemake("-n")
     export(toy.archive, tmp_path / "crate", "ro-crate")
     found = entities(tmp_path / "crate")
     assert found["#import-0"]["object"]["@id"] == "#imported-0"

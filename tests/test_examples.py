@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from toy import advance
+from toy import FEW, advance
 
 from dngo import config
 from dngo.archive import Table, read_table
@@ -103,7 +103,7 @@ def test_configuration_is_valid(name: str) -> None:
 def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
     options = [f"results={tmp_path}", "iterations=1", "batch_size=6", "design={size: 24}"]
-    options += ["points_per_job=12"]
+    options += ["points_per_job=12", f"acquisition={json.dumps(FEW)}"]
     done = subprocess.run(
         [
             *command,

@@ -240,7 +240,7 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["done", "best.json", "report/scores.csv", "report/report.html"])
+@pytest.mark.parametrize("name", ["done", "report/report.html"])
 def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(
     folder: Path, name: str
 ) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
-from toy import ROOT, Toy, advance
+from toy import FEW, ROOT, Toy, advance
 
 from dngo import archive
+from dngo.acquisition.settings import AcquisitionSettings
 from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import Config, load, with_defaults
@@ -44,6 +45,13 @@ def read(folder: Path, text: str) -> Config:
     return load([written(folder, text)])
 
 
+def few(name: str) -> dict[str, Any]:
+    """Numbers of candidates that take less time; a preset's own kind and rules stay."""
+    keys = AcquisitionSettings.classes[whole(name)["acquisition"]["kind"]].model_fields
+    some = ("uniform_candidates", "local_candidates", "shortlist", "fantasies")
+    return {key: FEW[key] for key in some if key in keys}
+
+
 def begun(tmp_path_factory: pytest.TempPathFactory, name: str) -> Study:
     """A design and a batch of a preset."""
     if name not in BEGUN:
@@ -51,6 +59,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory, name: str) -> Study:
         toy = Toy(folder, iterations=1, batch_size=3, sleep=0.0)
         text = f"preset: {name}\ndesign: {{size: 6}}\nbatch_size: 3\niterations: 1\n"
         text += "constraints: [small]\n"
+        text += f"acquisition: {json.dumps(few(name))}\n"
         if name.startswith("bohamiann"):
             text += "surrogate: {burn_in: 300, thin: 4}\n"  # for time's sake
         if name.endswith("transfer"):

@@ -188,8 +188,7 @@ def test_the_served_page_and_its_audits_work_by_the_address_alone(small: Study, 
 
 
 def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
-    study = toy(iterations=1, batch_size=4, sleep=0.5)
-    study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
+    study = toy(iterations=0, sleep=0.5)
     server = Server(
         Study(load([study.folder / "config.yaml"], {"results": str(study.folder / "results")})), 0
     )
@@ -208,12 +207,12 @@ def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
     lines = watch.communicate()[0].splitlines()
     assert watch.returncode == 0
     assert any("of 8 evaluated" in line and "0 of them merged" in line for line in lines)
-    assert re.match(r"12 evaluations, 12 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
+    assert re.match(r"8 evaluations, 8 of them merged; .*; best \S+ \(\d-\d\)$", lines[-1])
     assert "\x1b" not in "".join(lines)
     # The page has refreshed itself: nobody typed or clicked.
-    browser.wait("document.querySelector('.headline').textContent.includes('12 evaluations')")
+    browser.wait("document.querySelector('.headline').textContent.includes('8 evaluations')")
     browser.wait("document.getElementById('figure-progress').dataset.state === 'drawn'")
     with urllib.request.urlopen(server.address) as answer:
-        assert "12 evaluations" in answer.read().decode()
+        assert "8 evaluations" in answer.read().decode()
     server.shutdown()
     server.server_close()

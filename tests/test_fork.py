@@ -378,3 +378,25 @@ def test_an_audit_without_a_point_says_what_it_can_do(old: Path, capsys) -> None
     (line,) = capsys.readouterr().err.splitlines()
     for word in ("--proposal 7-12", "side by side", "--all", "dngo best"):
         assert word in line
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        {"objectives": TWO, "objective": NAMELESS},
+        {"constraints": {"small": True, "quiet": True, "speed": "<= 110"}},
+        {"space": {**SPACE, "speed": {"type": "float", "low": 0, "high": 200}}},
+    ],
+)
+def test_an_import_of_the_export_names_the_one_way(tmp_path: Path, grown: Any, capsys) -> None:
+    old = measured(tmp_path / "old", speed=lambda i: 100.0 + i)
+    table = tmp_path / "table.csv"
+    assert main(["export", str(old), "--format", "csv", "--output", str(table)]) == 0
+    study = study_in(tmp_path / "new", study="grown", **grown)
+    words = ["--config", str(tmp_path / "new/config.yaml"), "--results", study.config.results]
+    capsys.readouterr()
+    assert main(["import", str(table), *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "its metadata have speed: `dngo fork` begins a study with the archive" in line
+    assert main(["fork", str(old), *words]) == 0
+    assert "speed: taken from the metadata of" in capsys.readouterr().out

@@ -130,6 +130,17 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def _in_metadata(rows: list[Row], names: Collection[str]) -> str:
+    """A hint if the metadata of an export have some of these names; "" otherwise."""
+    found = [n for n in names if any(f'"{n}":' in str(row.get("metadata")) for row in rows)]
+    if not found:
+        return ""
+    return (
+        f"; its metadata have {', '.join(found)}: `dngo fork` begins a study with the archive, and takes "
+        "new objectives, constraints and parameters from there"
+    )
+
+
 def check_columns(
     path: Path, rows: list[Row], config: Config, objective: str | None, *, by_id: bool = False
 ) -> None:
@@ -146,7 +157,10 @@ def check_columns(
             )
         lacking = [n for n in config.directions if not {n, f"objective_{n}", SEVERAL} & there]
         if rows and lacking:
-            raise UserError(f"{path}: has no column for the objectives {', '.join(lacking)}")
+            names = ", ".join(lacking)
+            raise UserError(
+                f"{path}: has no column for the objectives {names}{_in_metadata(rows, lacking)}"
+            )
     elif rows and objective is not None and objective not in there:
         names = ", ".join(sorted(there))[:300]
         raise UserError(
@@ -161,7 +175,11 @@ def check_columns(
         raise UserError(
             f"{path}: has no column for the parameters {', '.join(missing)}; every "
             "parameter needs a column, with its name in the configuration"
+            f"{_in_metadata(rows, missing)}"
         )
+    held = [n for n in config.constraints if not {n, f"constraint_{n}", f"number_{n}"} & there]
+    if held and objective is not None and not by_id and (hint := _in_metadata(rows, held)):
+        raise UserError(f"{path}: has no column for the constraints {', '.join(held)}{hint}")
     for name, why in unknown(ColumnNames.of(config, objective), rows).items():
         raise UserError(
             f"{path}: {why}; `--ignore {visible(shlex.quote(name))}` leaves the column out"

@@ -551,8 +551,10 @@ def test_what_slurm_says_is_kept_and_said_every_two_minutes(
         f"Slurm does not answer{still} (scontrol ping: {words}); waiting until it does."
         for still in ("", " for 2 minutes", " for 5 minutes")
     ]
-    calls.answers()
-    calls.answers()
+    calls.answers("squeue")  # which was never silent
+    assert len(said) == 3
+    calls.answers("scontrol ping")
+    calls.answers("scontrol ping")
     assert said[3:] == ["Slurm answers again."]
 
 

@@ -162,7 +162,10 @@ def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> Non
     toy.until(lambda: "`squeue` does not list job" in toy.log(), "it is said")
     error = "Socket timed out on send/recv operation"
     commands.replace("scontrol", f'echo "scontrol: error: {error}" >&2; exit 1')
-    toy.until(lambda: "does not answer (scontrol show job)" in toy.log(), "it is said")
+    toy.until(
+        lambda: f"does not answer (scontrol show job: scontrol: error: {error})" in toy.log(),
+        "it is said",
+    )
     assert toy.events("start")["0-1"] == 1
     (commands.folder / "scontrol").unlink()
     (commands.folder / "squeue").unlink()
@@ -170,6 +173,7 @@ def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> Non
     toy.end()
     toy.lawful(4)
     assert sum(toy.events("start").values()) == 4
+    assert toy.log().count("Slurm answers again") <= 1
 
 
 def test_slurm_times_out_for_a_while(study, cluster: Cluster, commands) -> None:

@@ -51,7 +51,7 @@ class Calls:
         self._tell = tell
         self._over = threading.Event()
         self._unanswered = 0
-        self._silent: float | None = None  # since when
+        self._silent: dict[str, float] = {}  # what does not answer, and since when
         self._said = 0.0
         self._words: dict[str, str] = {}  # the last complaint of each command
         self._lock = threading.Lock()
@@ -87,6 +87,8 @@ class Calls:
             try:
                 out, err = process.communicate(stdin, timeout=LOOK)
                 self._heard(words[0], err)
+                if process.returncode == 0:
+                    self.answers(words[0])
                 return Answer(process.returncode, out, err)
             except subprocess.TimeoutExpired:
                 stdin = None
@@ -104,8 +106,9 @@ class Calls:
         minutes."""
         now = time.monotonic()
         with self._lock:
-            since = self._silent = now if self._silent is None else self._silent
-            if since < now < self._said + AGAIN:
+            is_first = not self._silent
+            since = self._silent.setdefault(who, now)
+            if not is_first and now < self._said + AGAIN:
                 return
             self._said = now
             words = self._words.get(who.split()[0], "")
@@ -118,15 +121,13 @@ class Calls:
             self._unanswered = 0
             self._words[command] = " ".join(complaint.split())[:300]
 
-    def answers(self) -> None:
-        """Note that Slurm has answered a question about its jobs.
-
-        If it was silent before, tell the user.
-        """
+    def answers(self, who: str) -> None:
+        """Note that a command has answered. Once none is silent any more, tell the user."""
         with self._lock:
-            since, self._silent = self._silent, None
-        if since is not None:
-            self._tell("Slurm answers again.")
+            was_silent = self._silent.pop(who, None) is not None
+            if not was_silent or self._silent:
+                return
+        self._tell("Slurm answers again.")
 
     def end(self) -> None:
         """End all calls, and allow no further ones."""

@@ -335,6 +335,8 @@ class Executor(Submitting):
                 del job.aux["dngo_ended"]  # ask again after as long
                 if state is None:
                     self.calls.silent("scontrol show job")
+                else:
+                    self.calls.answers("scontrol show job")
                 if state and "squeue" not in self._said:
                     self._said.add("squeue")
                     self.logger.warning(

@@ -187,7 +187,6 @@ class Submitter:
         answer = self.calls.ask(*words, *([f"--clusters={cluster}"] if cluster else []))
         if answer.status != 0:
             return None
-        self.calls.answers()
         rows = (line.strip().split("|", 4) for line in answer.out.splitlines())
         return {
             row[0]: Row(row[1], row[2], "" if row[3] == "n/a" else row[3], row[4])

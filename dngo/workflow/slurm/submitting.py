@@ -126,6 +126,7 @@ class Submitting(plugin.Executor):
         pause, doubtful, twice, deadline = PAUSE, False, False, math.inf
         while not self._ending():
             if doubtful and (found := self._find(submission.tag, jobs.cluster(job))):
+                self.calls.answers("sbatch")
                 return found
             self._await_controller()
             if self._ending():
@@ -135,7 +136,6 @@ class Submitting(plugin.Executor):
             answer = self._submitter.submit(submission, excluded, self._ending)
             number = self._submitter.number(answer) if answer.status == 0 else ""
             if number:
-                self.calls.answers()
                 self._waits_for = ("", 0.0)
                 if twice:
                     self._numbers[submission.tag] = number
@@ -236,3 +236,4 @@ class Submitting(plugin.Executor):
         while not self._ending() and self._submitter.is_down() and time.monotonic() < deadline:
             self.calls.silent("scontrol ping")
             self._pause(PAUSE)
+        self.calls.answers("scontrol ping")

@@ -672,3 +672,19 @@ def test_an_output_in_a_storage_is_looked_for_there(tmp_path: Path, there: bool 
     executor = object.__new__(Executor)
     executor.active_jobs = [job]
     assert not executor._is_written() and asked == [1], "nobody looks each second"
+
+
+def test_another_release_under_a_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `git checkout` in the course of it, no import fits any more."""
+    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
+    dag, said = Dag(study_of(toy)), []
+    monkeypatch.setattr(
+        "dngo.workflow.dag.logger", SimpleNamespace(error=said.append, info=said.append)
+    )
+    monkeypatch.setitem(sys.modules, "dngo.report", None)
+    dag.end(success=False)
+    (line,) = said
+    assert "files of dngo have changed since this run began" in line and "status" in line
+    assert "Traceback" not in line

@@ -381,9 +381,21 @@ class Dag:
 
     def end(self, *, success: bool) -> None:
         """Called when a run ends. Release the study, and print its state."""
+        self.release()
+        try:
+            self._say_end(success=success)
+        except (
+            ImportError
+        ) as error:  # as after `git checkout`, or an update, in the course of the run
+            logger.error(
+                f"The files of dngo have changed since this run began ({error}), so it cannot show its "
+                f"state. No outcome is lost: {typed()} status{self._file} shows it, and the same command "
+                "goes on."
+            )
+
+    def _say_end(self, *, success: bool) -> None:
         from dngo.report import headline, summary
 
-        self.release()
         if success and self.study.merged():
             logger.info(f"\n{summary(self.study)}")
         elif not success:

@@ -270,7 +270,7 @@ def test_an_objective_that_some_evaluations_lack_begins_nothing(tmp_path: Path) 
     old = measured(tmp_path / "old", speed=lambda i: None if i == 2 else 1.0 * i)
     study = changed(tmp_path / "new", {}, objectives=TWO, objective=NAMELESS)
     with pytest.raises(
-        UserError, match=r"objectives.speed: is new, and 1 evaluations .* 0-2"
+        UserError, match=r"objectives.speed: is new, and the metadata of 0-2, .* .1 in all"
     ) as no:
         fork(study, old)
     assert len(str(no.value).splitlines()) == 1 and not study.archive.exists()

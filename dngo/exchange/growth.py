@@ -147,8 +147,8 @@ def grown(
     for name, earlier in objectives.items():
         if earlier is None and lacking[name]:
             raise UserError(
-                f"objectives.{name}: is new, and {len(lacking[name])} evaluations that ran do not have "
-                f"{name} in their metadata, such as proposal {lacking[name][0]}"
+                f"objectives.{name}: is new, and the metadata of {lacking[name][0]}, which ran, lack it "
+                f"({len(lacking[name])} in all)"
             )
     return Growth(path, config, objectives, constraints, dict(given), defaults, found)
 

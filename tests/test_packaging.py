@@ -18,6 +18,7 @@ import yaml
 from packaging.utils import canonicalize_name
 
 import dngo
+from dngo.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "constraints.txt"
@@ -241,9 +242,11 @@ def test_every_page_is_in_the_site() -> None:
         assert page.stem == "index" or f"\n{page.stem}\n" in index, page.name
 
 
-def test_help_answers() -> None:
-    for words in (["--help"], ["check", "--help"], ["status", "--help"], ["verify", "--help"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "dngo", *words], capture_output=True, text=True, check=True
-        )
-        assert "usage: dngo" in done.stdout
+def test_help_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [sys.executable, "-m", "dngo", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "usage: dngo" in done.stdout
+    for command in ("check", "status", "verify"):
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0 and "usage: dngo" in capsys.readouterr().out

@@ -176,8 +176,9 @@ def test_a_new_study_is_refused_with_a_line_that_says_what_to_do(
     assert TOKEN not in errors and GITHUB not in errors
     if key.startswith("objective"):
         assert "environment_from: [" in errors
-    code, errors = mine.snakemake()
-    assert code == 1 and f": {key}: " in errors and "Traceback" not in errors
+    if key == "objective.command":  # the Snakefile says what a check says
+        code, errors = mine.snakemake()
+        assert code == 1 and f": {key}: " in errors and "Traceback" not in errors
     with pytest.raises(UserError, match=key):
         dngo.open(mine.folder / "my.yaml").ask()
     table = mine.folder / "table.csv"

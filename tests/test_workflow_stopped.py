@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 from needs import mounted
-from toy import QUICK, held, kept, kill_tree, once_each
+from toy import QUICK, advance, held, kept, kill_tree, once_each
 from waiting import until
 
 from dngo.archive import read_table, verify
@@ -86,7 +86,9 @@ def test_a_batch_in_flight_keeps_its_points_and_jobs(toy) -> None:
     process.communicate()
     in_flight = json.loads((study.results / "pending/1/proposals.json").read_text())["proposals"]
     study.configure(iterations=2, batch_size=4)
-    study.snakemake(*QUICK)
+    study.snakemake(*QUICK, "iterations_per_run=1")
+    changes = {"results": str(study.results.parent), "acquisition": "random"}
+    advance(Study(load([study.folder / "config.yaml"], changes)), 2)
     table = read_table(study.archive)
     assert [int((table.iteration == t).sum()) for t in range(3)] == [8, 6, 4]
     found = [p["parameters"]["x"] for p in in_flight]

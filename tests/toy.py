@@ -79,10 +79,9 @@ class Toy:
         self.configure(iterations=iterations, batch_size=batch_size)
 
     def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
-        text = CONFIG.format(iterations=iterations, batch_size=batch_size) + extra
-        if "acquisition:" not in text:
-            text += f"acquisition: {json.dumps(FEW)}\n"
-        (self.folder / "config.yaml").write_text(text)
+        text = CONFIG.format(iterations=iterations, batch_size=batch_size)
+        few = "" if "acquisition:" in extra else f"acquisition: {json.dumps(FEW)}\n"
+        (self.folder / "config.yaml").write_text(text + few + extra)
 
     def copied(self, folder: Path) -> Toy:
         """The study as it stands, in another folder, where its objective counts on."""

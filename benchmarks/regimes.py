@@ -111,7 +111,11 @@ class Regime:
     surrogate: Any = field(
         default_factory=lambda: SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
     )
-    classifier: Any = field(default_factory=lambda: ClassifierSettings(networks=NETWORKS))
+    classifier: Any = field(
+        default_factory=lambda: ClassifierSettings(
+            networks=NETWORKS.model_dump(exclude_defaults=True)
+        )
+    )
     acquisition: Any = field(default_factory=lambda: small())
     ladder: Ladder | None = None
     past: Past | None = None
@@ -229,7 +233,9 @@ def walls() -> Regime:
     regime.surrogate = SurrogateSettings(
         networks=NETWORKS, gp_limit=100, inducing=30, hyperparameter_samples=2
     )
-    regime.classifier = ClassifierSettings(likelihood="step", networks=NETWORKS)
+    regime.classifier = ClassifierSettings(
+        likelihood="step", networks=NETWORKS.model_dump(exclude_defaults=True)
+    )
     regime.acquisition = small(per="duration", trust_region_share=0.5)
     return regime
 
@@ -389,7 +395,9 @@ class Degrees:
 def quick(known: Known, y: np.ndarray, size: int, **more: Any) -> Regime:
     """By a process without samples, and trust regions for nearly all picks."""
     surrogate = SurrogateSettings(kind="gp", hyperparameter_samples=1)
-    classifier = ClassifierSettings(networks=NETWORKS.model_copy(update={"steps": 200}))
+    classifier = ClassifierSettings(
+        networks={**NETWORKS.model_dump(exclude_defaults=True), "steps": 200}
+    )
     acquisition = small(**{"trust_region_share": 0.9, **more.pop("keys", {})})
     found = plain(known, y, size, surrogate=surrogate, acquisition=acquisition, **more)
     found.classifier = classifier

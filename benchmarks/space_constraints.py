@@ -178,7 +178,12 @@ def proposals(space: Space, number: int, seed: int) -> Iterator[tuple[str, np.nd
     # An optimum on many of the faces.
     y = ((space.unit(v) - rng.choice([0.0, 0.3, 1.0], space.k)) ** 2).sum(axis=1)
     data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-    model = fit_model(data, MODEL, ClassifierSettings(networks=NETWORKS), rng=rng)
+    model = fit_model(
+        data,
+        MODEL,
+        ClassifierSettings(networks=NETWORKS.model_dump(exclude_defaults=True)),
+        rng=rng,
+    )
     for kind, (share, more) in PARTS.items():
         size = round(share * number)
         if kind == "design":

@@ -86,6 +86,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "own": "dngo.surrogates.own:OwnComponent",
         "gaussian_process": "dngo.surrogates.gaussian_process:GaussianProcess",
         "network": "dngo.surrogates.network:Network",
+        "network_and_cosines": "dngo.surrogates.network:WithCosines",
         "logistic": "dngo.surrogates.classifier:Laplace",
         "step": _PAPERS + "step:Step",
         "sampled_basis": _PAPERS + "sampled:SampledBasis",

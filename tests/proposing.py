@@ -15,7 +15,7 @@ from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, Surro
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=50, epochs=0)
 QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
-QUICK_CLASSIFIER = ClassifierSettings(networks=NETWORKS)
+QUICK_CLASSIFIER = ClassifierSettings(networks=NETWORKS.model_dump(exclude_defaults=True))
 SMALL = AcquisitionSettings(
     uniform_candidates=128, local_candidates=64, shortlist=128, fantasies=5, refinements=1
 )

@@ -23,7 +23,7 @@ from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, Surro
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
 QUICK = SurrogateSettings(networks=NETWORKS, hyperparameter_samples=3)
 BASIS = SurrogateSettings(kind="adaptive_basis", networks=NETWORKS, hyperparameter_samples=3)
-CLASSIFIER = ClassifierSettings(networks=NETWORKS)
+CLASSIFIER = ClassifierSettings(networks=NETWORKS.model_dump(exclude_defaults=True))
 
 
 def some_data(n: int, d: int = 2, seed: int = 0) -> TrainingData:

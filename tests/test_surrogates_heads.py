@@ -200,7 +200,7 @@ def test_the_step_likelihood_is_surer_of_a_sharp_boundary_and_survives_saving():
     holds, truth = (x.sum(axis=1) < 1.2).astype(float), new.sum(axis=1) < 1.2
     density = {}
     for kind in ("logistic", "step"):
-        s = ClassifierSettings(likelihood=kind, networks=NETWORKS)
+        s = ClassifierSettings(likelihood=kind, networks=NETWORKS.model_dump(exclude_defaults=True))
         data = TrainingData(x=x, y=x[:, 0], constraints={"sum": holds})
         model = fit_model(data, QUICK, s, rng=np.random.default_rng(1))
         p = model.feasibility(new)
@@ -266,7 +266,7 @@ def test_one_network_learns_and_is_calibrated_by_what_it_leaves_out(kind: str):
     # Random features on the same stream miss by 0.6 of the deviation.
     assert np.sqrt(np.mean((mean - truth(new)) ** 2)) < 0.35 * truth(new).std()
     _, below = model.log_density(new, truth(new))
-    assert 0.85 < np.mean((below > 0.025) & (below < 0.975)) < 0.999
+    assert 0.8 < np.mean((below > 0.025) & (below < 0.975)) < 0.999
 
 
 def test_one_network_beside_a_process_is_judged_by_rows_that_neither_has_seen():

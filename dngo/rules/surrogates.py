@@ -191,9 +191,11 @@ class RegressionRules:
     # Sweeps before the first kept sample, and between two. Each costs microseconds.
     burn_in: int = 30
     thin: int = 3
-    # With so many rows the networks are also trained by `soap`, and those that predict better are kept
-    # (benchmarks/results/members.csv).
+    # With so many rows the networks are trained by `soap` (benchmarks/results/members.csv).
     rotated_from: int = 500
+    # Cosines of each input beside a network's features, and most of them in all.
+    cosines: int = 10
+    most_cosines: int = 100
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,9 +142,15 @@ class FiniteBasis(Component):
 
     def features(self, x: Array) -> Array:
         """x: (n, d) unit cube -> z: (n, D)."""
+        phi = self.basis(x)
+        m = len(self.rotation)
+        return np.hstack([phi[:, :m] @ self.rotation, phi[:, m:]])
+
+    def basis(self, x: Array) -> Array:
+        """The basis functions as they are, not rotated: x (n, d) unit cube -> (n, D)."""
         x = with_task(x, self.network.inputs)
-        z = self.network.features(x) @ self.rotation
-        return np.hstack([z, np.ones((len(x), 1)), x, x * x]) if self.quadratic else z
+        phi = self.network.features(x)
+        return np.hstack([phi, np.ones((len(x), 1)), x, x * x]) if self.quadratic else phi
 
     def predict(self, z: Array) -> tuple[Array, Array]:
         """Predictive mean and variance, (4) and (5), noise included: z (n, D) -> two (n, H)."""
@@ -169,21 +175,23 @@ class FiniteBasis(Component):
         deviation = np.sqrt(self.variance[h]) * rng.standard_normal(
             (len(boldness), self.mean.shape[1])
         )
-        return Weights(self, self.mean[h] + boldness[:, None] * deviation)
+        weights, m = self.mean[h] + boldness[:, None] * deviation, len(self.rotation)
+        return Weights(self, np.hstack([weights[:, :m] @ self.rotation.T, weights[:, m:]]))
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Functions drawn from one sample of a finite basis. weights: (count, D)."""
+    """Functions drawn from one sample of a finite basis. weights: (count, D) of its functions as they
+    are: to rotate every point would cost more than all else."""
 
     basis: FiniteBasis
     weights: Array
 
     def __call__(self, x: Array) -> Array:
-        return self.weights @ self.basis.features(x).T
+        return self.weights @ self.basis.basis(x).T
 
     def own(self, x: Array) -> Array:
-        z = self.basis.features(x.reshape(-1, x.shape[-1]))
+        z = self.basis.basis(x.reshape(-1, x.shape[-1]))
         return np.matmul(z.reshape(*x.shape[:2], -1), self.weights[:, :, None])[..., 0]
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy.special import expit
 
 from dngo.surrogates.storage import stored_as
-from dngo.types import Array, Group
+from dngo.types import Array, Group, Rows
 
 CHUNK = 4096  # rows whose hidden layers are in memory at once: 20 MB for a layer of 600 units
 
@@ -57,12 +58,64 @@ class Network:
             for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
                 h = h @ w
                 h += b
-                if is_relu(self.activation, layer, len(self.weights)):
+                if self.activation == "silu":
+                    h *= expit(h)
+                elif is_relu(self.activation, layer, len(self.weights)):
                     np.maximum(h, 0.0, out=h)
                 else:
                     np.tanh(h, out=h)
             out[rows, :-1] = h
         return out
+
+
+@stored_as("network_and_cosines")
+@dataclass(frozen=True)
+class WithCosines:
+    """A network's features, and cosines of single inputs beside them.
+
+    A sum over inputs is what most functions have much of, and what a network learns last. In the
+    Bayesian head it costs nothing to learn, and where there is none its weights are small.
+
+    network: of any number of inputs. waves: the inputs that have cosines; count: of each.
+    """
+
+    stored_as: ClassVar[str]
+    network: Network
+    waves: Rows
+    count: int
+
+    @classmethod
+    def of(cls, network: Network, x: Array, count: int, most: int) -> Network | WithCosines:
+        """The network with cosines of the inputs that have more than two values among x (n, d).
+
+        count: of each input, fewer where there would be more than `most` in all. A choice has
+        none, since its levels are sums already.
+        """
+        waves = np.array([j for j in range(x.shape[1]) if len(np.unique(x[:, j])) > 2], dtype=int)
+        count = min(count, most // max(len(waves), 1))
+        return cls(network, waves, count) if count and len(waves) else network
+
+    @property
+    def inputs(self) -> int:
+        return self.network.inputs
+
+    def save(self, group: Group) -> None:
+        """The network, and which cosines."""
+        self.network.save(group)
+        group.attrs["cosines"] = self.count
+        group.create_dataset("waves", data=self.waves)
+
+    @classmethod
+    def load(cls, group: Group) -> Self:
+        return cls(Network.load(group), group["waves"][()], int(group.attrs["cosines"]))
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) in the unit cube -> (n, width + 1 + cosines): cos(pi j x), j = 1 ... count."""
+        first = np.cos(np.pi * x[:, self.waves])
+        waves = [np.ones_like(first), first]
+        for _ in range(1, self.count):  # Chebyshev's recurrence costs less than a cosine
+            waves.append(2.0 * first * waves[-1] - waves[-2])
+        return np.hstack([self.network.features(x), *waves[1:]])
 
 
 def inputs_of(x: Array) -> Array:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import Network
+from dngo.surrogates.network import Network, WithCosines
 from dngo.surrogates.numerics import LOG_LIMIT
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.sections import TRAININGS, EnsembleSettings
@@ -59,39 +59,28 @@ def fit_regression(
 ) -> Fit[FiniteBasis]:
     """A component for each network. fold: (n,) the network that leaves out each row; drawn if None.
 
-    With many rows the networks are trained by `soap` as well, and those that predict the left-out rows
-    better are kept: `soap` follows a smooth objective more closely, and noise too.
+    With many rows the networks are trained by `soap`, which follows a smooth objective more closely.
     """
     x, ensemble = problem.x, settings.networks.ensemble
-    folding, training_rng, sampling, choosing, rotated = rng.spawn(5)
+    folding, training_rng, sampling, choosing = rng.spawn(4)
     fold = folds(len(x), ensemble, folding) if fold is None else fold
     rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
     kept = np.zeros(len(x), dtype=bool)
     kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
-    fits, train = [], TRAININGS.find(settings.training)
-    ways = _trainings(settings.networks, len(x))
-    for trained, own_rng in zip(ways, (training_rng, rotated), strict=False):
-        networks = train(
-            x, problem.targets, rows, trained, loss="squared", rng=own_rng, progress=progress
-        )
-        left_out = _LeftOut.fit(problem, networks, fold, kept)
-        fits.append(_out_of_fold(problem, left_out, networks, settings.samples, sampling))
-    return max(fits, key=lambda fit: float(np.sum(fit.trial.log_density)))
-
-
-def _trainings(networks: EnsembleSettings, n: int) -> list[EnsembleSettings]:
-    """How the networks of n rows are trained: as the settings say; with many rows by `soap` as well."""
-    rules = current()
-    many = rules.regression.rotated_from <= n <= rules.training.most_straight
-    if many and networks.optimizer == "adam":
-        return [networks, networks.model_copy(update={"optimizer": "soap"})]
-    return [networks]
+    train, rules, how = TRAININGS.find(settings.training), current().regression, settings.networks
+    if how.optimizer == "adam" and len(x) >= rules.rotated_from:
+        how = how.model_copy(update={"optimizer": "soap"})
+    given = {"loss": "squared", "rng": training_rng, "progress": progress}
+    networks = train(x, problem.targets, rows, how, **given)
+    bases = [WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks]
+    left_out = _LeftOut.fit(problem, bases, fold, kept)
+    return _out_of_fold(problem, left_out, bases, settings.samples, sampling)
 
 
 def _out_of_fold(
     problem: Problem,
     left_out: _LeftOut,
-    networks: list[Network],
+    bases: list[Network | WithCosines],
     samples: int,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
@@ -101,13 +90,13 @@ def _out_of_fold(
     beta = np.exp(-log_noise)
     alpha = np.exp(log_ridge) * beta
     components = []
-    for network in networks:
+    for basis in bases:
         # Every head learns from all data, including the fold that its network has not seen.
-        features = network.features(problem.x)
+        features = basis.features(problem.x)
         head = Regression.fit(features, problem.targets, problem.relative_noise)
         mean, variance = head.posterior(alpha, beta)
         variance *= np.exp(log_inflation)[:, None]
-        components.append(FiniteBasis(network, head.rotation, mean, variance, 1 / beta))
+        components.append(FiniteBasis(basis, head.rotation, mean, variance, 1 / beta))
     agreement = _agreement(components, problem.x, rng)
     components = [
         replace(c, variance=c.variance * agreement, noise=c.noise * agreement) for c in components
@@ -178,14 +167,16 @@ class _LeftOut:
     _last: tuple[float, Array, Array] | None = None
 
     @classmethod
-    def fit(cls, problem: Problem, networks: list[Network], fold: Rows, kept: Array) -> _LeftOut:
+    def fit(
+        cls, problem: Problem, bases: list[Network | WithCosines], fold: Rows, kept: Array
+    ) -> _LeftOut:
         """kept: (n,) which of the left-out rows count."""
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
         features, ys, heads, rows = [], [], [], []
-        for k, network in enumerate(networks):
+        for k, basis in enumerate(bases):
             seen, unseen = np.flatnonzero(fold != k), np.flatnonzero((fold == k) & kept)
-            head = Regression.fit(network.features(x[seen]), targets[seen], relative[seen])
-            features.append(network.features(x[unseen]) @ head.rotation)
+            head = Regression.fit(basis.features(x[seen]), targets[seen], relative[seen])
+            features.append(basis.features(x[unseen]) @ head.rotation)
             ys.append(targets[unseen])
             heads.append(head)
             rows.append(unseen)

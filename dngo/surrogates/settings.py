@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from dngo.kinds import Kinds
 from dngo.objects import Reference
 from dngo.surrogates.kernels import Covariance
-from dngo.surrogates.sections import EnsembleSettings, Section, Training, only_where
+from dngo.surrogates.sections import EnsembleSettings, LabelSettings, Section, Training, only_where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,7 +243,7 @@ class ClassifierSettings(Section):
         description="How the prior precision of the weights is found. out_of_fold: learnt from left-out "
         "points. in_sample: always 1, which is overconfident; for comparisons.",
     )
-    networks: EnsembleSettings = EnsembleSettings()
+    networks: LabelSettings = LabelSettings()
 
 
 # How a kind is built: `SurrogateSettings(kind="gp", ard=False)`.

@@ -184,7 +184,8 @@ def backpropagate(
     """
     layers = len(parameters) // 2
     weights, biases = parameters[:layers], parameters[layers:]
-    hidden = hidden_layers(x, weights[:-1], biases[:-1], activation)
+    slopes: list[torch.Tensor] = []
+    hidden = hidden_layers(x, weights[:-1], biases[:-1], activation, slopes)
     output = torch.baddbmm(biases[-1], hidden[-1], weights[-1])[..., 0]
     predicted = output if loss == "squared" else torch.sigmoid(output)
     error = ((predicted - targets) / targets.shape[1])[..., None]
@@ -199,7 +200,9 @@ def backpropagate(
             if layer == 0:
                 return
             error = torch.bmm(error, weights[layer].mT)
-        if is_relu(activation, layer - 1, layers - 1):
+        if slopes:
+            error.mul_(slopes[layer - 1])
+        elif is_relu(activation, layer - 1, layers - 1):
             error.mul_(h > 0)
         else:
             error.addcmul_(error * h, h, value=-1)  # the derivative of tanh is 1 - tanh^2
@@ -213,11 +216,26 @@ def _minibatches(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Ro
             yield rows[i : i + size]
 
 
-def hidden_layers(x: torch.Tensor, weights: Tensors, biases: Tensors, activation: str) -> Tensors:
-    """x (k, n, d) in [-1, 1]^d, then the hidden layers of k networks, (k, n, width) each."""
+def hidden_layers(
+    x: torch.Tensor,
+    weights: Tensors,
+    biases: Tensors,
+    activation: str,
+    slopes: list[torch.Tensor] | None = None,
+) -> Tensors:
+    """x (k, n, d) in [-1, 1]^d, then the hidden layers of k networks, (k, n, width) each.
+
+    slopes: a list for the slopes of silu, which its values do not tell.
+    """
     hidden = [x]
     for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
-        if is_relu(activation, layer, len(weights)):
+        if activation == "silu":
+            z = torch.baddbmm(b, hidden[-1], w)
+            gate = torch.sigmoid(z)
+            hidden.append(z * gate)
+            if slopes is not None:
+                slopes.append(gate + hidden[-1] * (1 - gate))
+        elif is_relu(activation, layer, len(weights)):
             hidden.append(torch.relu(torch.baddbmm(b, hidden[-1], w)))
         else:
             hidden.append(affine_tanh(b, hidden[-1], w))

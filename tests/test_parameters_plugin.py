@@ -17,6 +17,7 @@ from dngo.exchange.fork import fork
 from dngo.replay import replay
 from dngo.space import Space
 from dngo.space.types import TYPES
+from dngo.storage import hdf5
 from dngo.study import Study
 
 # What such a package consists of: a number that is laid out by its reciprocal, and a choice of two words.
@@ -155,6 +156,7 @@ def test_without_the_package_its_archive_says_what_is_missing(
 ) -> None:
     run = Study(load([configuration(tmp_path)]))
     advance(run, 0)
+    hdf5._sound.clear()  # another process
     sys.path.remove(str(site))
     try:
         assert main(["status", str(run.paths.archive)]) == 1

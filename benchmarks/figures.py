@@ -32,7 +32,7 @@ SIZES = (30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 PAPER = SurrogateSettings(
     kind="adaptive_basis",
     calibration="in_sample",
-    networks={"ensemble": 1, "optimizer": "sgd", "weight_decay": 1e-4},
+    networks={"activation": "tanh", "ensemble": 1, "optimizer": "sgd", "weight_decay": 1e-4},
     warp=False,
 )
 

@@ -69,7 +69,7 @@ READ = {
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
 reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
 label width text tag name"""
-NO_FILE = {*WORDS.split(), "altered", "columns", "objective", "status"}
+NO_FILE = {*WORDS.split(), "altered", "columns", "constraints", "objective", "status"}
 
 
 def test_every_argument_of_every_command_is_known_to_these_tests() -> None:

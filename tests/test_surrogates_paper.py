@@ -33,7 +33,14 @@ from dngo.surrogates.training import (
 PAPER = SurrogateSettings(
     kind="adaptive_basis",
     calibration="in_sample",
-    networks={"ensemble": 1, "optimizer": "sgd", "width": 20, "steps": 300, "epochs": 0},
+    networks={
+        "activation": "tanh",
+        "ensemble": 1,
+        "optimizer": "sgd",
+        "width": 20,
+        "steps": 300,
+        "epochs": 0,
+    },
     prior_mean="quadratic",
     warp=False,
 )

@@ -7,7 +7,7 @@ each function instead of a search, and varies less from seed to seed.
 
 Parameters, a JSON object on standard input, are keys of `surrogate: networks:`:
     layers, width    hidden layers, and units in each
-    activation       tanh, relu_tanh or relu
+    activation       silu, tanh, relu_tanh or relu
     learning_rate    largest step of Adam
     weight_decay     decoupled
     steps            of training

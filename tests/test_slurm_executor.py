@@ -345,12 +345,9 @@ def study_of(toy: Toy) -> Study:
     return Study(config.model_copy(update={"results": str(toy.results.parent)}))
 
 
-def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
-    """Snakemake's threads and temporary folder are set."""
-    toy = Toy(tmp_path / "a study's", iterations=0, batch_size=2, sleep=0.0)
-    (toy.folder / "objective.py").write_text(
-        'import os; print(int(os.environ["OMP_NUM_THREADS"] == "1" and "TMPDIR" in os.environ))'
-    )
+def second_chunk(toy: Toy, objective: str) -> tuple[Study, dict[str, Any]]:
+    """The study of a toy whose objective is this program, and the job of its design's second chunk."""
+    (toy.folder / "objective.py").write_text(objective)
     text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
     (toy.folder / "config.yaml").write_text(text)
     study, proposals = study_of(toy), toy.results / "iterations" / "0" / "proposals.json"
@@ -358,8 +355,18 @@ def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
     output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
     wildcards = {"iteration": "0", "chunk": "1"}
     job = {"stage": "evaluate", "wildcards": wildcards, "input": [proposals], "output": output}
+    return study, job
+
+
+def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
+    """Snakemake's threads and temporary folder are set."""
+    toy = Toy(tmp_path / "a study's", iterations=0, batch_size=2, sleep=0.0)
+    study, job = second_chunk(
+        toy,
+        'import os; print(int(os.environ["OMP_NUM_THREADS"] == "1" and "TMPDIR" in os.environ))',
+    )
     run_bare(study, job)
-    outcomes = json.loads(output.read_text())["outcomes"]
+    outcomes = json.loads(job["output"].read_text())["outcomes"]
     assert [(o["slot"], o["status"], o["objective"]) for o in outcomes] == [
         (slot, "ok", 1.0) for slot in (4, 5, 6, 7)
     ]
@@ -619,14 +626,7 @@ def test_a_signal_to_the_batch_shell_reaches_the_objectives_that_handle_it(
 ) -> None:
     """As `--signal=B:USR1@200` sends it. An objective without a handler does not notice."""
     toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
-    (toy.folder / "objective.py").write_text(WAITS.format(handles=handles))
-    text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
-    (toy.folder / "config.yaml").write_text(text)
-    study, proposals = study_of(toy), toy.results / "iterations" / "0" / "proposals.json"
-    study.propose(0, None, proposals)
-    output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
-    wildcards = {"iteration": "0", "chunk": "1"}
-    job = {"stage": "evaluate", "wildcards": wildcards, "input": [proposals], "output": output}
+    study, job = second_chunk(toy, WAITS.format(handles=handles))
     shell = subprocess.Popen(
         ["sh", "-c", bare.holding(command_of(study, job))],
         env={**os.environ, "SLURM_JOB_ID": "7"},
@@ -638,7 +638,7 @@ def test_a_signal_to_the_batch_shell_reaches_the_objectives_that_handle_it(
     (toy.folder / "go").touch()
     _, log = shell.communicate()
     assert shell.returncode == 0 and ENDED in log
-    outcomes = json.loads(output.read_text())["outcomes"]
+    outcomes = json.loads(job["output"].read_text())["outcomes"]
     assert [(o["slot"], o["status"], o["objective"]) for o in outcomes] == [
         (4, "ok", float(handles)), (5, "ok", 0.0), (6, "ok", 0.0), (7, "ok", 0.0)
     ]  # fmt: skip

@@ -93,7 +93,7 @@ def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     first, again = (json.loads(one.stdout) for one in done)
     assert first["objective"] < 75  # of ten classes
     assert first["objective"] == again["objective"]
-    assert first["metadata"]["cpu_seconds"] < 10
+    assert first["metadata"]["cpu_seconds"] < 40
     said = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
     assert [line["step"] for line in said] == list(range(1, len(said) + 1)) and len(said) > 1
 

@@ -182,21 +182,15 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
     assert needed <= there
 
 
-def test_evaluate_and_merge_import_no_torch_and_start_fast() -> None:
+def test_evaluate_and_merge_import_no_torch_and_little_else() -> None:
+    """Each job pays for what it imports; modules are counted, as seconds are another machine's."""
     code = (
-        "import resource, sys\nimport dngo.workflow.job\n"
+        "import sys\nimport dngo.workflow.job\n"
         "assert not {'torch', 'scipy', 'plotly', 'sklearn'} & set(sys.modules)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
+        "print(len(sys.modules))"
     )
-    seconds = min(
-        float(
-            subprocess.run(
-                [sys.executable, "-c", code], capture_output=True, text=True, check=True
-            ).stdout
-        )
-        for _ in range(3)
-    )
-    assert seconds < 0.8
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 650  # 567 in 0.3.0
 
 
 def test_the_snakefile_imports_nothing_heavy() -> None:

@@ -56,7 +56,7 @@ def browser(chromium: None, tmp_path_factory) -> Iterator[Browser]:
 
 def test_a_report_of_2500_points_is_quick_and_small(large) -> None:
     _, path, seconds = large
-    assert seconds < 20  # of CPU; 14 were seen at a load of 12
+    assert seconds < 60  # of CPU; 14 were seen at a load of 12
     assert path.stat().st_size < 5e6
 
 

@@ -19,8 +19,8 @@ NEEDS_CUDA := $(VENV)/bin/python -c 'import importlib.metadata as m, sys; \
 # Said before a disk is full, unless PyTorch is there already.
 ROOM = ls -d $(VENV)/lib/*/site-packages/torch >/dev/null 2>&1 \
   || test $$(df -Pm $(VENV) | awk 'NR == 2 {print $$4}') -gt 8000 \
-  || echo 'This disk has less than 8 GB of room, and PyTorch with CUDA takes 5.8; "A light installation" in \
-docs/install.md takes 0.8' >&2
+  || echo 'This disk has less than 8 GB of room, and PyTorch with CUDA takes 5.8; the small one of docs/start.md \
+takes 0.8' >&2
 # What pip would do on one core. Some packages hold files that do not compile; that does no harm. This
 # package too: where PYTHONDONTWRITEBYTECODE is set, each job would compile it anew.
 COMPILE := $(VENV)/bin/python -m compileall -qq --workers 0 $(VENV)/lib dngo snakemake_logger_plugin_dngo \

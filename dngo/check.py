@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,7 @@ def check_needs(config: Config) -> None:
 
 def gpu_missing(config: Config) -> str:
     """A warning if networks are to be trained on a GPU and this machine has none; "" otherwise."""
-    found = _device(config.surrogate.model_dump(), "surrogate") or _device(
-        config.classifier.model_dump(), "classifier"
-    )
+    found = _on_gpu(config)
     if not found:
         return ""
     import torch
@@ -105,6 +104,28 @@ def gpu_missing(config: Config) -> str:
         f"{found}: cuda, and PyTorch {torch.__version__} sees no GPU on {socket.gethostname()}: the "
         "first fit fails there, after the design is paid for; set device: cpu, unless the fit runs "
         "on another machine (resources.fit)"
+    )
+
+
+def about_torch(config: Config) -> str:
+    """Which PyTorch is installed, and whether that matters to a study."""
+    if word := gpu_missing(config):
+        return f"Warning: {word}"
+    build = f"PyTorch {metadata.version('torch')}"
+    if wanted := _on_gpu(config):
+        return f"{build} sees a GPU, which {wanted} asks for"
+    if any(name.startswith(("nvidia-", "cuda-")) for name in metadata.requires("torch") or ()):
+        return (
+            f"{build} has CUDA, some 5 GB that this study does not use; the build at "
+            "https://download.pytorch.org/whl/cpu has none"
+        )
+    return f"{build} has no CUDA, and this study needs none"
+
+
+def _on_gpu(config: Config) -> str:
+    """The key that asks for networks trained on a GPU; "" if none does."""
+    return _device(config.surrogate.model_dump(), "surrogate") or _device(
+        config.classifier.model_dump(), "classifier"
     )
 
 

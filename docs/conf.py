@@ -44,7 +44,6 @@ SEARCHED = {
     "from-optuna": "optuna, sampler",
     "from-sbatch": "sbatch, shell script, loop",
     "front": "pareto, several objectives, multi-objective, hypervolume, trade-off, front",
-    "install": "installation, pip, torch, disk space",
     "mistakes": "error, error message, mistake, help",
     "modules": "module, reference, docstring",
     "objective": "objective, noise, command, script, report, metadata, minimize, maximize",
@@ -52,7 +51,7 @@ SEARCHED = {
     "presets": "preset, paper, spearmint, dngo-2015, bohamiann, published",
     "report": "plot, figure, report, html, visualization, label, pdf",
     "slurm": "slurm, slurm account, partition, sbatch, cluster, time limit, pbs, lsf, kubernetes",
-    "start": "resume, continue, restart, quick start, example, interrupt",
+    "start": "installation, pip, uv, torch, disk space, resume, continue, restart, quick start, interrupt",
     "systems": "surrogate, acquisition, stop, target, gaussian process, network, transfer",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from dngo.check import about_torch
+from dngo.config import validate
 from dngo.errors import UserError
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
@@ -68,3 +71,48 @@ def test_a_fit_loads_no_compiler():
         "assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+STUDY = {
+    "study": "a",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+
+
+GPU_KEY = {"surrogate": {"kind": "bohamiann", "networks": {"device": "cuda"}}}
+
+
+@pytest.mark.parametrize(
+    ("build", "needs", "section", "gpu", "said"),
+    [
+        ("2.13+cpu", None, {}, False, "PyTorch 2.13+cpu has no CUDA, and this study needs none"),
+        (
+            "2.14",
+            ["filelock", "nvidia-nccl-cu13; platform_system == 'Linux'"],
+            {},
+            False,
+            "PyTorch 2.14 has CUDA, some 5 GB that this study does not use; the build at ",
+        ),
+        (
+            "2.14",
+            ["cuda-toolkit[cublas]"],
+            GPU_KEY,
+            True,
+            "PyTorch 2.14 sees a GPU, which surrogate.networks.device asks for",
+        ),
+        ("2.13+cpu", [], GPU_KEY, False, "Warning: surrogate.networks.device: cuda, and PyTorch "),
+    ],
+)
+def test_a_check_says_which_torch_is_there_and_whether_it_matters(
+    monkeypatch: pytest.MonkeyPatch,
+    build: str,
+    needs: list[str] | None,
+    section: dict,
+    gpu: bool,
+    said: str,
+):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: build)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: needs)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    assert about_torch(validate({**STUDY, **section})).startswith(said)

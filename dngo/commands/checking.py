@@ -68,7 +68,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _looked_at(study: Study) -> list[str]:
     """Lines about a study: its size, its state and its command; raises UserError."""
-    from dngo.check import check_needs, gpu_missing, resolve, standing
+    from dngo.check import about_torch, check_needs, resolve, standing
     from dngo.config.placeholders import words_of
     from dngo.config.presets import departures
     from dngo.presets import PRESETS
@@ -98,8 +98,7 @@ def _looked_at(study: Study) -> list[str]:
     lines.append(f"Objective: {resolve(config)}")
     if config.objective.command:
         lines += _of_command(config, words_of(config.objective.command))
-    if word := gpu_missing(config):
-        lines.append(f"Warning: {word}")
+    lines.append(about_torch(config))
     return lines
 
 

@@ -3,7 +3,7 @@ whole space.
 
 Trust regions and the choice of a study's best point use it. Among points that differ little, a
 model of the whole space smooths the differences away, and the best outcome may be luck
-(`benchmarks/recommended.py`; benchmarks/tried.md, noise).
+(benchmarks/tried.md, noise).
 
 The axes of the points' likeliest quadratic replace the inputs, if the outcomes are then likelier.
 Along them a turned sum becomes a plain sum, and a turned valley has one length along it and one

@@ -26,10 +26,19 @@ from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once
 
 # In the order of the help.
-GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
+GROUPS = (
+    starting,
+    checking,
+    importing,
+    looking,
+    best,
+    drawing,
+    entering,
+    forking,
+    archives,
+)
 
-
-# One for each command that has no other text at the end of its help.
+# At the end of the help of a command that brings no text of its own (`epilog`).
 EXAMPLES = {
     "init": "dngo init --parameter 'rate 1e-5 1 log' --parameter 'kind adam,sgd'",
     "check": "dngo check my.yaml --run",
@@ -132,5 +141,6 @@ def _parser() -> Parser:
         command = commands.choices[each.dest]
         what = each.help or ""
         command.description = f"{what[:1].upper()}{what[1:]}."
-        command.epilog = command.epilog or f"For example: {EXAMPLES[each.dest]}"
+        if each.dest in EXAMPLES:
+            command.epilog = f"For example: {EXAMPLES[each.dest]}"
     return parser

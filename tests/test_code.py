@@ -53,7 +53,7 @@ DOORS = {
 }
 DOORS_OF_KINDS = {
     "space": "distributions sobol",
-    "surrogates": "classifier linear network numerics optimizer problem regression sections settings storage "
+    "surrogates": "classifier component linear network numerics optimizer problem regression sections settings storage "
     "training",
     "acquisition": "candidates measures picks settings state",
     "study": "",
@@ -93,7 +93,8 @@ def test_other_rooms_import_faces_and_a_few_modules(graph: grimp.ImportGraph, ro
         for known in graph.find_modules_directly_imported_by(module):
             if known.startswith(f"dngo.{room}.") and other not in inside:
                 found[other in ("papers", "rivals")].add(known.removeprefix(f"dngo.{room}."))
-    assert found == {False: set(DOORS[room].split()), True: set(DOORS_OF_KINDS[room].split())}
+    assert found[False] == set(DOORS[room].split())
+    assert found[True] <= set(DOORS_OF_KINDS[room].split())  # also what a kind to come may use
 
 
 def test_there_is_no_circle_of_imports(graph: grimp.ImportGraph) -> None:

@@ -282,6 +282,7 @@ def dngo(surrogate: SurrogateKind | None = None, acquisition: Acquisition | None
                 x=problem.space.encode(result.v),
                 y=result.y,
                 constraints={"completed": np.isfinite(result.y).astype(float)},
+                batch=result.iteration,
                 groups=problem.space.groups,
             )
             model = fit_model(

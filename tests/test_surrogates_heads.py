@@ -120,7 +120,7 @@ def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point(repo
     data = some_data(30, seed=3)
     x, y = data.x, np.nan_to_num(data.y)
     rng = np.random.default_rng(1)
-    fold = folds(30, 3, rng)
+    fold = folds(Problem(x, y), 3, rng)
     rows = [np.flatnonzero(fold != k) for k in range(3)]
     networks = train_networks(x, y, rows, NETWORKS, loss="squared", rng=rng)
     noise = ReportedNoise.of(np.geomspace(0.01, 1, 30)) if reported else None

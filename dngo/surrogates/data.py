@@ -259,6 +259,13 @@ class TargetScale:
         shift = float(np.mean(z))
         return cls(centre, spread, shift, scale, power, lowest, highest, least, depth, tails)
 
+    def covering(self, y: Array) -> TargetScale:
+        """The same map, with a range that also covers objective values y (n,)."""
+        least, highest = float(np.min(y)), float(np.max(y))
+        with np.errstate(over="ignore"):
+            lowest = least - (self.centre - least)
+        return replace(self, lowest=min(self.lowest, lowest), highest=max(self.highest, highest))
+
     @property
     def is_bent(self) -> bool:
         """Whether it does more than standardise, apart from outliers."""

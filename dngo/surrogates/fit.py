@@ -10,15 +10,15 @@ import numpy as np
 from dngo.rules import current
 from dngo.surrogates.classifier import Classifier
 from dngo.surrogates.constraints import fit_classifier
-from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
+from dngo.surrogates.data import TargetScale, TrainingData
 from dngo.surrogates.gaussian_process import fit_process
 from dngo.surrogates.kernels import Covariance
 from dngo.surrogates.model import Bounded, Cost, Model
+from dngo.surrogates.number import fit_number
 from dngo.surrogates.numerics import one_thread
-from dngo.surrogates.problem import Past, Problem, ReportedNoise
+from dngo.surrogates.problem import Past, Problem
 from dngo.surrogates.settings import ClassifierSettings, SurrogateKind
 from dngo.surrogates.sparse_process import fit_sparse_process
-from dngo.surrogates.warping import choose_scale
 from dngo.types import Array, Progress, Rows
 
 # Limits of the time that a cost's fit takes, a second or two: observations in it, and those beyond which
@@ -52,7 +52,7 @@ def fit_model(
     with one_thread():
         told = _stage(progress, 0, stages, "objective")
         taught = data if settings.learn_infeasible else data.where_ok()
-        learn = _several if data.objectives else _regression
+        learn = _several if data.objectives else fit_number
         objective = learn(taught, settings, rng=own, progress=told, past=past)
         classifiers: dict[str, Classifier | Bounded] = {}
         levels, best = data.levels(), data.best()
@@ -60,7 +60,7 @@ def fit_model(
             told = _stage(progress, 1 + i, stages, name)
             number = data.of_number(name)
             if number is not None:
-                found = _regression(
+                found = fit_number(
                     number, settings.for_numbers, rng=of_names[i], progress=told, best=best
                 )
                 seen = int(np.isfinite(number.y).sum())
@@ -99,7 +99,7 @@ def _several(
     """A model of each of several objectives, by name; their order changes no bit."""
     names = sorted(data.objectives)
     found = {
-        name: _regression(
+        name: fit_number(
             data.of_objective(name),
             settings,
             rng=own,
@@ -110,58 +110,6 @@ def _several(
     }
     told = {f"{key}:{n}": value for n in names for key, value in found[n].diagnostics.items()}
     return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}, told, objectives=found)
-
-
-def _regression(
-    data: TrainingData,
-    settings: SurrogateKind,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None,
-    past: Past | None = None,
-    best: Array | None = None,
-) -> Model:
-    """A model of the objective in the data, empty without any value."""
-    ok = np.isfinite(data.y)
-    if not ok.any():
-        return Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
-    problem, scale, found = _problem(data, ok, settings, rng.spawn(1)[0])
-    problem = replace(problem, past=past, best=best)
-    if not settings.embeds_tasks:
-        problem = problem.with_tasks_as_inputs()
-    fit = settings.fit(problem, rng=rng, progress=progress)
-    return Model(fit.components, scale, {}, {**found, **fit.diagnostics})
-
-
-def _problem(
-    data: TrainingData, ok: np.ndarray, settings: SurrogateKind, rng: np.random.Generator
-) -> tuple[Problem, TargetScale, dict[str, float]]:
-    """The input of the surrogate, the scale of this study's objective, and diagnostics."""
-    own = EarlierTask(data.x[ok], data.y[ok])
-    batch = None if data.batch is None else data.batch[ok]
-    tasks = [own, *data.earlier]
-    # All tasks have the same power and the same share on the floor. They are chosen by the task
-    # with most observations.
-    most = max(tasks, key=lambda task: len(task.y))
-    chosen, found = choose_scale(most.x, most.y, settings, rng=rng, groups=data.groups)
-    power, floor = chosen.power, found.get("floor")
-    scales = [
-        chosen if t is most else TargetScale.fit(t.y, power, floor, tails=chosen.tails)
-        for t in tasks
-    ]
-    x = np.concatenate([t.x for t in tasks])
-    targets = np.concatenate([s.to_model(t.y) for s, t in zip(scales, tasks, strict=True)])
-    task = np.repeat(np.arange(len(tasks)), [len(t.y) for t in tasks])
-    if batch is not None:
-        batch = np.concatenate([batch, np.full(len(x) - len(batch), -1)])
-    noise = None
-    if data.noise is not None:
-        variance = np.full(len(x), np.nan)
-        variance[: len(own.y)] = (data.noise[ok] * np.exp(scales[0].log_slope(own.y))) ** 2
-        noise = ReportedNoise.of(variance)
-    tasks_of = task if data.earlier else None
-    problem = Problem(x, targets, batch, tasks_of, noise=noise, groups=data.groups)
-    return problem, scales[0], found
 
 
 def _cost(x: Array, log_cost: Array, groups: Rows | None, rng: np.random.Generator) -> Cost:

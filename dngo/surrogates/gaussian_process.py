@@ -307,6 +307,38 @@ def fit_process(
     progress: Progress | None = None,
 ) -> Fit[GaussianProcess]:
     """One component: a process with this many samples of its hyperparameters; 0: at their mode."""
+
+    def learn(some: Problem, own: np.random.Generator) -> tuple[Array, float]:
+        return _hyperparameters(some, covariance, samples, own, progress)
+
+    chain, highest = problem.learn(f"process {covariance} {samples}", learn, rng)
+    evidence = Evidence(problem, covariance)
+    signal = np.exp(chain[:, -1])
+    process = GaussianProcess(
+        problem.x,
+        problem.targets,
+        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as when it is read from a file
+        signal,
+        signal * np.exp(chain[:, -2]),
+        evidence.kernel,
+        relative_noise=np.empty(0) if problem.noise is None else problem.noise.relative,
+    )
+    found = {
+        "gp_log_evidence": highest,
+        "gp_log_noise": float(np.mean(np.log(process.noise))),
+        "gp_log_signal": float(np.mean(chain[:, -1])),
+    }
+    return Fit((process,), found)
+
+
+def _hyperparameters(
+    problem: Problem,
+    covariance: Covariance,
+    samples: int,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Array, float]:
+    """Samples (H, p) of the logarithms of the hyperparameters, and the highest evidence."""
     x = problem.x
     rows = apart(x, len(x), rng, problem.groups)
     rules, near, steps = current().process, None, STEPS
@@ -325,22 +357,7 @@ def fit_process(
         everything = Evidence(problem, covariance)
         for log in chain:
             _resample_noise(everything, log, rng)
-    signal = np.exp(chain[:, -1])
-    process = GaussianProcess(
-        x,
-        problem.targets,
-        np.ascontiguousarray(chain[:, :-2][:, evidence.groups]),  # as when it is read from a file
-        signal,
-        signal * np.exp(chain[:, -2]),
-        evidence.kernel,
-        relative_noise=np.empty(0) if problem.noise is None else problem.noise.relative,
-    )
-    found = {
-        "gp_log_evidence": highest,
-        "gp_log_noise": float(np.mean(np.log(process.noise))),
-        "gp_log_signal": float(np.mean(chain[:, -1])),
-    }
-    return Fit((process,), found)
+    return chain, highest
 
 
 def _sampled(

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from dngo.rules import current
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.kernels import Covariance
+from dngo.surrogates.lessons import GROWN
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.regression import Ensemble, fit_regression, folds, number_of_folds
@@ -19,10 +20,6 @@ from dngo.types import Array, Progress, Rows
 # Most observations of a sparse process: with more, the bases resolve more and cost less.
 MOST_FOR_PROCESS = 20_000
 NEGLIGIBLE = 0.02  # a smaller share is dropped: it costs time and changes little
-# If the process had all the weight, networks are judged again only once the observations have grown by
-# this share. Otherwise a study that asks for points one by one would train networks for each point and
-# drop them.
-JUDGED_AGAIN = 0.1
 
 
 def fit_mixture(
@@ -59,7 +56,7 @@ def fit_mixture(
             return Fit(process.components, process.diagnostics | earlier)
         if progress is not None:
             progress(0.3, "fitted a Gaussian process")
-    fold = folds(n, networks, streams[2])
+    fold = folds(problem, networks, streams[2])
     bases = fit_regression(problem, ensemble, rng=streams[0], progress=progress, fold=fold)
     trial = bases.trial
     if not few and (not judged or n > MOST_FOR_PROCESS or inducing == 0):
@@ -90,7 +87,7 @@ def _still_alone(problem: Problem) -> dict[str, float]:
     Else empty."""
     summary = problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
-    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + JUDGED_AGAIN) * at:
+    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + GROWN) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
 

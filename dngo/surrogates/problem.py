@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dngo.rules import current
-from dngo.types import Array, Rows
+from dngo.surrogates.lessons import key_of, recalled
+from dngo.types import Array, Mask, Rows
 
 if TYPE_CHECKING:
     from dngo.surrogates.model import Model
 
 C = TypeVar("C")  # the class of the components
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,19 @@ class ReportedNoise:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """The observations that taught what is learnt slowly (`dngo.surrogates.lessons`).
+
+    problem: these alone; rows: (n,) which ones of a fit's observations they are. key: of all that decides
+    what is learnt.
+    """
+
+    problem: Problem
+    rows: Mask
+    key: bytes
+
+
+@dataclass(frozen=True)
 class Problem:
     """Observations of the objective as a surrogate sees them.
 
@@ -82,7 +97,7 @@ class Problem:
     known, -1 for other tasks. task: (n,) whole numbers from 0 on, if there are several tasks; task 0 is
     optimised. noise: as reported, if any is. groups: (d,) which inputs belong to one categorical parameter,
     numbers from 0 on; None: none do. best: (m, d) the study's best points, of a number with a threshold;
-    None: not known.
+    None: not known. lesson: what to learn slowly from; None: from all.
     """
 
     x: Array
@@ -93,6 +108,20 @@ class Problem:
     noise: ReportedNoise | None = None
     groups: Rows | None = None
     best: Array | None = None
+    lesson: Lesson | None = None
+
+    def learn(
+        self,
+        what: str,
+        function: Callable[[Problem, np.random.Generator], T],
+        rng: np.random.Generator,
+    ) -> T:
+        """What is learnt slowly: `function` of the observations that teach it and a generator. The
+        generator is `rng` without a lesson. what: names the function and its settings."""
+        lesson = self.lesson
+        if lesson is None:
+            return function(self, rng)
+        return recalled(key_of(lesson.key, what), lambda own: function(lesson.problem, own))
 
     def at(self, rows: Rows) -> Problem:
         """The observations of some rows, with their noise."""

@@ -34,9 +34,22 @@ def number_of_folds(networks: int) -> int:
     return networks if networks > 1 else current().regression.folds_alone
 
 
-def folds(n: int, networks: int, rng: np.random.Generator) -> Rows:
-    """The fold of each of n rows: (n,). Sizes of folds differ by at most one."""
-    return rng.permutation(np.arange(n) % number_of_folds(networks))
+def folds(problem: Problem, networks: int, rng: np.random.Generator) -> Rows:
+    """The fold of each of n rows: (n,). Sizes of folds differ by at most two.
+
+    Rows that taught the networks keep theirs.
+    """
+    count = number_of_folds(networks)
+
+    def drawn(some: Problem, own: np.random.Generator) -> Rows:
+        return own.permutation(np.arange(len(some.x)) % count)
+
+    found = problem.learn(f"folds {count}", drawn, rng)
+    if problem.lesson is None:
+        return found
+    fold = np.arange(len(problem.x)) % count
+    fold[problem.lesson.rows] = found
+    return fold
 
 
 @dataclass(frozen=True)
@@ -61,17 +74,26 @@ def fit_regression(
 
     With many rows the networks are trained by `soap`, which follows a smooth objective more closely.
     """
-    x, ensemble = problem.x, settings.networks.ensemble
+    x, ensemble, rules = problem.x, settings.networks.ensemble, current().regression
     folding, training_rng, sampling, choosing = rng.spawn(4)
-    fold = folds(len(x), ensemble, folding) if fold is None else fold
-    rows = [np.flatnonzero(fold != k) for k in range(ensemble)]
+    fold = folds(problem, ensemble, folding) if fold is None else fold
     kept = np.zeros(len(x), dtype=bool)
     kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
-    train, rules, how = TRAININGS.find(settings.training), current().regression, settings.networks
-    if how.optimizer == "adam" and len(x) >= rules.rotated_from:
-        how = how.model_copy(update={"optimizer": "soap"})
-    given = {"loss": "squared", "rng": training_rng, "progress": progress}
-    networks = train(x, problem.targets, rows, how, **given)
+
+    def train(some: Problem, own: np.random.Generator) -> list[Network]:
+        of = fold if problem.lesson is None else fold[problem.lesson.rows]
+        rows = [np.flatnonzero(of != k) for k in range(ensemble)]
+        how = settings.networks
+        if how.optimizer == "adam" and len(of) >= rules.rotated_from:
+            how = how.model_copy(update={"optimizer": "soap"})
+        given = {"loss": "squared", "rng": own, "progress": progress}
+        networks: list[Network] = TRAININGS.find(settings.training)(
+            some.x, some.targets, rows, how, **given
+        )
+        return networks
+
+    what = f"networks {settings.training} {settings.networks.model_dump_json()}"
+    networks = problem.learn(what, train, training_rng)
     bases = [WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks]
     left_out = _LeftOut.fit(problem, bases, fold, kept)
     return _out_of_fold(problem, left_out, bases, settings.samples, sampling)

@@ -72,6 +72,9 @@ class SurrogateKind(Section):
     embeds_tasks: ClassVar[bool] = False
     """Whether `fit` distinguishes several tasks itself; otherwise each other task is an input."""
 
+    reuses: ClassVar[bool] = False
+    """Whether what is learnt slowly may serve several fits (`dngo.surrogates.lessons`)."""
+
     recalls: ClassVar[bool] = True
     """Whether `fit` may ask `Problem.past` for earlier models: the archive then holds all of them."""
 
@@ -145,6 +148,7 @@ class Auto(_Process):
     """A mixture of a Gaussian process and adaptive bases. Each is weighted by how well it predicts
     observations that it has not seen. Beyond gp_limit the process is sparse."""
 
+    reuses: ClassVar[bool] = True
     kind: Literal["auto"] = "auto"
     gp_limit: int = Field(
         default=300,
@@ -214,6 +218,7 @@ class Numbers(ExactProcess):
     lie near the study's best point, where bounds decide, and the others represent the whole space.
     """
 
+    reuses: ClassVar[bool] = True
     gp_limit: int = 300
 
     def fit(

@@ -1,0 +1,109 @@
+"""What is learnt slowly serves several fits, and is a function of the observations that taught it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dngo.surrogates import TrainingData, fit_model, lessons
+from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.lessons import key_of, recalled, taught
+from dngo.surrogates.settings import SurrogateSettings
+
+SETTINGS = SurrogateSettings(networks={"epochs": 20, "steps": 20})
+
+
+def function(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sin(6 * x[:, 0]) * x[:, 1])
+
+
+def data(n: int, batches: np.ndarray | None = None) -> TrainingData:
+    """The first n of the same points, 40 of them in the design and the others one by one."""
+    x = np.random.default_rng(0).random((100, 2))[:n]
+    batch = np.maximum(np.arange(n) - 39, 0) if batches is None else batches
+    return TrainingData(x=x, y=function(x), batch=batch)
+
+
+def components(found) -> tuple[list, GaussianProcess | None]:
+    processes = [c for c in found.objective if isinstance(c, GaussianProcess)]
+    return [c for c in found.objective if c not in processes], processes[0] if processes else None
+
+
+def test_a_tenth_more_observations_teach_anew() -> None:
+    one_by_one = np.r_[np.zeros(40, int), np.arange(1, 11)]
+    assert [int(taught(one_by_one[:n]).sum()) for n in (40, 43, 44, 48, 49, 50)] == [
+        40,
+        40,
+        44,
+        44,
+        49,
+        49,
+    ]
+    # A batch of a tenth teaches, and all of it does.
+    assert taught(np.repeat([0, 1, 2], [40, 4, 8])).all()
+    # The design alone teaches, and nothing of other batches.
+    assert taught(np.zeros(5, int)).all()
+    assert len(taught(np.empty(0, int))) == 0
+
+
+def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observation() -> None:
+    rng = np.random.default_rng(1)
+    before, after = (fit_model(data(n), SETTINGS, rng=rng) for n in (40, 43))
+    anew = fit_model(data(44), SETTINGS, rng=rng)
+    (_, old), (_, new), (_, other) = (components(found) for found in (before, after, anew))
+    assert np.array_equal(old.log_lengthscales, new.log_lengthscales)
+    assert before.scale.power == after.scale.power and before.scale.centre == after.scale.centre
+    assert not np.array_equal(new.log_lengthscales, other.log_lengthscales)
+    assert (len(old.x), len(new.x), len(other.x)) == (40, 43, 44)
+    mean, deviation = after.predict(data(43).x[40:])
+    earlier = before.predict(data(43).x[40:])
+    assert (deviation < earlier[1]).all()
+    truth = data(43).y[40:]
+    assert np.abs(mean - truth).max() < np.abs(earlier[0] - truth).max()
+
+
+def test_a_process_without_memory_learns_the_same() -> None:
+    x = np.random.default_rng(3).random((20, 2))
+    fit_model(data(40), SETTINGS, rng=np.random.default_rng(5))
+    found = []
+    for forget in (False, True):
+        if forget:
+            lessons._KEPT.clear()
+        model = fit_model(data(42), SETTINGS, rng=np.random.default_rng(7))
+        found.append(np.stack(model.predict(x)))
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("depth", [0.0, 10.0])
+def test_a_surprise_teaches_anew(depth: float) -> None:
+    first, rng = data(40), np.random.default_rng(0)
+    new = [[0.5, 0.5], [0.1, 0.9]]
+    low = function(np.array(new)) - [depth * np.ptp(first.y), 0.0]
+    x, y = np.concatenate([first.x, new]), np.r_[first.y, low]
+    before, after = (
+        fit_model(
+            TrainingData(x=x[:n], y=y[:n], batch=np.r_[np.zeros(40, int), 1, 2][:n]),
+            SETTINGS,
+            rng=rng,
+        )
+        for n in (40, 42)
+    )
+    # The surprise and all before it teach; the row after it comes as expected.
+    assert (before.diagnostics["taught"], after.diagnostics["taught"]) == (40, 41 if depth else 40)
+    assert after.scale.lowest <= y.min()
+
+
+def test_keys_tell_inputs_apart_and_memory_is_bounded() -> None:
+    keys = {
+        key_of(np.zeros(2)),
+        key_of(np.zeros(2), None),
+        key_of(np.zeros((1, 2))),
+        key_of(np.zeros(2, dtype=np.float32)),
+        key_of("ab", "c"),
+        key_of("a", "bc"),
+    }
+    assert len(keys) == 6
+    assert recalled(b"0" * 32, lambda rng: rng.random()) == recalled(b"0" * 32, lambda rng: 0.0)
+    for i in range(2 * lessons.MOST):
+        recalled(i.to_bytes(32, "big"), lambda rng: None)
+    assert len(lessons._KEPT) == lessons.MOST

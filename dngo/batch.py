@@ -176,6 +176,11 @@ class Context:
         pairs = [[to_json(p), to_json(o)] for p, o in self.told]
         return json.dumps(pairs, sort_keys=True) if pairs else ""
 
+    @property
+    def known(self) -> int:
+        """How many points are ok by outcomes from elsewhere."""
+        return sum(outcome.status == "ok" for _, outcome in self.told)
+
     def without_told(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """The proposals whose outcome was not reported."""
         names = {p.origin["entry"] for p, _ in self.told}

@@ -152,8 +152,8 @@ def _earlier(earlier: Sequence[transfer.Earlier], seen: Units) -> tuple[EarlierT
 
 
 def design(config: Config, context: Context = Context()) -> list[Proposal]:
-    """The proposals of iteration 0: given points, the defaults if the user asks for them, and a
-    scrambled Sobol design. If there are priors, half of the design is distributed like them.
+    """The proposals of iteration 0: given points, the defaults if the user asks for them, and a scrambled
+    Sobol design, half of it distributed like priors. Points that are ok from elsewhere count as well.
     """
     from dngo.acquisition import believed_design
     from dngo.acquisition import design as sobol
@@ -164,12 +164,12 @@ def design(config: Config, context: Context = Context()) -> list[Proposal]:
     first = space.defaults() if config.design.include_default else space.defaults()[:0]
     taken = set(space.keys(known))
     fresh = [key not in taken for key in space.keys(first)]
-    first = first[fresh][: max(config.design_size - len(given), 0)]
+    wanted = config.design_size - context.known - len(given)
+    first = first[fresh][: max(wanted, 0)]
     rng = np.random.default_rng(seed_sequence(config, 0, DESIGN))
-    size = max(config.design_size - len(given) - len(first), 0)
+    size = max(wanted - len(first), 0)
     known = np.concatenate([first, known])
-    # Derive the stream from its key. Spawning it from `rng` would change the sequence, since SciPy
-    # spawns from it too.
+    # By its key: if it were spawned from `rng`, the sequence would change, as SciPy spawns from it too.
     own = np.random.default_rng(seed_sequence(config, 0, DESIGN, 1))
     more = believed_design(space, size // 2, rng=own, exclude=known)
     v = sobol(space, size - len(more), rng=rng, exclude=np.concatenate([known, more]))

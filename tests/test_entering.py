@@ -88,15 +88,36 @@ def test_told_outcomes_are_known_to_the_next_model_and_never_evaluated(toy) -> N
     advance(study, 0)
     tell(study, measured((0.31, 0.61, -5.0), (0.2, 0.2, 3.0)))
     advance(study, 1)
-    assert sources(study, 0)[-1] == "imported" and len(sources(study, 0)) == 9
+    assert sources(study, 0)[-1] == "imported" and len(sources(study, 0)) == 8  # it counts
     assert sources(study, 1)[-2:] == ["imported"] * 2 and len(sources(study, 1)) == 6
     model, _ = archive.read_surrogate(study.archive, 1)
-    assert model is not None and model.summary()["observations"] == 11
+    assert model is not None and model.summary()["observations"] == 10
     table = archive.read_table(study.archive)
     assert table.told.sum() == 3 and table.objective[table.told].tolist() == [9.0, -5.0, 3.0]
-    assert sum(made.evaluations().values()) == 12
+    assert sum(made.evaluations().values()) == 11
     assert verify(study.archive) == []
     assert replays(study) == ["identical"] * 2
+
+
+def test_told_outcomes_take_the_place_of_the_design(toy) -> None:
+    made = toy(batch_size=4, iterations=1)
+    study = study_of(made)
+    rows = np.random.default_rng(0).random((9, 2))
+    tell(study, measured(*((*row, float(row.sum())) for row in rows)))
+    made.snakemake("--cores", "2")  # the first iteration evaluates nothing
+    assert sources(study, 0) == ["imported"] * 9
+    assert len(sources(study, 1)) == 4 and not {"default", "design:sobol"} & {*sources(study, 1)}
+    assert sum(made.evaluations().values()) == 4
+    assert verify(study.archive) == [] and replays(study)[1] == "identical"
+
+
+def test_what_failed_elsewhere_is_no_part_of_a_design(toy) -> None:
+    made = toy(batch_size=4)
+    study = study_of(made)
+    rows = [{"x": 0.1 * i, "y": 0.2, "status": "failed"} for i in range(9)]
+    tell(study, Source.of_values(rows, "imported", "here"))
+    advance(study, 0)
+    assert sources(study, 0) == ["default", *["design:sobol"] * 7, *["imported"] * 9]
 
 
 @pytest.mark.full

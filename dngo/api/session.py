@@ -102,7 +102,11 @@ class Session(Looking):
                     "lists them"
                 )
             t = merged + len(flying)
-            return next_batch(study, t, n).evaluated
+            batch = next_batch(study, t, n)
+            if t == 0 and batch.told and not batch.evaluated:
+                study.merge_complete()  # what people reported is the whole design
+                batch = next_batch(study, 1, n)
+            return batch.evaluated
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, also those from before a restart."""

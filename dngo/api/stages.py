@@ -89,7 +89,9 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
     if n is not None and t:
         changes["batch_size"] = n
     elif n is not None:
-        changes["design"] = study.config.design.model_copy(update={"size": n})
+        told = study.told_for_design()
+        size = told if told >= study.config.design_size else told + n
+        changes["design"] = study.config.design.model_copy(update={"size": size})
     asked = {**provenance.who(), "through": "api"}
     study = Study(study.config.model_copy(update=changes), study.beside, asked)
     if t == 0:  # before anything is paid for

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dngo import archive
-from dngo.batch import UNINFORMATIVE, Outcome, Proposal
+from dngo.batch import UNINFORMATIVE, Context, Outcome, Proposal
 from dngo.study.paths import Paths
 from dngo.study.records import Records
 from dngo.waiting import Entry, Note, Notes
@@ -87,6 +87,11 @@ def told(records: Records, t: int, iterations: int) -> list[tuple[Proposal, Outc
             found += [(batch.proposals[o.slot], o) for o in batch.told]
     waiting = [entry for entry in entries(records) if entry.outcome is not None]
     return found + [entry.told(t, i) for i, entry in enumerate(waiting)]
+
+
+def told_for_design(records: Records) -> int:
+    """How many points of the initial design have outcomes from elsewhere."""
+    return Context(told=told(records, 0, 0)).known
 
 
 def drop_pictures(records: Records, waiting: Sequence[Entry]) -> None:

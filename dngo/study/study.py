@@ -245,6 +245,10 @@ class Study:
         """
         return settling.held(self.records, wait)
 
+    def told_for_design(self) -> int:
+        """How many points of the initial design have outcomes from elsewhere."""
+        return entries.told_for_design(self.records)
+
     def merge_complete(self) -> None:
         """Merge the complete batches in flight, in order. The caller holds the study."""
         settling.merge_complete(self.records)

@@ -123,7 +123,7 @@ def test_batches_hold_new_points_of_the_space_and_their_reasons(space, failing):
     assert np.isfinite(batch.value).all()
     assert np.all((batch.feasibility > 0) & (batch.feasibility < 1))
     assert np.isfinite(batch.mean).all() == (failing < 1)
-    assert all(s.startswith(("candidate:", "local:", "thompson")) for s in batch.source)
+    assert all(s.startswith(("joint", "candidate:", "local:", "thompson")) for s in batch.source)
 
 
 def test_same_stream_same_batch():

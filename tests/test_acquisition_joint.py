@@ -11,7 +11,7 @@ from dngo.acquisition import History, propose_batch
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.joint import Batch, Drawn, drawn, improvement
 from dngo.acquisition.measures import expected_improvement
-from dngo.acquisition.settings import Modelled
+from dngo.acquisition.settings import AcquisitionSettings, Modelled
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.stages.joint import Joint
 from dngo.acquisition.state import BatchState
@@ -146,3 +146,19 @@ def test_one_batch_does_not_stake_all_on_one_edge() -> None:
         model, SPACE, History(v, y), size=12, settings=SETTINGS, rng=np.random.default_rng(2)
     )
     assert found.v[:, 0].std() > 0.01 and (found.v[:, 0] < 0.55).sum() >= 5
+
+
+def test_the_default_chooses_a_batch_by_drawn_functions_and_one_point_by_the_exact_improvement(
+    model,
+) -> None:
+    def stages(size: int, **settings: object) -> set[str]:
+        mcei, rng = AcquisitionSettings(**settings), np.random.default_rng(3)
+        found = propose_batch(model, SPACE, History(V, Y), size=size, settings=mcei, rng=rng)
+        assert len(found) == size and np.isfinite(found.value).all()
+        return set(found.stage)
+
+    assert stages(12) == {"trust_regions", "joint"}
+    assert stages(1, trust_region_share=0.01) == {"improvement"}
+    # As published.
+    assert "joint" not in stages(12, trust_region_share=0.0)
+    assert "joint" not in stages(12, when_vanished="explore")

@@ -13,16 +13,18 @@ so greedy picks reach 1 - 1/e of the best batch's (Wilson, Hutter and Deisenroth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dngo.acquisition.feasibility import least_of_draws, likely_enough, penalty
 from dngo.acquisition.minima import AT_ONCE_WIDE, Box, descent_of, minima
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.state import BatchState
 from dngo.errors import UserError
 from dngo.objects import Reference, find
 from dngo.rules import current
+from dngo.surrogates.component import Functions
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
 from dngo.types import Array, Mask, Rows
@@ -77,17 +79,16 @@ def drawn(state: BatchState, count: int, rng: np.random.Generator) -> Drawn:
         draw(model.objective, np.ones(min(AT_ONCE_WIDE, count - i)), rng)
         for i in range(0, count, AT_ONCE_WIDE)
     ]
-    wall = np.where(pool.feasibility[rows] < current().joint.hopeless, np.inf, 0.0)
-    if np.isinf(wall).all():
-        wall[:] = 0.0
+    starts = range(AT_ONCE_WIDE, count, AT_ONCE_WIDE)
+    leasts = np.split(least_of_draws(state, count), starts)
     shared = []
-    for some in functions:
+    for some, least in zip(functions, leasts, strict=True):
         values = some(pool.x[rows])
         shared.append(values)
         points, _ = minima(
             pool.v[rows],
-            values + wall,
-            lambda v, some=some: some.own(_encoded(space.encode, v)),  # type: ignore[misc]
+            values + penalty(pool.feasibility[rows], least[:, None]),
+            _own(state, some, least),
             rng,
             box=Box.whole(space),
             largest=rules.step_wide,
@@ -115,9 +116,18 @@ def drawn(state: BatchState, count: int, rng: np.random.Generator) -> Drawn:
     return Drawn(v, _in_units(model, values), _in_units(model, best))
 
 
-def _encoded(encode: Callable[[Array], Array], v: Array) -> Array:
-    """Points of each function v (s, m, k), encoded: (s, m, d)."""
-    return encode(v.reshape(-1, v.shape[2])).reshape(*v.shape[:2], -1)
+def _own(state: BatchState, some: Functions, least: Array) -> Callable[[Array], Array]:
+    """Each of s functions at its own points v (s, m, k): (s, m). It is high where the feasibility is
+    below the function's least, (s,)."""
+
+    def values(v: Array) -> Array:
+        x = state.space.encode(v.reshape(-1, v.shape[2]))
+        found = some.own(x.reshape(*v.shape[:2], -1))
+        if state.model.heeds_constraints:
+            found = found + penalty(state.model.feasibility(x).reshape(found.shape), least[:, None])
+        return found
+
+    return values
 
 
 def _in_units(model: Model, targets: Array) -> Array:
@@ -151,12 +161,14 @@ class Batch:
     """Picks among the candidates of drawn functions, one after another.
 
     gain: see `Gain`. rate: (c,) a factor on the gains at each candidate, such as one over its cost.
+    heeded: those of some candidates, (c,) to (c,), that are likely enough to hold all constraints.
     """
 
     functions: Drawn
     gain: Gain
     rate: Array
     spacing: Spacing
+    heeded: Callable[[Mask], Mask] = field(default=lambda allowed: allowed)
 
     def __post_init__(self) -> None:
         self.open = self.spacing.among(self.functions.v)
@@ -176,7 +188,7 @@ class Batch:
 
         If nothing adds anything, it is the best candidate of a function that is not served yet.
         """
-        allowed: Mask = self.open.allowed
+        allowed: Mask = self.heeded(self.open.allowed)
         if not allowed.any():
             return None
         value = np.where(allowed, self.gains.mean(axis=0) * self.rate, -np.inf)
@@ -209,8 +221,9 @@ def chosen(
         functions = drawn(state, count, rng)
         if not len(functions.v):
             return
-        rate = state.rate(functions.v, state.space.encode(functions.v))
-        batch = Batch(functions, gain, rate, state.spacing)
+        x = state.space.encode(functions.v)
+        heeded = _heeding(state, x)
+        batch = Batch(functions, gain, state.rate(functions.v, x), state.spacing, heeded)
         for _ in range(min(left, count)):
             found = batch.next()
             if found is None:
@@ -220,3 +233,11 @@ def chosen(
         else:
             continue
         return
+
+
+def _heeding(state: BatchState, x: Array) -> Callable[[Mask], Mask]:
+    """Which of some candidates x (c, d) the next pick may take, by how likely they hold all constraints."""
+    feasibility, least = state.model.feasibility(x), state.shared.min_feasibility
+    everything = np.ones(len(x), dtype=bool)
+    # If none that is likely enough is left, other functions have others.
+    return lambda allowed: allowed & likely_enough(state, everything, feasibility, least)

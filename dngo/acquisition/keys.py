@@ -43,7 +43,7 @@ class Keys(BaseModel):
         ge=1,
         le=10000,
         description="Fantasised outcomes of the pending points, for each hyperparameter sample of each "
-        "network.",
+        "network. Not for batches of `mcei` with trust regions.",
     )
     noisy_improvement: bool = Field(
         default=False,

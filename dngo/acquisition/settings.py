@@ -78,8 +78,14 @@ class Modelled(Keys, Acquisition):
         from dngo.acquisition.stages.trust_regions import TrustRegions
         from dngo.acquisition.stages.untried import Untried
 
-        first = (FirstFeasible(), Beyond(), Untried(), TrustRegions(self.trust_region_share))
-        return [*first, *self.own_stages(), ThompsonDraws()]
+        regions = TrustRegions(self.trust_region_share, conditions=not self.is_joint)
+        return [FirstFeasible(), Beyond(), Untried(), regions, *self.own_stages(), ThompsonDraws()]
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether functions that are drawn together choose a batch, and nothing is fantasised for
+        its own picks."""
+        return False
 
     def own_stages(self) -> Sequence[Stage]:
         """The stages between these."""
@@ -121,8 +127,10 @@ class Greedy(Modelled):
     def own_stages(self) -> Sequence[Stage]:
         from dngo.acquisition.stages.improvement import Exploration, Improvement
 
+        # For one point the expected improvement is known exactly.
+        most = 1 if self.is_joint else math.inf
         improvement = Improvement(
-            self.refinements, self.ascents, self.shortlist, self.vanished_below, self.explores
+            self.refinements, self.ascents, self.shortlist, self.vanished_below, self.explores, most
         )
         return [improvement, *([Exploration()] if self.explores else [])]
 
@@ -146,8 +154,9 @@ class Improving(Greedy):
 
 
 class Mcei(Improving):
-    """Monte Carlo expected improvement over fantasies of everything pending (Snoek et al. 2015,
-    section 3.3); with nothing pending, expected improvement.
+    """Monte Carlo expected improvement over everything pending (Snoek et al. 2015, section 3.3); with
+    nothing pending, expected improvement. A batch is chosen by functions drawn together, and with
+    trust_region_share: 0 by fantasies, as published.
     """
 
     takes_several = True
@@ -161,6 +170,17 @@ class Mcei(Improving):
 
     def vanished_below(self, deviation: float) -> float:
         return self.vanishing * deviation
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether a batch is chosen by functions that are drawn together: not as published."""
+        return self.trust_region_share > 0 and not self.explores
+
+    def own_stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.joint import Joint
+
+        stages = super().own_stages()
+        return [*stages, Joint(least=2)] if self.is_joint else stages
 
 
 class OwnGain(Modelled, Reference, json_schema_extra=NAMED):

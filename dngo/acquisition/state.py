@@ -172,6 +172,11 @@ class BatchState:
         before that."""
         return self._condition(self.fantasies, v)
 
+    def acquisition(self, v: Array) -> list[float]:
+        """The acquisition at points v (n, k), given everything that is pending by now."""
+        x = self.space.encode(v)
+        return [float(a) for a in self.fantasies.at(x, self.model.feasibility(x) * self.rate(v, x))]
+
     def take(self, stage: str, pick: Pick) -> None:
         """Add a stage's pick to the batch; raises ValueError if it breaks a known constraint."""
         # Points from the space keep known constraints; this finds a stage that makes its own points

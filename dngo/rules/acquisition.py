@@ -193,7 +193,6 @@ class JointRules:
     most: int = 1024  # functions drawn together; of a larger batch the rest follows with new ones
     minima: int = 2  # candidates of each function
     by_mean: int = 64  # candidates by the mean of all functions
-    hopeless: float = 0.02  # feasibility below which no function's minimum is looked for
 
 
 @dataclass(frozen=True, kw_only=True)

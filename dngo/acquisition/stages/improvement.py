@@ -7,6 +7,7 @@ section 3.2). Each pick is pending for later ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ class Improvement:
 
     refinements, ascents, shortlist: as in the settings (`Greedy`). vanished_below: largest predictive
     deviation -> the value under which nothing is left to gain. explores: whether the next stage takes over
-    even if nothing is pending yet.
+    even if nothing is pending yet. most: larger batches are left to other stages.
     """
 
     refinements: int
@@ -38,10 +39,11 @@ class Improvement:
     shortlist: int
     vanished_below: Callable[[float], float]
     explores: bool
+    most: float = math.inf
     name = "improvement"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        if not state.has_outcome or not len(state.candidates):
+        if state.size > self.most or not state.has_outcome or not len(state.candidates):
             return
         least, count = state.shared.min_feasibility, min(number, current().improvement.most_picks)
         scores = self._scores(state)

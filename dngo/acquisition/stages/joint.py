@@ -12,12 +12,14 @@ from dngo.acquisition.state import BatchState
 
 @dataclass(frozen=True)
 class Joint:
-    """The batch that gains most in drawn functions. gain: what a function gains at a point."""
+    """The batch that gains most in drawn functions. gain: what a function gains at a point. least: smaller
+    batches are left to other stages."""
 
     gain: Gain = improvement
+    least: int = 1
     name = "joint"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
-        if state.has_outcome and len(state.candidates):
+        if state.size >= self.least and state.has_outcome and len(state.candidates):
             for v, value in chosen(state, number, self.gain, state.streams["joint"]):
                 yield Pick(v, value, "joint")

@@ -30,9 +30,11 @@ from dngo.types import Array
 
 @dataclass(frozen=True)
 class TrustRegions:
-    """The trust regions' picks of a batch. share: of the batch, at the start of a study."""
+    """The trust regions' picks of a batch. share: of the batch, at the start of a study. conditions:
+    whether later stages fantasise their outcomes."""
 
     share: float = 1.0
+    conditions: bool = True
     name = "trust_regions"
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
@@ -47,7 +49,8 @@ class TrustRegions:
             penalty=Penalty.of(state),
         )
         # The acquisition is recorded, although it did not decide these picks.
-        for point, source, value in zip(v, sources, state.make_pending(v), strict=True):
+        values = state.make_pending(v) if self.conditions else state.acquisition(v)
+        for point, source, value in zip(v, sources, values, strict=True):
             yield Pick(point, value, f"{LOCAL}{source}")
 
     def points(

@@ -33,7 +33,10 @@ from dngo.errors import UserError
 from dngo.evaluation.document import judge
 from dngo.fronts import derived_reference, hypervolume, hypervolumes, on_front, ranks
 from dngo.replay import replay
+from dngo.report.data import View
 from dngo.report.front import weights_of
+from dngo.report.live import merged_batches
+from dngo.report.text import batch_lines
 from dngo.rules import current, using
 from dngo.space import Space
 from dngo.space.parameters import Float
@@ -233,6 +236,26 @@ def test_the_front_is_what_nothing_betters(study: dngo.api.Session) -> None:
     }
     assert not study.slice("x", "cost").frame.empty
     assert study.figure("trade_off") and study.figure("progress", "yield")
+
+
+def test_the_figure_joins_the_front_and_draws_its_reference(study: dngo.api.Session) -> None:
+    figure = study.figure("trade_off")
+    (front,) = [trace for trace in figure.data if trace.name == "front"]
+    assert front.mode == "lines+markers" and front.line.shape == "hv"
+    cost, gain = np.array(front.x), np.array(front.y)
+    assert np.all(np.diff(cost) > 0) and np.all(
+        np.diff(gain) > 0
+    )  # a staircase: more yield costs more
+    reference = View.of(study.path).front.reference
+    drawn = {shape.x0 for shape in figure.layout.shapes} | {s.y0 for s in figure.layout.shapes}
+    assert set(reference.values()) <= drawn
+
+
+def test_the_line_of_a_batch_names_a_hypervolume(study: dngo.api.Session) -> None:
+    (batch,) = merged_batches(study._engine, [1])
+    head, line, *_ = batch_lines(batch)
+    assert "hypervolume" in head and "best" not in head
+    assert head.index("hypervolume") + len("hypervolume") == 40 and f"{batch.best:.6g}" in line
 
 
 def test_the_archive_verifies_and_replays_to_the_bit(study: dngo.api.Session) -> None:

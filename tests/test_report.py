@@ -30,7 +30,7 @@ from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
 from dngo.report.figures.model import spread
 from dngo.report.figures.points import thresholds
-from dngo.report.figures.style import Scale, iterations_bar, nice, scale, small
+from dngo.report.figures.style import Figure, Scale, iterations_bar, nice, plot, scale, small
 from dngo.report.health import checks, messages
 from dngo.report.live import status
 from dngo.report.page import Page, _code, _drawn, _listed, _points, study_page
@@ -488,6 +488,26 @@ def test_ticks_are_round_numbers_within_the_range(
     low: float, high: float, log: bool, expected: list[float]
 ) -> None:
     np.testing.assert_allclose(nice(low, high, log), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.5e-4, 3.0], [1e-3, 1e-2, 0.1, 1]),  # whole decades alone
+        ([2e-9, 5e6], [1e-8, 1e-5, 1e-2, 10, 1e4]),
+        ([0.02, 5.0], [0.1, 1]),
+        ([1.2, 8.0], [2, 5]),  # never "2, 5, 10, 2"
+    ],
+)
+def test_a_logarithmic_axis_shows_decades_or_numbers_in_full(
+    values: list[float], expected: list[float]
+) -> None:
+    figure = plot()
+    figure.add_scatter(x=[1, 2, 3], y=[*values, np.nan])
+    figure.update_yaxes(type="log")
+    axis = Figure("key", "title", "caption", figure).plot.layout.yaxis
+    np.testing.assert_allclose(axis.tickvals, expected)
+    assert len(axis.ticktext) == len(expected)
 
 
 def test_any_range_has_a_few_ticks() -> None:

@@ -201,6 +201,7 @@ class MergedBatch:
     without an ok outcome.
     seconds: wall seconds of fit and propose, and from the first start of an evaluation to the last
     end; NaN if not recorded.
+    several: whether the study has several objectives.
     promised: the highest expected improvement of its points when they were chosen, in the unit of
     the objective; NaN without a model.
     messages: the messages of failures with their counts, the most frequent first.
@@ -212,6 +213,7 @@ class MergedBatch:
     best: float
     seconds: dict[str, float]
     promised: float
+    several: bool
     messages: list[tuple[int, str]]
 
 
@@ -258,6 +260,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
                 promised=promised(
                     units, sign * before, belief["mean"], belief["std"], belief["feasibility"]
                 ),
+                several=several,
                 messages=[(count, line) for count, _, line, _ in messages],
             )
         )

@@ -409,6 +409,14 @@ BATCH_COLUMNS = {
     "evaluate s": 12,
     "still to gain": 15,
 }
+
+
+def batch_columns(several: bool) -> dict[str, int]:
+    """The columns of a study's batches. With several objectives there is a hypervolume, and no best."""
+    names = {"best": "hypervolume"} if several else {}
+    return {names.get(name, name): width for name, width in BATCH_COLUMNS.items()}
+
+
 MOST_REPORTING = 5  # running evaluations of a batch to show
 MOST_FAILURES = 3  # messages of a batch to show
 
@@ -438,7 +446,7 @@ def batch_failures(batch: MergedBatch) -> list[str]:
 
 def batch_lines(batch: MergedBatch) -> list[str]:
     """The heading, the line of a batch, and a line for each message of its failures."""
-    head = "".join(f"{name:>{width}}" for name, width in BATCH_COLUMNS.items())
+    head = "".join(f"{name:>{width}}" for name, width in batch_columns(batch.several).items())
     cells = zip(batch_cells(batch), BATCH_COLUMNS.values(), strict=True)
     line = "".join(f"{cell:>{width}}" for cell, width in cells)
     return [head, line, *(f"{'':11}{failure}" for failure in batch_failures(batch))]

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from dngo.report.live import expected_evaluations, merged_batches, status
 from dngo.report.text import (
-    BATCH_COLUMNS,
     batch_cells,
+    batch_columns,
     front_lines,
     lasting,
     one_line,
@@ -96,7 +96,7 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
 
 
 def _batches(study: Study, data: dict[str, Any]) -> Table:
-    head, *others = BATCH_COLUMNS
+    head, *others = batch_columns(study.config.has_several)
     shown = Table(head, "evaluated", "running", *others[1:], box=None, padding=(0, 2))
     merged = data["iterations_merged"]
     for batch in merged_batches(study, range(merged)[-MOST_BATCHES:]) if merged else []:

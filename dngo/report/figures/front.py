@@ -40,20 +40,23 @@ def trade_off(view: View) -> Figure | None:
         return None
     pairs = list(combinations(range(len(names)), 2))
     figure = subplots(1, len(pairs), height=440, horizontal_spacing=0.1)
-    front = view.front
+    front, flat = view.front, len(names) == 2
     others = np.setdiff1d(np.flatnonzero(view.ok), front.rows)
     drawn = sample(view, others)
     values = front.values * front.signs
     expected = _expected(view)
     for at, (i, j) in enumerate(pairs, start=1):
         place: dict[str, Any] = {"row": 1, "col": at, "showlegend": at == 1}
-        for rows, name, marker in (
-            (drawn, "ok", {"color": GREY, "size": 5, "opacity": 0.5}),
-            (front.rows, "front", {"color": BLUE, "size": 8}),
+        # Of two objectives the front is the edge of what is dominated; of three it has no such edge.
+        ordered = front.rows[np.argsort(front.points[:, i], kind="stable")]
+        for rows, name, mode, marker in (
+            (drawn, "ok", "markers", {"color": GREY, "size": 5, "opacity": 0.5}),
+            (ordered, "front", "lines+markers" if flat else "markers", {"color": BLUE, "size": 8}),
         ):
             figure.add_scatter(
-                x=small(values[rows, i]), y=small(values[rows, j]), mode="markers", name=name,
-                marker=marker, customdata=rows, text=[view.id(row) for row in rows],
+                x=small(values[rows, i]), y=small(values[rows, j]), mode=mode, name=name,
+                line={"shape": "hv", "color": BLUE, "width": 1}, marker=marker,
+                customdata=rows, text=[view.id(row) for row in rows],
                 hovertemplate="%{text}: %{x:.5g}, %{y:.5g}<extra></extra>", **place,
             )  # fmt: skip
         if front.knee is not None:
@@ -70,12 +73,16 @@ def trade_off(view: View) -> Figure | None:
                 name="last batch, expected", hoverinfo="skip",
                 marker={"symbol": "cross-thin-open", "size": 6, "color": ORANGE}, **place,
             )  # fmt: skip
+        dotted: dict[str, Any] = {"line": {"dash": "dot", "color": GREY, "width": 1}}
+        figure.add_vline(front.reference[names[i]], row=1, col=at, **dotted)
+        figure.add_hline(front.reference[names[j]], row=1, col=at, **dotted)
         figure.update_xaxes(title=_title(view, names[i]), row=1, col=at)
         figure.update_yaxes(title=_title(view, names[j]), row=1, col=at)
     caption = (
         "Each ok evaluation by its objectives. No evaluation is better than a point of the "
         "front in all of them. At the knee, a small loss in one objective gains most in "
-        "the others. Crosses are the surrogates' predictions of the last batch."
+        "the others. Dotted lines are the reference that the hypervolume reaches to. "
+        "Crosses are the surrogates' predictions of the last batch."
         + sampled(len(drawn), len(others))
     )
     return Figure("trade_off", "The front", caption, figure)

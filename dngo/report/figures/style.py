@@ -20,7 +20,7 @@ from dngo.space import Column
 
 MOST_POINTS = 3000  # markers in one plot; of more, the plot shows a sample and says so
 PANEL = 240  # least width in pixels of a panel next to others
-LOG_TICKS = 4  # about this many; with more, digits would overlap
+LOG_TICKS = 5  # at most; with more, digits would overlap
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
 COLUMNS = 3  # panels side by side
@@ -58,7 +58,8 @@ TEMPLATE = go.layout.Template(
         "margin": {"l": 70, "r": 30, "t": 64, "b": 60},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": AXIS,
-        "yaxis": AXIS,
+        # The title stands beside the numbers, however long they are.
+        "yaxis": {**AXIS, "automargin": True, "title": {"standoff": 8}},
         "colorway": [BLUE, ORANGE, BLACK, GREEN, GREY],
     }
 )
@@ -81,7 +82,39 @@ class Figure:
             *self.plot.select_xaxes({"type": "log"}),
             *self.plot.select_yaxes({"type": "log"}),
         ):
-            axis.update(nticks=LOG_TICKS, tickangle=0)
+            axis.update(tickangle=0)
+            if axis.tickvals is None and (ends := _reach(self.plot, axis)):
+                ticks = _decades(*ends)
+                axis.update(tickvals=ticks, ticktext=[_decade(tick) for tick in ticks])
+
+
+def _reach(figure: go.Figure, axis: Any) -> tuple[float, float] | None:
+    """The ends of a logarithmic axis: those that it has, or those of its data; None without any."""
+    if axis.range is not None and None not in axis.range:
+        return float(10.0 ** axis.range[0]), float(10.0 ** axis.range[1])
+    which, name = axis.plotly_name[0], axis.plotly_name.replace("axis", "")
+    traces = (t for t in figure.data if (getattr(t, f"{which}axis", None) or which) == name)
+    parts = [np.asarray(t[which], dtype=float).ravel() for t in traces if t[which] is not None]
+    values = np.concatenate([*parts, np.empty(0)])
+    values = values[np.isfinite(values) & (values > 0)]
+    return (float(values.min()), float(values.max())) if len(values) else None
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """At most `LOG_TICKS` whole decades; of a range with fewer than two, a few round numbers."""
+    first, last = int(np.ceil(np.log10(low) - 1e-9)), int(np.floor(np.log10(high) + 1e-9))
+    if last <= first:
+        return nice(low, high, log=True)
+    return [10.0**e for e in range(first, last + 1, -(-(last - first + 1) // LOG_TICKS))]
+
+
+def _decade(value: float) -> str:
+    """A tick of a logarithmic axis. Powers of ten are written as such where digits would be many."""
+    if 1e-3 <= value < 1e5:
+        return named(value)
+    power = int(np.floor(np.log10(value) + 1e-9))
+    first = round(value / 10.0**power)
+    return f"{'' if first == 1 else f'{first}·'}10<sup>{power}</sup>"
 
 
 def escape(text: object) -> str:

@@ -79,6 +79,14 @@ def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, bro
     }
 
 
+def test_a_page_that_is_not_scrolled_has_every_figure(large, browser) -> None:
+    """As it is printed, archived, or taken as a picture."""
+    browser.open(large[1].as_uri())
+    states = "[...document.querySelectorAll('.figure')].map(f => f.dataset.state)"
+    browser.wait(f"{states}.every(state => state === 'drawn')")
+    assert browser.js("window.scrollY") == 0 and browser.complaints() == []
+
+
 def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
     study, path, _ = large
     browser.open(path.as_uri())

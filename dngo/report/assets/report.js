@@ -56,6 +56,14 @@ const near = new IntersectionObserver(
   { rootMargin: "400px" },
 );
 figures.forEach((div) => near.observe(div));
+// What is printed, archived or taken as a picture is often not scrolled. So the others follow, one at a time.
+const idle = () => new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve));
+(async () => {
+  for (const div of figures) {
+    await idle();
+    await draw(div);
+  }
+})();
 window.addEventListener("beforeprint", () => figures.forEach(draw));
 
 // ---- points ----------------------------------------------------------------------------------

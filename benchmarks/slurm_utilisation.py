@@ -258,11 +258,12 @@ def read_batches(toy: SlurmStudy) -> list[Batch]:
         numbers.setdefault(int(t), set()).add(number)
         ended[int(t)] = max(ended.get(int(t), 0.0), end)
     models = iter(job for _, job in sorted(jobs.items()) if not job.evaluations)
-    behind = int(toy.config["batches_in_flight"])
+    with h5py.File(toy.results / "archive.h5") as file:
+        learnt = {t: int(file[f"iterations/{t}"].attrs["training_iterations"]) for t in numbers}
     return [
         Batch(
             model=next(models),
-            trained_on=max((ended[s] for s in range(max(1, t - behind + 1)) if s < t), default=0.0),
+            trained_on=max((ended[s] for s in range(learnt[t])), default=0.0),
             jobs=[jobs[number] for number in numbers[t]],
         )
         for t in sorted(numbers)

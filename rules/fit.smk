@@ -10,6 +10,8 @@ rule fit:
         dag.here("<study>/logs/fit/{iteration}.log"),
     benchmark:
         dag.here("<study>/benchmarks/fit/{iteration}.tsv")
+    # Evaluations of batches in flight would keep the slots busy before the next batch comes.
+    priority: 1
     group:
         dag.model_group
     localrule: dag.travels

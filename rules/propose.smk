@@ -11,6 +11,8 @@ rule propose:
         dag.here("<study>/logs/propose/{iteration}.log"),
     benchmark:
         dag.here("<study>/benchmarks/propose/{iteration}.tsv")
+    # Evaluations of batches in flight would keep the slots busy before the next batch comes.
+    priority: 1
     group:
         dag.model_group
     localrule: dag.travels

@@ -37,7 +37,7 @@ LAYERS = [
 STUDY_LAYERS = [
     "study",
     "settling",
-    "evaluating fitting merging planning proposing",
+    "evaluating fitting merging overlapping planning proposing",
     "beginning ending",
     "batches entries note",
     "records",

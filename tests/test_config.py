@@ -82,7 +82,7 @@ def test_defaults_are_filled_in_and_numbers_read_as_people_write_them(tmp_path: 
     config = load([path])
     assert config.space["rate"].low == 1e-5  # type: ignore[union-attr]
     assert config.space["mode"].choices == ["on", "off", "no"]  # type: ignore[union-attr]
-    assert config.batches_in_flight == 1
+    assert config.batches_in_flight == "auto"
     assert config.objective.working_directory == str(tmp_path)
 
 

@@ -106,9 +106,10 @@ def _set_up(
         + max(0, math.ceil(left / size)),
         "points_per_job": size,
         "points_at_once": workers,
-        # One batch runs at a time, so that the next one learns from all its outcomes.
-        "batches_in_flight": 1,
     }
+    if config.batches_in_flight != "auto":
+        # One batch runs at a time, so that the next one learns from all its outcomes.
+        changes["batches_in_flight"] = 1
     return Study(config.model_copy(update=changes), study.beside, study.records.asked)
 
 

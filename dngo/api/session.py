@@ -94,7 +94,8 @@ class Session(Looking):
             merged = study.merged()
             flying = study.in_flight(merged)
             # Nothing is learnt before the design is complete.
-            if len(flying) >= (study.config.batches_in_flight if merged else 1):
+            most = study.config.batches_in_flight if merged else 1
+            if len(flying) >= (1 if most == "auto" else most):
                 points = ", ".join(p.id for p in self.pending()[:5])
                 raise UserError(
                     f"{study.folder}: iteration {flying[-1].iteration} waits for outcomes "

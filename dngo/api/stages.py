@@ -92,6 +92,8 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
         told = study.told_for_design()
         size = told if told >= study.config.design_size else told + n
         changes["design"] = study.config.design.model_copy(update={"size": size})
+    if study.config.batches_in_flight == "auto":  # it learns from all that is merged
+        changes["batches_in_flight"] = max(1, t - study.merged() + 1)
     asked = {**provenance.who(), "through": "api"}
     study = Study(study.config.model_copy(update=changes), study.beside, asked)
     if t == 0:  # before anything is paid for

@@ -167,8 +167,8 @@ class Config(Section):
         "as many points as the job's CPUs allow. This suits clusters that hand out whole "
         "nodes, and your own machine.",
     )
-    batches_in_flight: int = Field(
-        1, ge=1, le=100, description="Batches that may be evaluated at the same time."
+    batches_in_flight: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = Field(
+        "auto", description="Batches evaluated at the same time. auto: as few as keep slots busy."
     )
     iterations_per_run: int = Field(
         0, ge=0, description="Iterations in one run of Snakemake; 0: all that remain."

@@ -255,13 +255,17 @@ def slots(view: View) -> Iterator[Check]:
         np.median(view.busy(edges)[1:-1] / capacity)
     )  # the median ignores a pause between runs
     if share < IDLE:
-        k = int(view.config.get("batches_in_flight", 1))
+        k = view.config.get("batches_in_flight", 1)
+        what = (
+            "The next run decides by these times how many batches are in flight (batches_in_flight: auto)."
+            if k == "auto"
+            else f"Set batches_in_flight: {k + 1}, so that fits and proposals run during evaluations."
+        )
         yield Check(
             "note",
             "Slots were idle between the batches: in the median iteration, "
             f"{share:.0%} of the {capacity:.0f} slots were busy.",
-            f"Set batches_in_flight: {k + 1}, so that fits and proposals run during "
-            "evaluations. If an evaluation takes only seconds, larger batches help more.",
+            f"{what} If an evaluation takes only seconds, larger batches help more.",
             "timeline",
         )
 

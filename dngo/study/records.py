@@ -29,11 +29,13 @@ class Records:
 
     beside: the folder from which relative paths in the configuration start.
     asked: who proposes, if not a run of Snakemake; the batch records it.
+    flying: the number of batches in flight of the run that is being planned, if one is.
     """
 
     config: Config
     beside: Path = Path()
     asked: dict[str, Any] | None = None
+    flying: int | None = None
 
     @cached_property
     def paths(self) -> Paths:
@@ -74,7 +76,17 @@ class Records:
         With k batches in flight, iteration t starts once iteration t - k is merged. The design
         always counts.
         """
-        return max(1, t - self.config.batches_in_flight + 1) if t > 0 else 0
+        if t == 0:
+            return 0
+        number = self.batches_in_flight
+        return max(1, t - number + 1 if number else min(t, self.merged()))
+
+    @property
+    def batches_in_flight(self) -> int | None:
+        """The most batches in flight; None with `auto` if no run has decided it."""
+        if self.config.batches_in_flight != "auto":
+            return self.config.batches_in_flight
+        return self.flying or self.paths.journal.batches_in_flight
 
     def unchosen(self) -> int:
         """How many iterations after the first no model chose, in the archive and in flight.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from dngo.study import (
     evaluating,
     fitting,
     merging,
+    overlapping,
     planning,
     proposing,
     settling,
@@ -165,6 +167,15 @@ class Study:
     def plan(self) -> Plan:
         """The iterations that the configuration asks for, after those in the archive."""
         return planning.plan(self.records)
+
+    def overlap(self, slots: int) -> int:
+        """Decide how many batches are in flight in the run that is being planned, and return it.
+
+        slots: the most jobs that evaluate at the same time.
+        """
+        number = overlapping.batches_in_flight(self.records, slots)
+        self.records = replace(self.records, flying=number)
+        return number
 
     def num_chunks(self, t: int) -> int:
         """The number of jobs that evaluate iteration t. An iteration in flight keeps its number."""

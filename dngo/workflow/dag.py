@@ -62,6 +62,8 @@ class Dag:
         # A cluster job runs one rule for its own wildcards: it needs no plan.
         self.archived = study.merged()
         self.plan = study.plan() if main else None
+        if main:
+            self.study.overlap(1)  # until `of` knows the slots
 
     @classmethod
     def of(cls, workflow: Any, config: Any) -> Dag:
@@ -94,6 +96,8 @@ class Dag:
                 module.attach(workflow, dag)
         if workflow.nodes is None:
             dag.cores = workflow.cores
+        if roles["main"]:
+            dag.overlap(workflow.nodes)
         shared = workflow.storage_settings.shared_fs_usage
         dag.travels = SharedFSUsage.INPUT_OUTPUT not in shared
         if roles["main"]:
@@ -327,6 +331,11 @@ class Dag:
         config = self.study.config
         at_once = 1 if config.points_at_once == "auto" else config.points_at_once
         return min(at_once, config.points_per_job)
+
+    def overlap(self, nodes: int | None) -> None:
+        """Decide how many batches are in flight. nodes: the most jobs on the cluster, if there is one."""
+        slots = nodes if self.cores is None else self.cores // self.threads("evaluate")
+        self.study.overlap(slots or 1)
 
     # ---- the run --------------------------------------------------------------------------------
 

@@ -1,0 +1,132 @@
+"""How many batches are in flight with `batches_in_flight: auto`.
+
+The number is decided once, before a run: Snakemake's plan is fixed, and so is the prefix that each fit
+learns from. It is the least number that keeps the slots about as busy as any would. A larger one would
+cost quality, since each batch in flight is a batch that the next one has not learnt from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dngo import archive
+from dngo.archive.pace import Course, read_courses
+from dngo.config import Config
+from dngo.study.records import Records
+
+MOST = 3  # batches in flight
+ENOUGH = 0.95  # of the share of busy slots that MOST batches would give
+SEEN = 5  # the last iterations, whose times count
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a batch takes, in seconds, or in any other unit.
+
+    work: for how long it keeps its slots busy. between: how long its slots are then idle, if no other
+    batch is in flight: until its last evaluation has ended, and the next batch has come.
+    model: a fit and its proposals. One batch is proposed after another.
+    """
+
+    work: float
+    between: float
+    model: float = 0.0
+
+    def busy(self, batches: int) -> float:
+        """The share of the slots' time that is used, with so many batches in flight."""
+        most = min(1.0, self.work / self.model) if self.model else 1.0
+        return min(most, batches * self.work / (self.work + self.between))
+
+    @property
+    def batches(self) -> int:
+        """The least number of batches in flight that keeps the slots busy."""
+        enough = ENOUGH * self.busy(MOST)
+        return next(k for k in range(1, MOST + 1) if self.busy(k) >= enough)
+
+
+def batches_in_flight(records: Records, slots: int) -> int:
+    """The number of batches in flight of the next run, from 1 to MOST, or as configured.
+
+    slots: the most jobs that evaluate at the same time, on this machine or on the cluster.
+    """
+    config = records.config
+    if config.batches_in_flight != "auto":
+        return config.batches_in_flight
+    if slots <= 1:
+        return 1  # no job of another batch can start before the last one of this batch has ended
+    if earlier := _of_an_earlier_release(records):
+        return earlier
+    return (seen(records) or expected(config, slots)).batches
+
+
+def expected(config: Config, slots: int) -> Pace:
+    """The pace of a study that has not begun, in durations of a job.
+
+    Nobody knows these yet. The longest evaluation of a batch takes one more, and a fit at most one:
+    evaluations take minutes to days.
+    """
+    jobs = math.ceil(config.batch_size / config.points_per_job)
+    return Pace(work=max(1.0, jobs / slots), between=1.0)
+
+
+def seen(records: Records) -> Pace | None:
+    """The pace of the last iterations in the archive; None if there is none with a model."""
+    merged = records.merged()
+    if not merged:
+        return None
+    courses = read_courses(records.archive, range(max(0, merged - SEEN - MOST), merged))
+    known = [(t, c) for t, c in courses.items() if len(c.started) and math.isfinite(c.fitted)]
+    if not known:
+        return None
+    each = np.concatenate([c.finished - c.started for _, c in known[-SEEN:]])
+    longest = float(np.mean([np.max(c.finished - c.started) for _, c in known[-SEEN:]]))
+    size = records.config.batch_size
+    at_once = min(size, _most_at_once([c for _, c in known[-SEEN:]]))
+    model = float(np.mean([c.proposed - c.fitted for _, c in known[-SEEN:]]))
+    # Both also contain waits for a slot. The shortest has the least of that.
+    submitted = min(float(np.min(c.started)) - c.proposed for _, c in known[-SEEN:])
+    noticed = min((_wait(c, courses) for _, c in known[-SEEN:]), default=0.0)
+    delays = max(0.0, submitted) + max(0.0, noticed) + max(0.0, model)
+    return Pace(
+        work=size * float(np.mean(each)) / at_once,
+        between=longest - float(np.mean(each)) + delays,
+        model=max(0.0, model),
+    )
+
+
+def _wait(course: Course, courses: dict[int, Course]) -> float:
+    """Seconds from the end of what a fit learnt from to its start; 0 if that is not known."""
+    last = courses.get(course.learnt - 1)
+    if last is None or not len(last.finished):
+        return 0.0
+    return course.fitted - float(np.max(last.finished))
+
+
+def _most_at_once(courses: Sequence[Course]) -> int:
+    """The most evaluations that ran at the same time."""
+    started = np.concatenate([c.started for c in courses])
+    finished = np.concatenate([c.finished for c in courses])
+    # At equal times, ends come first.
+    order = np.lexsort((np.repeat([1, 0], len(started)), np.concatenate([started, finished])))
+    steps = np.repeat([1, -1], len(started))[order]
+    return max(1, int(np.max(np.cumsum(steps))))
+
+
+def _of_an_earlier_release(records: Records) -> int | None:
+    """The number that a study of an earlier release goes on with, if its file does not name the key.
+
+    There the default was 1, and archives say the number. A batch that Python asked for does not
+    count, since such batches say 1 in this release as well.
+    """
+    merged = records.merged()
+    if "batches_in_flight" in records.config.model_fields_set or not merged:
+        return None
+    kept = archive.iteration_attributes(records.archive, merged - 1)
+    number = json.loads(kept["config"]).get("batches_in_flight")
+    asked = "asked" in json.loads(kept["environment"])
+    return number if isinstance(number, int) and not asked else None

@@ -1,0 +1,140 @@
+"""`batches_in_flight: auto`: as few batches in flight as keep the slots busy, and nothing evaluated twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from toy import QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
+from waiting import until
+
+import dngo
+from dngo import archive
+from dngo.config import Config, load
+from dngo.replay import replay
+from dngo.study import Study
+from dngo.study.overlapping import MOST, Pace, expected, seen
+
+
+@pytest.mark.parametrize(
+    ("pace", "batches"),
+    [
+        (Pace(work=1000, between=10), 1),  # hardly a wait
+        (Pace(work=100, between=50), 2),
+        (Pace(work=17, between=22, model=12), 3),
+        (Pace(work=10, between=1000), MOST),
+        (
+            Pace(work=0.1, between=12, model=10),
+            2,
+        ),  # fits set the pace: more in flight gains nothing
+        (Pace(work=0.1, between=10, model=10), 1),
+    ],
+)
+def test_it_is_the_least_number_that_keeps_the_slots_busy(pace: Pace, batches: int) -> None:
+    assert pace.batches == batches
+    assert pace.busy(batches) >= 0.95 * pace.busy(MOST)
+    assert batches == 1 or pace.busy(batches - 1) < 0.95 * pace.busy(MOST)
+
+
+@pytest.mark.parametrize(
+    ("size", "each", "slots", "batches"),
+    [(8, 1, 8, 2), (8, 1, 200, 2), (48, 1, 8, 2), (48, 6, 8, 2), (400, 1, 8, 1), (8, 8, 200, 2)],
+)
+def test_a_study_that_has_not_begun(size: int, each: int, slots: int, batches: int) -> None:
+    config = Config.model_validate(
+        {
+            "study": "s",
+            "objective": {"command": "true"},
+            "space": {"x": {"type": "float", "low": 0, "high": 1}},
+            "batch_size": size,
+            "points_per_job": each,
+        }
+    )
+    assert expected(config, slots).batches == batches
+
+
+def pending(path: Path) -> list[list[int]]:
+    header = archive.read_header(path)
+    assert header is not None
+    found = [archive.iteration_attributes(path, t) for t in range(header.iterations)]
+    return [[int(t) for t in each["pending"]] for each in found]
+
+
+def test_a_run_overlaps_by_default_and_replays(toy) -> None:
+    study = toy(iterations=2)
+    study.snakemake(*QUICK, "--cores", "2")
+    once_each(study, 20)
+    assert pending(study.archive) == [[], [], [1]]
+    kept = archive.iteration_attributes(study.archive, 2)
+    assert json.loads(kept["config"])["batches_in_flight"] == "auto"
+    assert kept["training_iterations"] == 1
+    assert replay(study.archive, 2).verdict == "identical"
+
+
+def test_one_slot_has_nothing_to_overlap(toy) -> None:
+    """As with the default study, whose job has all cores."""
+    study = toy(iterations=2)
+    study.snakemake(*QUICK, "--cores", "1")
+    assert pending(study.archive) == [[], [], []]
+
+
+def test_a_study_of_an_earlier_release_goes_on_as_it_was(toy) -> None:
+    """Its archive says 1, and nobody wrote that."""
+    study = toy(iterations=1)
+    study.snakemake(*QUICK, "--cores", "2", "--config", "batches_in_flight=1", "acquisition=random")
+    where = {"results": str(study.results.parent)}
+    assert Study(load([study.folder / "config.yaml"], where)).overlap(8) == 1
+    said = {**where, "batches_in_flight": "auto"}
+    assert Study(load([study.folder / "config.yaml"], said)).overlap(8) >= 1
+    assert seen(Study(load([study.folder / "config.yaml"], where)).records) is not None
+
+
+def test_a_study_begun_in_python_learns_from_all_that_is_known(tmp_path: Path) -> None:
+    study = dngo.create("s", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
+    for _ in range(3):
+        for point in study.ask():
+            study.tell(point, point.parameters["x"])
+    study.ask()
+    with pytest.raises(dngo.UserError, match="waits for outcomes"):
+        study.ask()
+    path = study.path
+    assert pending(path) == [[], [], []]
+    assert archive.iteration_attributes(path, 2)["training_iterations"] == 2
+    assert (
+        "batches_in_flight"
+        not in study.write_config(tmp_path / "s.yaml", objective="m:f").read_text()
+    )
+
+
+@pytest.mark.full
+def test_a_kill_with_two_batches_in_flight_repeats_nothing(toy) -> None:
+    study = toy(iterations=3, sleep=0.7)
+    process = study.start(*QUICK, "--cores", "2")
+    flying = [study.results / "pending" / str(t) / "proposals.json" for t in (1, 2)]
+
+    def both() -> bool:
+        return all(path.exists() for path in flying) and bool(list(flying[1].parent.glob("o*/*")))
+
+    until(both, process)
+    kill_tree(process.pid)
+    process.communicate()
+    before, chosen = held(study), [path.read_text() for path in flying if path.exists()]
+    assert len(before) > 8
+    study.snakemake(*QUICK, "--cores", "2")
+    kept(study, 26, before)
+    for text in chosen:
+        batch = json.loads(text)
+        t = batch["iteration"]
+        again = archive.iteration_attributes(study.archive, t)
+        assert again["training_iterations"] == batch["training_iterations"]
+    assert archive.verify(study.archive) == []
+    assert os.listdir(study.results / "pending") == []
+
+
+def test_an_iteration_outside_of_a_run_learns_from_all_that_is_merged(toy) -> None:
+    study = Study(load([toy().folder / "config.yaml"], {"acquisition": "random"}))
+    for t in range(3):
+        advance(study, t)
+    assert pending(study.archive) == [[], [], []]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,13 @@ def register(commands: Any) -> None:
         dest="trial",
         action="store_true",
         help="evaluate one point outside any study, and show its outcome",
+    )
+    check.add_argument(
+        "--cluster",
+        nargs="?",
+        const="slurm",
+        metavar="PROFILE",
+        help="also show one job of each rule to Slurm, and run one probe job; default: slurm",
     )
     page = check.add_mutually_exclusive_group()
     page.add_argument("--schema", action="store_true", help="print the JSON schema and exit")
@@ -59,11 +68,25 @@ def _check(arguments: argparse.Namespace) -> int:
     if not arguments.trial:
         print(f"{arguments.config}: valid")  # never printed before an error
     print("\n".join(lines), flush=True)
-    if not arguments.trial:
-        return 0
-    found = try_point(study)
-    print(f"\n{page(found)}")
-    return 0 if found.outcome.ran else 1
+    if arguments.trial:
+        found = try_point(study)
+        print(f"\n{page(found)}")
+        if not found.outcome.ran:
+            return 1
+    if arguments.cluster:
+        _ask_cluster(Path(arguments.config), study, arguments.cluster)
+    return 0
+
+
+def _ask_cluster(config: Path, study: Study, profile: str) -> None:
+    """Go on as a Snakemake that asks the cluster instead of running the study."""
+    from dngo.workflow.start import command
+    from dngo.workflow.words import CHECK
+
+    words = command(config, None, ["--profile", profile, "--quiet", "all"])
+    sys.stdout.flush()
+    environment = {**os.environ, CHECK: str(study.folder.absolute())}
+    os.execve(words[0], words, environment)
 
 
 def _looked_at(study: Study) -> list[str]:

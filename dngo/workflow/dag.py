@@ -76,7 +76,7 @@ class Dag:
         """
         roles = {
             "main": workflow.is_main_process,
-            "dry": workflow.dryrun,
+            "dry": workflow.dryrun or slurm.is_asked(),
             "remote": workflow.remote_exec,
         }
         if workflow.modifier.is_main_snakefile():
@@ -129,6 +129,8 @@ class Dag:
             if folder is None and dag.goes_on:
                 check_needs(study.config)
             dag._announce(brief=folder is not None)
+        if main and slurm.is_asked():
+            slurm.register()
         if main and not dry:
             if dag.goes_on:
                 check_environment(study.config.objective)

@@ -7,4 +7,6 @@ CANNOT_BEGIN = (
 ENDED = "dngo: this job has ended"  # and, in parentheses, its exit status
 CANNOT_START = "dngo: the objective cannot be started on this node"
 STOPS = "This stops the run: nothing more is started."
+# The folder of the study whose cluster is being checked (`dngo check --cluster`).
+CHECK = "DNGO_CHECK_CLUSTER"
 CLUSTER_JOB = "DNGO_CLUSTER_JOB"  # this variable tells a job that its executor reads these lines

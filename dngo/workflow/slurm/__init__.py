@@ -10,13 +10,17 @@ accepted and ignored.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from importlib import metadata
 from threading import current_thread, main_thread
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+from dngo.workflow.words import CHECK
 
 PACKAGE = "snakemake-executor-plugin-slurm"
 # The same as in pyproject.toml. Our executor replaces and calls parts of the plugin;
@@ -41,8 +45,20 @@ def register() -> None:
         plugin.executor = _refusing(installed)
 
 
+def is_asked() -> bool:
+    """Whether `dngo check --cluster` started this Snakemake. Then nothing of the study may run."""
+    return CHECK in os.environ
+
+
 def listen(workflow: Any) -> None:
-    """Called when a run begins. From then on, SIGTERM ends a run on Slurm within seconds."""
+    """Called when a run begins. From then on, SIGTERM ends a run on Slurm within seconds.
+
+    A check ends before that, with our executor: another one would run the study.
+    """
+    if is_asked():
+        sys.exit(
+            "dngo check --cluster: the profile does not say `executor: slurm`; nothing was started"
+        )
     executor: Any = getattr(workflow.scheduler, "_executor", None)
     if hasattr(executor, "terminate") and current_thread() is main_thread():
         signal.signal(signal.SIGTERM, executor.terminate)

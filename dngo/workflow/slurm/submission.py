@@ -95,6 +95,10 @@ class Submitter:
         log.parent.mkdir(parents=True, exist_ok=True)
         comment = f"{name}_wildcards_{wildcards}" if wildcards else name
         tag = f"{comment} #{next(self._numbers)}"
+        return self.submission(job, command, log, tag)
+
+    def submission(self, job: Any, command: str, log: Path, tag: str) -> Submission:
+        """How a command is submitted with what a job of Snakemake asks for. log: with %j, or not."""
         words = self._words(job, log, tag)
         if self._settings.pass_command_as_script:
             return Submission((*words, "/dev/stdin"), tag, log, f"#!/bin/sh\n{command}\n")

@@ -16,11 +16,12 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from dngo.workflow import bare
-from dngo.workflow.slurm import jobs
+from dngo.workflow.slurm import checking, jobs
 from dngo.workflow.slurm.calls import AGAIN, Calls
 from dngo.workflow.slurm.nodes import Nodes
 from dngo.workflow.slurm.refusals import Refusal
 from dngo.workflow.slurm.submission import Sample, Submission, Submitter
+from dngo.workflow.words import CHECK
 
 OUTAGE = 24 * 3600.0  # seconds for which a submission waits for the controller
 PAUSE, LONGEST_PAUSE = 5.0, 120.0  # seconds between attempts at a submission, at first and later on
@@ -52,6 +53,8 @@ class Submitting(plugin.Executor):
         self._said: set[str] = set()
         self._testing = threading.Lock()
         self._submitted = False
+        if CHECK in os.environ:
+            checking.check(self, self._of_each_rule())
 
     def run_jobs(self, ready: list[Any]) -> None:
         """Submit jobs. Before a run's first job, Slurm tests one job of each rule."""

@@ -17,6 +17,7 @@ import synthetic
 from mine import Mine
 from needs import (  # noqa: F401
     chromium,
+    distributed,
     gcc,
     gpu,
     group,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import limited
@@ -34,6 +36,7 @@ INSTALLED = {
     "accounts",
     "grid_engine",
     "slurm_errors",
+    "distributed",
 }
 
 
@@ -56,6 +59,15 @@ xfoil = _program("xfoil", "xfoil")
 rsync = _program("rsync", "rsync")
 gcc = _program("gcc", "gcc")
 setpriv = _program("setpriv", "util-linux, and run the tests as root")
+
+
+@pytest.fixture(scope="session")
+def distributed() -> ModuleType:
+    """Dask, which may come by PYTHONPATH as well."""
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        missing("no Dask here: pip install distributed")
 
 
 @pytest.fixture(scope="session")

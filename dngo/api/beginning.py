@@ -144,7 +144,8 @@ def minimize(
     evaluations: int,
     *,
     name: str | None = "",
-    workers: int = 1,
+    workers: int | None = None,
+    executor: Any = None,
     progress: bool | None = None,
     **settings: Any,
 ) -> Session:
@@ -156,12 +157,13 @@ def minimize(
     evaluations: the total of the study. After Ctrl-C, the same call makes the missing ones.
     name: the study's; its folder is `dngo-studies/NAME`. By default the function's name; None: a
     temporary study.
-    workers, progress: as in `Session.optimize`.
+    workers, executor, progress: as in `Session.optimize`.
     settings: as in `create`, and its other arguments.
     Raises UserError, KeyboardInterrupt, or Halted (a UserError) if failures look like a mistake in
     the function.
     """
-    return _best(function, space, evaluations, "minimize", name, workers, progress, settings)
+    how = {"workers": workers, "executor": executor, "progress": progress}
+    return _best(function, space, evaluations, "minimize", name, settings, how)
 
 
 @in_our_words
@@ -171,12 +173,14 @@ def maximize(
     evaluations: int,
     *,
     name: str | None = "",
-    workers: int = 1,
+    workers: int | None = None,
+    executor: Any = None,
     progress: bool | None = None,
     **settings: Any,
 ) -> Session:
     """Like `minimize`, but large values are good."""
-    return _best(function, space, evaluations, "maximize", name, workers, progress, settings)
+    how = {"workers": workers, "executor": executor, "progress": progress}
+    return _best(function, space, evaluations, "maximize", name, settings, how)
 
 
 def _best(
@@ -185,13 +189,12 @@ def _best(
     evaluations: int,
     direction: str,
     name: str | None,
-    workers: int,
-    progress: bool | None,
     settings: Mapping[str, Any],
+    how: Mapping[str, Any],
 ) -> Session:
     if "direction" in settings:
         raise UserError("direction: call dngo.minimize or dngo.maximize instead")
     if name == "":
         name = default_name(function)
     session = create(name, space, direction=direction, **settings)
-    return session.optimize(function, evaluations, workers=workers, progress=progress)
+    return session.optimize(function, evaluations, **how)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dngo import derive
+from dngo.api.executing import evaluate, workers_of
 from dngo.api.stages import claimed, next_batch, whole
 from dngo.batch import Batch, Outcome, Proposal, find_outcome
 from dngo.errors import UserError
@@ -37,18 +38,22 @@ def optimize(
     function: Any,
     evaluations: int,
     *,
-    workers: int,
+    workers: int | None,
+    executor: Any,
     batch_size: int | None,
     progress: bool | None,
 ) -> Study:
     """Evaluate a function until the study has this many evaluations. Returns the study as it ran.
 
     workers: evaluations side by side, each in its own process; 0: one after another in this
-    process.
+    process; None: 1, or the number of the executor.
+    executor: where to evaluate instead (`dngo.api.executing`).
     batch_size: points in a batch; None: the study's batch size, or else the number of workers.
     progress: whether to show a bar; None: on a terminal and in a notebook.
     Raises UserError, KeyboardInterrupt.
     """
+    if workers is None:
+        workers = 1 if executor is None else workers_of(executor)
     evaluations, workers = whole("evaluations", evaluations), whole("workers", workers)
     if evaluations < 1 or workers < 0:
         raise UserError("evaluations must be 1 or more, and workers 0 or more (0: in this process)")
@@ -58,7 +63,8 @@ def optimize(
     study = _set_up(study, found, max(1, workers), batch_size, evaluations)
     with contextlib.ExitStack() as stack:
         # Fork before any thread starts, since a fork would lack it.
-        forks = stack.enter_context(contextlib.closing(Forking(found.call))) if workers else None
+        here = workers > 0 and executor is None
+        forks = stack.enter_context(contextlib.closing(Forking(found.call))) if here else None
         stack.enter_context(claimed(study))
         if changed := study.begin():
             print(
@@ -67,7 +73,7 @@ def optimize(
                 file=sys.stderr,
             )
         bar = stack.enter_context(_Bar(study, evaluations, progress))
-        run = _Run(study, found, forks, workers, bar)
+        run = _Run(study, found, forks, workers, bar, executor)
         if not workers:
             stack.callback(note_calls, function, found)
         try:
@@ -120,13 +126,14 @@ def _rows(study: Study) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    """One call of `optimize`. forks: None if this process calls the function."""
+    """One call of `optimize`. forks: None if this process calls the function, or an executor does."""
 
     study: Study
     function: Function
     forks: Forking | None
     workers: int
     bar: _Bar
+    executor: Any = None
 
     def goes_on(self, evaluations: int) -> bool:
         """Evaluate and merge the batches in flight, or else the next batch. Returns False at the end."""
@@ -153,6 +160,9 @@ class _Run:
         """Evaluate a batch. Raises KeyboardInterrupt at Ctrl-C; SIGTERM keeps its effect."""
         with StopSignal.for_a_while():
             try:
+                if self.executor is not None:
+                    call = self.function.call
+                    return evaluate(self.study, batch, self.executor, call, self.bar.add)
                 return self.study.evaluate_here(batch.iteration, self._evaluators(batch))
             except Interrupted:
                 number = StopSignal.number

@@ -167,7 +167,8 @@ class Session(Looking):
         function: Callable[..., Any],
         evaluations: int,
         *,
-        workers: int = 1,
+        workers: int | None = None,
+        executor: Any = None,
         batch_size: int | None = None,
         progress: bool | None = None,
     ) -> Session:
@@ -177,7 +178,9 @@ class Session(Looking):
         or {"objective": 0.1, "constraints": {...}, "metadata": {...}}; an exception becomes a
         failed outcome.
         workers: evaluations side by side, each in its own fork of this process; 0: one after
-        another in this process, without limits.
+        another in this process, without limits. By default 1, or the number of the executor.
+        executor: evaluates elsewhere: anything with `submit` as in `concurrent.futures`, such as a
+        `dask.distributed.Client` (docs/api.md).
         batch_size: points in a batch; by default the study's batch size, or else the number of
         workers.
         progress: whether to show a bar; None: on a terminal and in a notebook. Outcomes so far are
@@ -190,6 +193,7 @@ class Session(Looking):
             function,
             evaluations,
             workers=workers,
+            executor=executor,
             batch_size=batch_size,
             progress=progress,
         )

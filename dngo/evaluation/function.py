@@ -178,11 +178,16 @@ class Forking(Starter):
     """Starts a function in forks of this process.
 
     They have the state of the process when this object is made.
+
+    among_others: other threads of this process may evaluate at the same time. Then a fork closes what
+    it got from them: it would keep their pipes open.
     """
 
-    def __init__(self, call: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(
+        self, call: Callable[[dict[str, Any]], Any], *, among_others: bool = False
+    ) -> None:
         super().__init__()
-        self._call = call
+        self._call, self._among_others = call, among_others
         self._begin()
 
     def close(self) -> None:
@@ -202,6 +207,8 @@ class Forking(Starter):
         if pid == 0:
             try:
                 control.close()
+                if self._among_others:
+                    _close_all_but(theirs.fileno())
                 start.serve(theirs, parent, functools.partial(_become, self._call, threaded))
             finally:
                 os._exit(0)
@@ -215,7 +222,16 @@ class Forking(Starter):
         return control
 
 
+def _close_all_but(descriptor: int) -> None:
+    for number in map(int, os.listdir("/dev/fd")):
+        if number > 2 and number != descriptor:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
 def _end(control: socket.socket, pid: int) -> None:
+    with contextlib.suppress(OSError):
+        control.shutdown(socket.SHUT_RDWR)  # another fork may hold a copy of it
     control.close()
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)

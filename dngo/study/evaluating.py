@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from dngo import archive, derive
-from dngo.batch import Batch, Outcome, Proposal, write_outcomes
+from dngo.batch import Batch, Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config.placeholders import used
 from dngo.errors import UserError
 from dngo.evaluation import chunk as chunks
@@ -24,7 +25,7 @@ from dngo.evaluation.starter import Starter
 from dngo.evaluation.stopping import Judge, read_snapshot
 from dngo.storage.claim import Claim
 from dngo.storage.patience import patiently
-from dngo.study.batches import keep
+from dngo.study.batches import keep, make_folder
 from dngo.study.beginning import changes
 from dngo.study.ending import ends
 from dngo.study.records import Records
@@ -85,6 +86,38 @@ def evaluate_here(
         attempts=chunks.Attempts(str(run.get("token", "")), 1 + records.config.retries),
         progress=progress,
     )
+
+
+def evaluate_point(
+    records: Records, proposal: Proposal, evaluator: chunks.Evaluator, run: str
+) -> Outcome:
+    """The outcome of one point in flight, for the run of this name. It is on disk."""
+    for path in (records.paths.outcome_file(proposal), records.paths.claim_file(proposal)):
+        make_folder(path.parent)
+    (outcome,) = chunks.evaluate(
+        [proposal],
+        records.paths.outcome_file,
+        records.paths.claim_file,
+        _following(records, [evaluator]),
+        archived=_archived(records, proposal.iteration),
+        attempts=chunks.Attempts(run, 1 + records.config.retries),
+    )
+    return outcome
+
+
+def take_in(records: Records, proposal: Proposal, outcome: Outcome) -> Outcome:
+    """Keep an outcome from a machine that does not see the study. Returns the one that counts."""
+    path, claim = records.paths.outcome_file(proposal), Claim(records.paths.claim_file(proposal))
+    claim.wait(math.inf, proposal.id)
+    try:
+        if known := find_outcome(path, proposal):
+            return known
+        patiently(lambda: write_outcomes(path, [outcome]), what=f"writing {path}")
+        records.paths.journal.note(outcome)
+        return outcome
+    finally:
+        with contextlib.suppress(OSError):
+            claim.release()
 
 
 def _evaluators(records: Records, batch: Batch, points: int, limits: Limits) -> list[Watched]:

@@ -227,6 +227,14 @@ class Study:
         """Evaluate the points of batch t that have no outcome yet, with the caller's evaluators."""
         evaluating.evaluate_here(self.records, t, evaluators, progress)
 
+    def evaluate_point(self, proposal: Proposal, evaluator: Evaluator, run: str) -> Outcome:
+        """The outcome of one point in flight, for the run of this name. It is on disk."""
+        return evaluating.evaluate_point(self.records, proposal, evaluator, run)
+
+    def take_in(self, proposal: Proposal, outcome: Outcome) -> Outcome:
+        """Keep an outcome from a machine that does not see the study. Returns the one that counts."""
+        return evaluating.take_in(self.records, proposal, outcome)
+
     def judge(self, batch: Batch) -> Judge | None:
         """The judge that stops evaluations of a batch early; None if none are stopped."""
         return evaluating.judge(self.records, batch)
